@@ -1,0 +1,22 @@
+# Install rules: libraries, public headers, the program, and the package for find_package(Reprise).
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+install(TARGETS reprise_checkpoint EXPORT RepriseTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+if(TARGET reprise)
+  install(TARGETS reprise RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+  FILES_MATCHING PATTERN "*.h")
+
+set(_reprise_package ${CMAKE_INSTALL_LIBDIR}/cmake/Reprise)
+install(EXPORT RepriseTargets NAMESPACE Reprise:: DESTINATION ${_reprise_package})
+configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/RepriseConfig.cmake.in
+  ${PROJECT_BINARY_DIR}/RepriseConfig.cmake INSTALL_DESTINATION ${_reprise_package})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/RepriseConfigVersion.cmake
+  COMPATIBILITY SameMinorVersion)
+install(FILES
+  ${PROJECT_BINARY_DIR}/RepriseConfig.cmake
+  ${PROJECT_BINARY_DIR}/RepriseConfigVersion.cmake
+  ${PROJECT_SOURCE_DIR}/cmake/FindLibTorch.cmake
+  DESTINATION ${_reprise_package})

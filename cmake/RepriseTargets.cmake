@@ -1,0 +1,234 @@
+# How Reprise's targets are built: compile options, sanitizers, ccache, precompiled headers, and
+# the functions that the CMakeLists.txt of each folder calls.
+
+set(CMAKE_BUILD_RPATH_USE_ORIGIN ON)  # a build folder can be moved, to a GPU machine for one
+
+if(REPRISE_CCACHE)
+  find_program(REPRISE_CCACHE_PROGRAM ccache)
+  mark_as_advanced(REPRISE_CCACHE_PROGRAM)
+endif()
+
+# Flags that every target of ours has. Precompiled headers are only shared between targets with the
+# same flags, so whatever changes code generation belongs here and not on one target.
+set(_reprise_options -Wall -Wextra -Wshadow -Wconversion)
+if(REPRISE_WERROR)
+  list(APPEND _reprise_options -Werror)
+endif()
+set(_reprise_link_options)
+# LibTorch brings its own copy of fmt, which precedes the system's; header-only, either works.
+# GTest::gtest defines the other one; programs that share a PCH with the tests must agree.
+set(_reprise_definitions FMT_HEADER_ONLY=1 GTEST_HAS_PTHREAD=1)
+if(REPRISE_ASSERTIONS)
+  list(APPEND _reprise_definitions _GLIBCXX_ASSERTIONS)
+endif()
+
+if(REPRISE_SANITIZE)
+  set(_reprise_sanitize -fsanitize=${REPRISE_SANITIZE} -fno-omit-frame-pointer)
+  if(REPRISE_SANITIZE MATCHES undefined)
+    # vptr needs the typeinfo of LibTorch classes, which LibTorch does not export for all of them.
+    list(APPEND _reprise_sanitize -fno-sanitize=vptr -fno-sanitize-recover=undefined)
+  endif()
+  list(APPEND _reprise_link_options ${_reprise_sanitize})
+  # Instrumentation makes GCC see uninitialised reads in standard headers that are not there, and
+  # TSan says that it does not model atomic_thread_fence, which LibTorch's headers contain.
+  list(APPEND _reprise_options ${_reprise_sanitize} -Wno-maybe-uninitialized -Wno-tsan)
+endif()
+
+if(REPRISE_PCH AND REPRISE_CCACHE_PROGRAM AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  list(APPEND _reprise_options -fpch-preprocess)  # ccache cannot see through a PCH without it
+endif()
+
+function(_reprise_configure target)
+  target_compile_features(${target} PUBLIC cxx_std_20)
+  set_target_properties(${target} PROPERTIES
+    CXX_EXTENSIONS OFF
+    CXX_VISIBILITY_PRESET hidden
+    VISIBILITY_INLINES_HIDDEN ON)
+  target_compile_options(${target} PRIVATE ${_reprise_options})
+  target_compile_definitions(${target} PRIVATE ${_reprise_definitions})
+  target_link_options(${target} PRIVATE ${_reprise_link_options})
+  if(REPRISE_CCACHE_PROGRAM)
+    # The inode cache spares hashing the 0.7 GB of a PCH for each file.
+    set_target_properties(${target} PROPERTIES CXX_COMPILER_LAUNCHER
+      "${CMAKE_COMMAND};-E;env;CCACHE_SLOPPINESS=pch_defines,time_macros;CCACHE_INODECACHE=1;${REPRISE_CCACHE_PROGRAM}")
+  endif()
+endfunction()
+
+# reprise_library(reprise_foo EXPORT_NAME foo SOURCES a.cpp … [LINK targets …] [PCH headers …])
+# A shared library, also known as Reprise::foo here and to those who install it.
+function(reprise_library target)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "EXPORT_NAME" "SOURCES;LINK;PCH")
+  # Always shared: the autograd engine hooks and the allocator are one per process, and two static
+  # copies in two shared objects would be two states.
+  add_library(${target} SHARED ${arg_SOURCES})
+  add_library(Reprise::${arg_EXPORT_NAME} ALIAS ${target})
+  _reprise_configure(${target})
+  set_target_properties(${target} PROPERTIES
+    EXPORT_NAME ${arg_EXPORT_NAME}
+    DEFINE_SYMBOL REPRISE_BUILDING
+    VERSION ${PROJECT_VERSION}
+    SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
+    LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib
+    INSTALL_RPATH_USE_LINK_PATH ON)
+  target_include_directories(${target}
+    PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:include>
+    PRIVATE ${PROJECT_SOURCE_DIR}/src)
+  target_link_libraries(${target} PUBLIC LibTorch::LibTorch ${arg_LINK})
+  if(REPRISE_PCH AND arg_PCH)
+    target_precompile_headers(${target} PRIVATE ${arg_PCH})
+  endif()
+endfunction()
+
+# One precompiled torch/torch.h (and gtest) for all programs: tests, examples, benchmarks, the app.
+# A PCH hides a forgotten #include; the build that clang-tidy reads has REPRISE_PCH=OFF and shows it.
+function(_reprise_program_pch)
+  if(TARGET reprise_program_pch)
+    return()
+  endif()
+  file(WRITE ${PROJECT_BINARY_DIR}/program_pch.cpp.in "// Carries the precompiled header.\n")
+  configure_file(${PROJECT_BINARY_DIR}/program_pch.cpp.in ${PROJECT_BINARY_DIR}/program_pch.cpp
+    COPYONLY)
+  add_library(reprise_program_pch OBJECT ${PROJECT_BINARY_DIR}/program_pch.cpp)
+  _reprise_configure(reprise_program_pch)
+  target_link_libraries(reprise_program_pch PRIVATE LibTorch::LibTorch)
+  target_precompile_headers(reprise_program_pch PRIVATE <torch/torch.h>)
+  if(REPRISE_BUILD_TESTS)
+    find_package(GTest REQUIRED)
+    target_link_libraries(reprise_program_pch PRIVATE GTest::gtest)
+    target_precompile_headers(reprise_program_pch PRIVATE <gtest/gtest.h>)
+  endif()
+endfunction()
+
+function(_reprise_use_program_pch target)
+  if(REPRISE_PCH)
+    _reprise_program_pch()
+    target_precompile_headers(${target} REUSE_FROM reprise_program_pch)
+  endif()
+endfunction()
+
+# reprise_program(name SOURCES a.cpp … [LINK targets …]) -> bin/name
+# Sees the public headers only, as a user's program does.
+function(reprise_program target)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LINK")
+  add_executable(${target} ${arg_SOURCES})
+  _reprise_configure(${target})
+  set_target_properties(${target} PROPERTIES
+    RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin
+    INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}"
+    INSTALL_RPATH_USE_LINK_PATH ON)
+  target_link_libraries(${target} PRIVATE Reprise::checkpoint ${arg_LINK})
+  _reprise_use_program_pch(${target})
+  reprise_group(programs ${target})
+endfunction()
+
+# reprise_group(name target): `cmake --build … --target name` then builds target too.
+function(reprise_group name target)
+  if(NOT TARGET ${name})
+    add_custom_target(${name})
+  endif()
+  add_dependencies(${name} ${target})
+endfunction()
+
+# What every test process gets. Some virtual CPUs announce AMX and fault on it in bf16 matmuls, so
+# oneDNN is held below it; sanitizer options only matter in sanitizer builds.
+set(_reprise_supp ${PROJECT_SOURCE_DIR}/tools/sanitizers)
+set(REPRISE_TEST_ENVIRONMENT
+  ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16
+  # Not instrumented, LibTorch hands over containers whose bounds ASan has not followed.
+  ASAN_OPTIONS=detect_container_overflow=0:detect_odr_violation=0:suppressions=${_reprise_supp}/asan.supp
+  LSAN_OPTIONS=suppressions=${_reprise_supp}/lsan.supp:print_suppressions=0
+  UBSAN_OPTIONS=print_stacktrace=1:suppressions=${_reprise_supp}/ubsan.supp
+  TSAN_OPTIONS=suppressions=${_reprise_supp}/tsan.supp)
+
+function(_reprise_register_test name timeout labels)
+  set_tests_properties(${name} PROPERTIES
+    TIMEOUT ${timeout}
+    LABELS "${labels}"
+    SKIP_RETURN_CODE 77
+    ENVIRONMENT "${REPRISE_TEST_ENVIRONMENT};GTEST_OUTPUT=xml:${PROJECT_BINARY_DIR}/gtest/${name}.xml")
+endfunction()
+
+# reprise_test(name file.cpp LABELS unit [engine slow gpu …] [TIMEOUT s] [LINK targets …])
+# One executable and one ctest entry per file. Tests may use src/ headers; what they call must be
+# REPRISE_API, as nothing else leaves the shared library.
+function(reprise_test name source)
+  cmake_parse_arguments(PARSE_ARGV 2 arg "" "TIMEOUT" "LABELS;LINK")
+  if(NOT arg_LABELS)
+    message(FATAL_ERROR "reprise_test(${name}): say LABELS unit, slow, gpu and/or engine")
+  endif()
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 120)
+    if("slow" IN_LIST arg_LABELS)
+      set(arg_TIMEOUT 600)
+    endif()
+  endif()
+  if(REPRISE_SANITIZE)
+    math(EXPR arg_TIMEOUT "${arg_TIMEOUT} * 5")
+  endif()
+  add_executable(${name} ${source})
+  _reprise_configure(${name})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests)
+  target_link_libraries(${name} PRIVATE Reprise::checkpoint reprise_test_support ${arg_LINK})
+  _reprise_use_program_pch(${name})
+  add_test(NAME ${name} COMMAND ${name})
+  _reprise_register_test(${name} ${arg_TIMEOUT} "${arg_LABELS}")
+  foreach(label IN LISTS arg_LABELS)
+    reprise_group(tests_${label} ${name})
+  endforeach()
+endfunction()
+
+# reprise_compile_fail_test(name file.cpp MATCH "regex")
+# The file must compile with -DREPRISE_VALID, and without it fail with a message that matches.
+function(reprise_compile_fail_test name source)
+  cmake_parse_arguments(PARSE_ARGV 2 arg "" "MATCH" "")
+  set(flags ${CMAKE_CXX_FLAGS})
+  if(CMAKE_BUILD_TYPE)
+    string(TOUPPER ${CMAKE_BUILD_TYPE} type)
+    string(APPEND flags " ${CMAKE_CXX_FLAGS_${type}}")
+  endif()
+  set(pch)
+  if(REPRISE_PCH)
+    # The library's PCH, and so its flags: 2 s a file instead of 10 s. Where flags or macros do
+    # not match, GCC reads the header's text.
+    set(pch $<TARGET_PROPERTY:reprise_checkpoint,BINARY_DIR>/CMakeFiles/reprise_checkpoint.dir/cmake_pch.hxx)
+    string(APPEND flags " -fPIC")
+  endif()
+  list(REMOVE_ITEM _reprise_options -fpch-preprocess)
+  set(system $<TARGET_PROPERTY:LibTorch::LibTorch,INTERFACE_INCLUDE_DIRECTORIES>)
+  add_test(NAME ${name} COMMAND ${CMAKE_COMMAND}
+    "-DCOMPILER=${CMAKE_CXX_COMPILER}"
+    "-DFLAGS=${flags} -fvisibility=hidden -fvisibility-inlines-hidden"
+    "-DOPTIONS=${_reprise_options}"
+    "-DDEFINITIONS=REPRISE_BUILDING;${_reprise_definitions};$<TARGET_PROPERTY:LibTorch::LibTorch,INTERFACE_COMPILE_DEFINITIONS>"
+    "-DINCLUDES=${PROJECT_SOURCE_DIR}/include;${PROJECT_SOURCE_DIR}/src"
+    "-DSYSTEM_INCLUDES=${system}"
+    "-DPCH=${pch}"
+    "-DSOURCE=${CMAKE_CURRENT_SOURCE_DIR}/${source}"
+    "-DMATCH=${arg_MATCH}"
+    -P ${PROJECT_SOURCE_DIR}/cmake/CompileFail.cmake)
+  _reprise_register_test(${name} 300 "unit;compile")
+endfunction()
+
+# reprise_example(name file.cpp [SMOKE args …] [LABELS …])
+# SMOKE runs the example with these arguments (may be empty) as a test; it passes on exit code 0.
+function(reprise_example name source)
+  cmake_parse_arguments(PARSE_ARGV 2 arg "" "" "SMOKE;LABELS;LINK")
+  reprise_program(${name} SOURCES ${source} LINK ${arg_LINK})
+  if(REPRISE_BUILD_TESTS AND (DEFINED arg_SMOKE OR "SMOKE" IN_LIST arg_KEYWORDS_MISSING_VALUES))
+    if(NOT arg_LABELS)
+      set(arg_LABELS unit)
+    endif()
+    add_test(NAME example.${name} COMMAND ${name} ${arg_SMOKE})
+    _reprise_register_test(example.${name} 120 "${arg_LABELS};example")
+  endif()
+endfunction()
+
+# reprise_benchmark(name file.cpp): a Google Benchmark program, in bin/bench_name.
+function(reprise_benchmark name source)
+  cmake_parse_arguments(PARSE_ARGV 2 arg "" "" "LINK")
+  find_package(benchmark REQUIRED)
+  reprise_program(bench_${name} SOURCES ${source} LINK benchmark::benchmark ${arg_LINK})
+  target_include_directories(bench_${name} PRIVATE ${PROJECT_SOURCE_DIR}/src)
+  reprise_group(benchmarks bench_${name})
+endfunction()

@@ -1,0 +1,89 @@
+// Activation checkpointing for any LibTorch program.
+//
+//   auto y = reprise::checkpoint([&](at::Tensor x) { return block->forward(x); }, x);
+//
+// Forward runs the callable as it is, but keeps none of the tensors that autograd saves inside it;
+// backward runs the callable again to get them back. Loss and gradients are the same to the last bit.
+// docs/checkpointing.md says what holds, what is refused, and when to use which option.
+#pragma once
+
+#include <reprise/detail/region.h>
+#include <reprise/export.h>
+#include <reprise/options.h>
+#include <reprise/tensor_fields.h>
+
+#include <functional>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace reprise {
+
+/// Runs `fn(args...)` as a checkpointed region and returns what it returns.
+///
+/// The callable and the arguments are copied into the region and live until its backward. Whatever the
+/// callable captures *by reference* must live as long: capture tensors and module holders by value.
+/// The callable must do the same work when it runs again (options.determinism_check tells).
+/// Without grad mode this is a plain call that costs and records nothing.
+template <class Fn, class... Args>
+auto checkpoint(const CheckpointOptions& options, Fn&& fn, Args&&... args) {
+  detail::check_arguments<Fn, Args...>();
+  if (!detail::records_gradients()) {
+    return detail::call_plainly(std::forward<Fn>(fn), std::forward<Args>(args)...);
+  }
+  if (options.use_reentrant) {
+    return detail::call_reentrant(options, std::forward<Fn>(fn), std::forward<Args>(args)...);
+  }
+  return detail::call_recording(options, std::forward<Fn>(fn), std::forward<Args>(args)...);
+}
+
+/// The same with default options.
+template <class Fn, class... Args>
+  requires(!std::is_same_v<std::remove_cvref_t<Fn>, CheckpointOptions>)
+auto checkpoint(Fn&& fn, Args&&... args) {
+  return checkpoint(CheckpointOptions{}, std::forward<Fn>(fn), std::forward<Args>(args)...);
+}
+
+/// Runs `functions` one after the other on `input`, cut into `segments` regions of equal length. As in
+/// PyTorch the last segment (with what the division leaves over) runs plainly: its backward comes first,
+/// so recomputing it would save nothing.
+template <class Fn, class T>
+T checkpoint_sequential(const CheckpointOptions& options,
+                        std::vector<Fn> functions,
+                        size_t segments,
+                        T input) {
+  const auto cuts = detail::segment_starts(functions.size(), segments);
+  auto run = [functions = std::move(functions)](size_t begin, size_t end, T value) {
+    for (size_t i = begin; i < end; ++i) {
+      auto fn = functions[i];
+      value = std::invoke(fn, std::move(value));
+    }
+    return value;
+  };
+  for (size_t i = 0; i + 2 < cuts.size(); ++i) {
+    input = checkpoint(options, run, cuts[i], cuts[i + 1], std::move(input));
+  }
+  return run(cuts[cuts.size() - 2], cuts.back(), std::move(input));
+}
+
+/// The same with default options.
+template <class Fn, class T>
+T checkpoint_sequential(std::vector<Fn> functions, size_t segments, T input) {
+  return checkpoint_sequential(CheckpointOptions{}, std::move(functions), segments, std::move(input));
+}
+
+/// While one lives, several backward calls made by this thread over disjoint parts of one graph share
+/// recomputed tensors: each region is recomputed at most once. Without it every backward call recomputes.
+/// Groups do not nest.
+class REPRISE_API GraphExecGroup {
+ public:
+  GraphExecGroup();
+  ~GraphExecGroup();
+  GraphExecGroup(const GraphExecGroup&) = delete;
+  GraphExecGroup& operator=(const GraphExecGroup&) = delete;
+
+ private:
+  uint64_t id_;
+};
+
+}  // namespace reprise

@@ -1,0 +1,155 @@
+// How a region finds the tensors inside its arguments.
+//
+// A checkpointed region keeps its arguments until backward. Tensors among them must be found, because
+// they are saved the way autograd saves them: through an enclosing region when there is one (else that
+// region would free nothing), and with the version check that catches in-place changes.
+//
+// Known out of the box: at::Tensor, std::optional, std::vector, std::array, std::pair, std::tuple,
+// std::map and std::unordered_map of known types, plain values (arithmetic, enums, strings, trivially
+// copyable structs), at::Scalar, at::Generator, shared pointers and std::function.
+//
+// A struct of tensors says so with one member:
+//
+//   struct Batch {
+//     at::Tensor ids, mask;
+//     template <class Visit> void for_each_tensor(Visit&& visit) { visit(ids); visit(mask); }
+//   };
+//
+// or, when it cannot be changed, with a specialisation of reprise::TensorFields<Batch>. Any other class
+// is refused at compile time. What hides behind a shared pointer or a std::function is opaque: tensors
+// reachable through it are used as captured, neither saved nor version-checked by the region.
+#pragma once
+
+#include <ATen/core/Generator.h>
+#include <ATen/core/Tensor.h>
+#include <c10/core/Scalar.h>
+#include <c10/util/ArrayRef.h>
+
+#include <array>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace reprise {
+
+/// Specialise for a type that cannot get a `for_each_tensor` member:
+///   template <> struct TensorFields<Batch> {
+///     template <class Visit> static void visit(Batch& batch, Visit&& visit) { visit(batch.ids); }
+///   };
+template <class T>
+struct TensorFields;
+
+namespace detail {
+
+template <class T, template <class...> class Template>
+inline constexpr bool kIsA = false;
+template <template <class...> class Template, class... Args>
+inline constexpr bool kIsA<Template<Args...>, Template> = true;
+
+template <class T>
+inline constexpr bool kIsStdArray = false;
+template <class T, std::size_t N>
+inline constexpr bool kIsStdArray<std::array<T, N>> = true;
+
+template <class T>
+inline constexpr bool kIsSpan = false;
+template <class T, std::size_t N>
+inline constexpr bool kIsSpan<std::span<T, N>> = true;
+
+template <class T>
+concept HasTensorFields = requires(T& value) { TensorFields<T>::visit(value, [](at::Tensor&) {}); };
+
+template <class T>
+concept HasForEachTensor = requires(T& value) { value.for_each_tensor([](at::Tensor&) {}); };
+
+/// Views do not own what they show: by the time of backward it is gone.
+template <class T>
+concept NonOwningView = kIsA<T, c10::ArrayRef> || std::is_same_v<T, std::string_view> || kIsSpan<T>;
+
+/// A pointer or reference to a tensor hides it from the region.
+template <class T>
+concept PointsToTensor = (std::is_pointer_v<T> &&
+                          std::is_same_v<std::remove_cv_t<std::remove_pointer_t<T>>, at::Tensor>) ||
+                         std::is_same_v<T, std::reference_wrapper<at::Tensor>> ||
+                         std::is_same_v<T, std::reference_wrapper<const at::Tensor>>;
+
+template <class T>
+concept PlainValue = std::is_trivially_copyable_v<T> || std::is_same_v<T, std::string> ||
+                     std::is_same_v<T, c10::Scalar> || std::is_same_v<T, at::Generator> ||
+                     kIsA<T, std::shared_ptr> || kIsA<T, std::weak_ptr> || kIsA<T, std::function>;
+
+template <class T>
+constexpr bool visitable();
+
+template <class Tuple, std::size_t... I>
+constexpr bool elements_visitable(std::index_sequence<I...>) {
+  return (visitable<std::tuple_element_t<I, Tuple>>() && ...);
+}
+
+/// Whether every tensor inside a T can be found.
+template <class T>
+constexpr bool visitable() {
+  if constexpr (std::is_same_v<T, at::Tensor> || HasTensorFields<T> || HasForEachTensor<T>) {
+    return true;
+  } else if constexpr (kIsA<T, std::optional> || kIsA<T, std::vector> || kIsStdArray<T>) {
+    return visitable<typename T::value_type>();
+  } else if constexpr (kIsA<T, std::map> || kIsA<T, std::unordered_map>) {
+    return visitable<typename T::mapped_type>();
+  } else if constexpr (kIsA<T, std::tuple> || kIsA<T, std::pair>) {
+    return elements_visitable<T>(std::make_index_sequence<std::tuple_size_v<T>>());
+  } else {
+    return PlainValue<T> && !NonOwningView<T> && !PointsToTensor<T>;
+  }
+}
+
+/// Calls `visit(at::Tensor&)` for every tensor inside `value`, always in the same order.
+template <class T, class Visit>
+void for_each_tensor(T& value, Visit&& visit) {
+  static_assert(!NonOwningView<T>,
+                "[reprise] a non-owning view (ArrayRef, string_view, span) cannot be an argument of a "
+                "checkpointed region: what it shows may be gone at backward. Pass a std::vector or "
+                "std::string.");
+  static_assert(!PointsToTensor<T>,
+                "[reprise] a pointer or reference_wrapper to a tensor hides it from the checkpointed "
+                "region. Pass the tensor itself (a cheap handle).");
+  if constexpr (std::is_same_v<T, at::Tensor>) {
+    visit(value);
+  } else if constexpr (HasTensorFields<T>) {
+    TensorFields<T>::visit(value, visit);
+  } else if constexpr (HasForEachTensor<T>) {
+    value.for_each_tensor(visit);
+  } else if constexpr (kIsA<T, std::optional>) {
+    if (value) {
+      for_each_tensor(*value, visit);
+    }
+  } else if constexpr (std::is_same_v<T, std::vector<bool>>) {
+    return;
+  } else if constexpr (kIsA<T, std::vector> || kIsStdArray<T>) {
+    for (auto& element : value) {
+      for_each_tensor(element, visit);
+    }
+  } else if constexpr (kIsA<T, std::map> || kIsA<T, std::unordered_map>) {
+    for (auto& entry : value) {
+      for_each_tensor(entry.second, visit);
+    }
+  } else if constexpr (kIsA<T, std::tuple> || kIsA<T, std::pair>) {
+    std::apply([&](auto&... elements) { (for_each_tensor(elements, visit), ...); }, value);
+  } else {
+    static_assert(PlainValue<T>,
+                  "[reprise] this argument type may hide tensors from the checkpointed region. Give it a "
+                  "`template <class Visit> void for_each_tensor(Visit&& visit)` member or specialise "
+                  "reprise::TensorFields for it; pass a std::shared_ptr to it if it holds none.");
+  }
+}
+
+}  // namespace detail
+}  // namespace reprise

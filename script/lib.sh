@@ -1,0 +1,48 @@
+# Shared by the scripts; sourced, not run. Leaves the shell in the repository root.
+# shellcheck shell=bash
+set -euo pipefail
+script_path=$(realpath "$0")
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+say() { printf '\033[1m== %s\033[0m\n' "$*" >&2; }
+die() { printf '%s: %s\n' "$(basename "$0")" "$*" >&2; exit 1; }
+
+# Prints the comment block at the head of the calling script, and exits, if --help is among "$@".
+help_if_asked() {
+  local argument
+  for argument in "$@"; do
+    if [[ $argument == --help || $argument == -h ]]; then
+      sed -n '2,/^[^#]/{s/^# \{0,1\}//p}' "$script_path"
+      exit 0
+    fi
+  done
+}
+
+# Compile jobs: a file that includes torch/torch.h takes up to 2 GB.
+jobs() {
+  local by_memory
+  by_memory=$(awk '/MemAvailable/ {print int($2 / 2000000) + 0}' /proc/meminfo 2>/dev/null || echo 2)
+  local cores
+  cores=${REPRISE_JOBS:-$(nproc)}
+  echo $((by_memory < 1 ? 1 : by_memory < cores ? by_memory : cores))
+}
+
+# configure PRESET: configures build/PRESET; quick when nothing changed.
+configure() {
+  cmake --preset "$1" -DREPRISE_TORCH="${REPRISE_TORCH:-}" --log-level=WARNING >&2
+}
+
+# build PRESET [targets…]
+build() {
+  local preset=$1
+  shift
+  configure "$preset"
+  cmake --build "build/$preset" --parallel "$(jobs)" ${@:+--target "$@"} >&2
+}
+
+# Our C++ files, tracked or new.
+cpp_files() {
+  git ls-files -co --exclude-standard '*.h' '*.cpp' '*.cu' '*.cuh' | while read -r file; do
+    if [[ -f $file ]]; then echo "$file"; fi
+  done
+}

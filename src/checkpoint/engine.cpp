@@ -1,0 +1,210 @@
+// Note [How saved tensors are intercepted]
+// ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+// LibTorch's stack of saved-tensor hooks holds Python objects only. The one place where plain C++ can
+// step in is the virtual Engine::get_default_saved_variable_hooks(), called for every tensor that
+// autograd saves. We install a subclass whose answer is the top of a stack of our own. The alternative,
+// a Python interpreter in every process, is what this library exists to avoid.
+#include "checkpoint/engine.h"
+
+#include "checkpoint/frame.h"
+
+#include <reprise/checkpoint.h>
+
+#include <c10/util/Type.h>
+#include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/graph_task.h>
+
+#include <atomic>
+#include <mutex>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace reprise::detail {
+namespace {
+
+using torch::autograd::Engine;
+using torch::autograd::GraphTask;
+
+thread_local HookSource* hook_source = nullptr;
+
+// Graph task ids start at 0; keys leave 0 free for "no backward call". Group keys live far above.
+constexpr TaskKey kFirstGroupKey = TaskKey{1} << 62;
+TaskKey key_of(uint64_t graph_task_id) {
+  return graph_task_id + 1;
+}
+
+thread_local TaskKey active_group = 0;
+
+/// Which frames hold recomputed tensors for which running task, and which tasks belong to a group.
+class TaskRegistry {
+ public:
+  void join_group(TaskKey task, TaskKey group) {
+    const std::scoped_lock lock(mutex_);
+    group_of_[task] = group;
+    has_groups_.store(true, std::memory_order_relaxed);
+  }
+
+  TaskKey group_or_self(TaskKey task) {
+    if (!has_groups_.load(std::memory_order_relaxed)) {
+      return task;
+    }
+    const std::scoped_lock lock(mutex_);
+    const auto found = group_of_.find(task);
+    return found == group_of_.end() ? task : found->second;
+  }
+
+  void add(TaskKey task, std::weak_ptr<Frame> frame) {
+    const std::scoped_lock lock(mutex_);
+    frames_[task].push_back(std::move(frame));
+  }
+
+  void end(TaskKey task) {
+    std::vector<std::weak_ptr<Frame>> frames;
+    {
+      const std::scoped_lock lock(mutex_);
+      if (const auto found = frames_.find(task); found != frames_.end()) {
+        frames = std::move(found->second);
+        frames_.erase(found);
+      }
+      group_of_.erase(task);
+      has_groups_.store(!group_of_.empty(), std::memory_order_relaxed);
+    }
+    for (const auto& weak : frames) {
+      if (const auto frame = weak.lock()) {
+        frame->forget(task);
+      }
+    }
+  }
+
+ private:
+  std::mutex mutex_;
+  std::atomic<bool> has_groups_{false};
+  std::unordered_map<TaskKey, std::vector<std::weak_ptr<Frame>>> frames_;
+  std::unordered_map<TaskKey, TaskKey> group_of_;
+};
+
+TaskRegistry& registry() {
+  static TaskRegistry instance;
+  return instance;
+}
+
+/// The backward call that Engine::execute is about to start on this thread, filled in by
+/// execute_with_graph_task, which is where its id is known.
+thread_local TaskKey* started_task = nullptr;
+
+class CheckpointEngine final : public Engine {
+ public:
+  CheckpointEngine() = default;
+  // The base class asks for it: its threads must be gone before our part of the object is.
+  ~CheckpointEngine() override { stop(); }
+
+  std::unique_ptr<torch::autograd::SavedVariableHooks> get_default_saved_variable_hooks() override {
+    return hook_source == nullptr ? nullptr : hook_source->make_hooks();
+  }
+
+  torch::autograd::variable_list execute(const torch::autograd::edge_list& roots,
+                                         const torch::autograd::variable_list& inputs,
+                                         bool keep_graph,
+                                         bool create_graph,
+                                         bool accumulate_grad,
+                                         const torch::autograd::edge_list& outputs) override {
+    TaskEnd task_end;
+    return Engine::execute(roots, inputs, keep_graph, create_graph, accumulate_grad, outputs);
+  }
+
+  c10::intrusive_ptr<at::ivalue::Future> execute_with_graph_task(
+      const std::shared_ptr<GraphTask>& graph_task,
+      std::shared_ptr<torch::autograd::Node> graph_root,
+      torch::autograd::InputBuffer&& input_buffer) override {
+    const TaskKey key = key_of(graph_task->id_);
+    if (started_task != nullptr && *started_task == 0) {
+      *started_task = key;
+    }
+    if (active_group != 0) {
+      registry().join_group(key, active_group);
+    }
+    return Engine::execute_with_graph_task(graph_task, std::move(graph_root), std::move(input_buffer));
+  }
+
+ private:
+  /// Ends the task that starts while it lives, by return or by exception. Backward calls made inside
+  /// another one nest.
+  struct TaskEnd {
+    TaskEnd() : outer(std::exchange(started_task, &key)) {}
+    ~TaskEnd() {
+      started_task = outer;
+      if (key != 0) {
+        registry().end(key);
+      }
+    }
+    TaskEnd(const TaskEnd&) = delete;
+    TaskEnd& operator=(const TaskEnd&) = delete;
+
+    TaskKey key = 0;
+    TaskKey* outer;
+  };
+};
+
+Engine& checkpoint_engine() {
+  static CheckpointEngine engine;
+  return engine;
+}
+
+/// Installed when this library is loaded, so that no backward call runs on one engine while a later one
+/// runs on another. An engine that is not LibTorch's own stays: require_engine() refuses it by name.
+const bool installed_at_load = [] {
+  if (&Engine::get_default_engine() == &Engine::get_base_engine()) {
+    torch::autograd::set_default_engine_stub(&checkpoint_engine);
+  }
+  return true;
+}();
+
+}  // namespace
+
+HookSourceGuard::HookSourceGuard(HookSource* source)
+    : previous_(std::exchange(hook_source, source)) {}
+
+HookSourceGuard::~HookSourceGuard() {
+  hook_source = previous_;
+}
+
+void require_engine() {
+  auto& engine = Engine::get_default_engine();
+  if (&engine == &checkpoint_engine()) [[likely]] {
+    return;
+  }
+  throw CheckpointError(c10::str(
+      "[reprise] another autograd engine is installed (",
+      c10::demangle(typeid(engine).name()),
+      "), so saved tensors cannot be intercepted and checkpointing would have no effect. Reprise needs "
+      "LibTorch's own engine: do not load it into a Python process, and install no other engine."));
+}
+
+TaskKey current_task() {
+  const int id = torch::autograd::get_current_graph_task_id();
+  return id < 0 ? 0 : registry().group_or_self(key_of(static_cast<uint64_t>(id)));
+}
+
+void release_at_task_end(TaskKey task, std::weak_ptr<Frame> frame) {
+  registry().add(task, std::move(frame));
+}
+
+}  // namespace reprise::detail
+
+namespace reprise {
+
+GraphExecGroup::GraphExecGroup() {
+  static std::atomic<uint64_t> next{detail::kFirstGroupKey};
+  TORCH_CHECK(detail::active_group == 0,
+              "[reprise] a GraphExecGroup is already active on this thread; groups do not nest.");
+  id_ = next++;
+  detail::active_group = id_;
+}
+
+GraphExecGroup::~GraphExecGroup() {
+  detail::active_group = 0;
+  detail::registry().end(id_);
+}
+
+}  // namespace reprise

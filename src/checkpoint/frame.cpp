@@ -1,0 +1,207 @@
+#include "checkpoint/frame.h"
+
+#include "checkpoint/stats.h"
+#include "checkpoint/value_hash.h"
+
+#include <ATen/SequenceNumber.h>
+#include <ATen/record_function.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/graph_task.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <set>
+#include <utility>
+
+namespace reprise::detail {
+
+namespace {
+
+bool is_result_of_node(const at::Tensor& tensor, uint64_t sequence_number) {
+  const auto* meta = torch::autograd::impl::get_autograd_meta(tensor);
+  // Not through grad_fn(): that would rebuild the history of views.
+  return meta != nullptr && meta->grad_fn_ && meta->grad_fn_->sequence_nr() == sequence_number;
+}
+
+}  // namespace
+
+Slot::Slot(const at::Tensor& tensor, DeterminismCheck check)
+    : version_counter(tensor.unsafeGetTensorImpl()->version_counter()),
+      version(version_counter.current_version()),
+      dtype(tensor.scalar_type()),
+      device(tensor.device()),
+      sequence_number(at::sequence_number::peek() - 1),
+      is_result(is_result_of_node(tensor, sequence_number)) {
+  if (check != DeterminismCheck::None) {
+    const auto shape = tensor.sizes();
+    sizes.append(shape.begin(), shape.end());
+  }
+}
+
+/// Counts what a region drops, for the statistics.
+class Frame::DropCount {
+ public:
+  void add(const at::Tensor& tensor) {
+    ++tensors;
+    if (tensor.has_storage() && storages_.insert(tensor.storage().unsafeGetStorageImpl()).second) {
+      bytes += tensor.storage().nbytes();
+    }
+  }
+  size_t tensors = 0;
+  size_t bytes = 0;
+
+ private:
+  std::set<const void*> storages_;
+};
+
+Frame::Frame(const CheckpointOptions& options,
+             std::unique_ptr<RegionBody> body,
+             const std::vector<at::Tensor>& inputs)
+    : region_(options, std::move(body), inputs),
+      recording_(options.policy ? std::make_unique<OpRecording>(options.policy) : nullptr),
+      forward_thread_(at::RecordFunction::currentThreadId()),
+      drops_(counts_stats() ? std::make_unique<DropCount>() : nullptr) {}
+
+Frame::~Frame() = default;
+
+std::unique_ptr<ForwardRecorder> Frame::make_recorder() {
+  return recording_ ? std::make_unique<ForwardRecorder>(*recording_,
+                                                        region_.thread_state.has_autocast(),
+                                                        region_.options.preserve_rng_state)
+                    : nullptr;
+}
+
+size_t Frame::pack(const at::Tensor& tensor) {
+  slots_.emplace_back(tensor, region_.options.determinism_check);
+  const size_t slot = slots_.size() - 1;
+  if (region_.options.determinism_check == DeterminismCheck::Values) {
+    if (is_about_to_be_written(tensor)) {
+      unwritten_.emplace_back(slot, tensor.detach());
+    } else {
+      slots_.back().hash = value_hash(tensor);
+    }
+  }
+  if (drops_) {
+    drops_->add(tensor);
+  }
+  return slot;
+}
+
+void Frame::before_write(const at::Tensor& target, bool overwrites) {
+  if (recording_) {
+    recording_->preserve(target);
+  }
+  region_.write_log.record(target, overwrites);
+}
+
+void Frame::hash_written() {
+  for (auto& [slot, tensor] : std::exchange(unwritten_, {})) {
+    slots_[slot].hash = value_hash(tensor);
+  }
+}
+
+void Frame::complete_forward() {
+  forward_complete_ = true;
+  // No node was made after the one that saved last, and what it saved was its own result.
+  ends_with_last_slot_ = !slots_.empty() && slots_.back().is_result &&
+                         slots_.back().sequence_number + 1 == at::sequence_number::peek();
+  if (drops_) {
+    RegionStats delta;
+    delta.entered = 1;
+    delta.tensors_dropped = drops_->tensors;
+    delta.bytes_dropped = drops_->bytes;
+    delta.bytes_kept = recording_ ? recording_->kept_bytes() : 0;
+    count(region_.options.name, delta);
+    drops_.reset();
+  }
+  if (recording_) {
+    recording_->verify();
+  }
+  region_.complete_forward(/*will_run_again=*/!slots_.empty());
+}
+
+bool Frame::stops_early_at(size_t slot) const {
+  return region_.options.early_stop && !(ends_with_last_slot_ && slot + 1 == slots_.size());
+}
+
+void Frame::check_not_modified(size_t index) const {
+  const auto& slot = slots_[index];
+  const auto current = slot.version_counter.current_version();
+  if (current == slot.version) [[likely]] {
+    return;
+  }
+  throw CheckpointError(c10::str("[reprise] one of the variables needed for gradient computation has been "
+                                 "modified by an inplace operation: tensor #",
+                                 index,
+                                 " saved in ",
+                                 label(),
+                                 " by ",
+                                 op_of(slot),
+                                 ", ",
+                                 slot.dtype,
+                                 " ",
+                                 c10::IntArrayRef(slot.sizes),
+                                 ", is at version ",
+                                 current,
+                                 "; expected version ",
+                                 slot.version,
+                                 ". Use the out-of-place operator, or change a clone."));
+}
+
+std::string Frame::op_of(const Slot& slot) const {
+  const auto* nodes = torch::autograd::get_current_graph_task_nodes_in_graph();
+  if (nodes != nullptr) {
+    for (const auto* node : *nodes) {
+      if (node->sequence_nr() == slot.sequence_number && node->thread_id() == forward_thread_) {
+        return node->name();
+      }
+    }
+  }
+  return "an operator outside of this backward call";
+}
+
+Frame::Recomputed& Frame::recomputed_for(TaskKey task) {
+  for (auto& entry : recomputed_) {
+    if (entry.task == task) {
+      return entry;
+    }
+  }
+  return recomputed_.emplace_back(Recomputed{task, {}});
+}
+
+void Frame::forget(TaskKey task) {
+  const std::scoped_lock lock(mutex_);
+  std::erase_if(recomputed_, [task](const Recomputed& entry) { return entry.task == task; });
+}
+
+at::Tensor Frame::unpack(size_t slot) {
+  check_not_modified(slot);
+  const TaskKey task = current_task();
+  const std::scoped_lock lock(mutex_);
+  if (is_recomputing_) {
+    throw CheckpointError(c10::str("[reprise] the recompute of ",
+                                   label(),
+                                   " needs a tensor that only this recompute can give. The region runs a "
+                                   "backward call over its own forward graph: return the tensors instead of "
+                                   "storing them outside."));
+  }
+  auto& mine = recomputed_for(task);
+  const bool is_first = mine.tensors.empty();
+  if (is_first) {
+    recompute(mine, std::nullopt);
+    if (task != 0) {
+      release_at_task_end(task, weak_from_this());
+    }
+  } else if (slot >= mine.tensors.size() || !mine.tensors[slot].defined()) {
+    // Unpacked before in this task. Rare: a custom function that asks twice.
+    recompute(mine, slot);
+  }
+  // Moved out: as in plain autograd, a tensor lives no longer than the node that uses it.
+  auto tensor = std::move(mine.tensors[slot]);
+  if (task == 0) {
+    // Read outside of any backward call: nothing would release the rest.
+    forget(task);
+  }
+  return tensor;
+}
+
+}  // namespace reprise::detail

@@ -1,0 +1,31 @@
+// Process-wide switches that change what operators compute. A recompute cannot restore them (other threads
+// use them too), so it checks that they are as they were.
+#pragma once
+
+#include <ATen/Context.h>
+#include <c10/core/ScalarType.h>
+
+#include <array>
+#include <string>
+
+namespace reprise::detail {
+
+class ProcessGlobals {
+ public:
+  /// Takes the current values.
+  ProcessGlobals();
+
+  bool operator==(const ProcessGlobals&) const = default;
+
+  /// Lists what differs, e.g. "deterministic algorithms: off in forward, on now".
+  std::string difference(const ProcessGlobals& now) const;
+
+ private:
+  c10::ScalarType default_dtype_;
+  // On-off switches, in the order of kSwitchNames in the .cpp.
+  std::array<bool, 12> switches_;
+  // Float32 precision of CUDA and oneDNN matmuls and convolutions.
+  std::array<at::Float32Precision, 4> float32_precision_;
+};
+
+}  // namespace reprise::detail

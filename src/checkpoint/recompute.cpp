@@ -1,0 +1,308 @@
+// Running a region again. Early stop is thrown and caught in this file, and nowhere else.
+#include "checkpoint/engine_ops.h"
+#include "checkpoint/frame.h"
+#include "checkpoint/stats.h"
+#include "checkpoint/value_hash.h"
+
+#include <chrono>
+#include <utility>
+
+namespace reprise::detail {
+namespace {
+
+/// Unwinds user code when all needed tensors are there. Not derived from std::exception, so that only a
+/// catch (...) can swallow it; that case is detected.
+struct EarlyStop {};
+
+at::Tensor detached(const at::Tensor& tensor) {
+  // Same version counter, so that a later change in place is noticed. A leaf has no history to let go of.
+  return tensor.requires_grad() && !tensor.is_leaf()
+             ? at::Tensor(tensor.unsafeGetTensorImpl()->shallow_copy_and_detach(
+                   tensor.unsafeGetTensorImpl()->version_counter(), /*allow_tensor_metadata_change=*/false))
+             : tensor;
+}
+
+std::string describe(c10::ScalarType dtype, c10::IntArrayRef sizes, c10::Device device) {
+  return c10::str(dtype, " ", sizes, " on ", device);
+}
+
+}  // namespace
+
+/// One run of a region in backward.
+class RecomputePass final : public HookSource, public WriteListener {
+ public:
+  RecomputePass(Frame& frame, std::vector<at::Tensor>& into, std::optional<size_t> only)
+      : frame_(frame), into_(into), only_(only), last_needed_(find_last_needed()), undo_(frame.region_.write_log) {}
+
+  void run();
+
+  std::unique_ptr<torch::autograd::SavedVariableHooks> make_hooks() override;
+  void before_write(const at::Tensor& target, bool overwrites) override;
+  void after_write() override;
+
+  void receive(const at::Tensor& tensor, const at::Tensor& alias);
+
+ private:
+  size_t find_last_needed() const;
+  void run_body(std::vector<at::Tensor> inputs);
+  void compare(size_t index, const at::Tensor& tensor);
+  void compare_values(size_t index, const at::Tensor& tensor);
+  void check_finished() const;
+  void report(const Replayer* replayer, std::chrono::nanoseconds time) const;
+  [[noreturn]] void stop();
+
+  Frame& frame_;
+  std::vector<at::Tensor>& into_;
+  const std::optional<size_t> only_;
+  const size_t last_needed_;
+  WriteUndo undo_;
+  size_t received_ = 0;
+  bool has_stopped_ = false;
+  bool stops_after_write_ = false;
+  std::vector<std::pair<size_t, at::Tensor>> unwritten_;
+  // The first difference found. Thrown at the end, because user code may catch what is thrown inside it.
+  std::string difference_;
+};
+
+namespace {
+
+/// Stands in for the tensors that the recompute's own graph saves. That graph is normally dropped; only a
+/// backward call inside the region unpacks from it.
+class RecomputeHooks final : public torch::autograd::SavedVariableHooks {
+ public:
+  explicit RecomputeHooks(RecomputePass& pass) : pass_(pass) {}
+
+  void call_pack_hook(const at::Tensor& tensor) override {
+    tensor_ = detached(tensor);
+    version_ = tensor_.unsafeGetTensorImpl()->version_counter().current_version();
+    pass_.receive(tensor, tensor_);
+  }
+
+  at::Tensor call_unpack_hook() override {
+    if (tensor_.unsafeGetTensorImpl()->version_counter().current_version() != version_) {
+      throw CheckpointError("[reprise] a tensor saved inside a region was modified by an inplace operation "
+                            "before a backward call inside that region used it.");
+    }
+    return tensor_;
+  }
+
+ private:
+  RecomputePass& pass_;
+  at::Tensor tensor_;
+  uint32_t version_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<torch::autograd::SavedVariableHooks> RecomputePass::make_hooks() {
+  return std::make_unique<RecomputeHooks>(*this);
+}
+
+size_t RecomputePass::find_last_needed() const {
+  if (only_) {
+    return *only_;
+  }
+  size_t last = 0;
+  for (size_t i = 0; i < frame_.slots_.size(); ++i) {
+    last = frame_.slots_[i].is_needed.load(std::memory_order_relaxed) ? i : last;
+  }
+  return last;
+}
+
+void RecomputePass::receive(const at::Tensor& tensor, const at::Tensor& alias) {
+  const size_t index = received_++;
+  if (has_stopped_ || index >= frame_.slots_.size()) {
+    return;
+  }
+  const auto& slot = frame_.slots_[index];
+  const bool is_wanted =
+      only_ ? index == *only_ : slot.is_needed.load(std::memory_order_relaxed);
+  if (is_wanted) {
+    compare(index, tensor);
+    into_[index] = alias;
+  }
+  if (index == last_needed_ && frame_.stops_early_at(index)) {
+    if (is_about_to_be_written(tensor)) {
+      // The operator has saved the tensor and not computed it yet: let it finish.
+      stops_after_write_ = true;
+    } else {
+      stop();
+    }
+  }
+}
+
+void RecomputePass::before_write(const at::Tensor& target, bool) {
+  if (frame_.recording_) {
+    frame_.recording_->preserve(target);
+  }
+  undo_.before_write(target);
+}
+
+void RecomputePass::after_write() {
+  for (auto& [index, tensor] : std::exchange(unwritten_, {})) {
+    compare_values(index, tensor);
+  }
+  if (stops_after_write_ && !has_stopped_) {
+    stop();
+  }
+}
+
+void RecomputePass::stop() {
+  has_stopped_ = true;
+  throw EarlyStop{};
+}
+
+void RecomputePass::compare(size_t index, const at::Tensor& tensor) {
+  const auto check = frame_.region_.options.determinism_check;
+  if (check == DeterminismCheck::None || !difference_.empty()) {
+    return;
+  }
+  const auto& slot = frame_.slots_[index];
+  if (c10::IntArrayRef(slot.sizes) != tensor.sizes() || slot.dtype != tensor.scalar_type() ||
+      slot.device != tensor.device()) {
+    difference_ = c10::str("tensor #",
+                           index,
+                           " (saved by ",
+                           frame_.op_of(slot),
+                           ") was ",
+                           describe(slot.dtype, slot.sizes, slot.device),
+                           " in forward and came back as ",
+                           describe(tensor.scalar_type(), tensor.sizes(), tensor.device()));
+  } else if (check == DeterminismCheck::Values) {
+    if (is_about_to_be_written(tensor)) {
+      unwritten_.emplace_back(index, tensor);
+    } else {
+      compare_values(index, tensor);
+    }
+  }
+}
+
+void RecomputePass::compare_values(size_t index, const at::Tensor& tensor) {
+  const auto& slot = frame_.slots_[index];
+  const EngineOpsGuard guard;
+  const auto before = slot.hash.item<int64_t>();
+  const auto now = value_hash(tensor).item<int64_t>();
+  if (before != now && difference_.empty()) {
+    difference_ = c10::str("tensor #",
+                           index,
+                           " (saved by ",
+                           frame_.op_of(slot),
+                           ", ",
+                           describe(slot.dtype, slot.sizes, slot.device),
+                           ") came back with other values: content hash ",
+                           static_cast<uint64_t>(before),
+                           " in forward, ",
+                           static_cast<uint64_t>(now),
+                           " now");
+  }
+}
+
+void RecomputePass::run_body(std::vector<at::Tensor> inputs) {
+  try {
+    frame_.region_.body->run(std::move(inputs), /*wants_outputs=*/false);
+  } catch (const EarlyStop&) {
+    return;
+  }
+  if (has_stopped_) {
+    throw CheckpointError(c10::str(
+        "[reprise] ",
+        frame_.label(),
+        " swallowed the early stop of its recompute with a catch (...). Let unknown exceptions pass, or set "
+        "early_stop = false for this region."));
+  }
+}
+
+void RecomputePass::check_finished() const {
+  const size_t expected = frame_.slots_.size();
+  if (!difference_.empty()) {
+    throw CheckpointError(c10::str("[reprise] ",
+                                   frame_.label(),
+                                   " did other work when it was run again: ",
+                                   difference_,
+                                   ". The callable must compute the same from the same arguments: look for "
+                                   "state that changed in between, or random numbers from a generator that "
+                                   "is not listed in CheckpointOptions::generators."));
+  }
+  if (has_stopped_ || received_ == expected) {
+    return;
+  }
+  // A backward call inside the region's own forward: what follows it was not saved yet.
+  if (!frame_.forward_complete_ && received_ > expected) {
+    return;
+  }
+  throw CheckpointError(c10::str(
+      "[reprise] ",
+      frame_.label(),
+      " saved ",
+      expected,
+      expected == 1 ? " tensor" : " tensors",
+      " for backward in forward but ",
+      received_,
+      " when it was run again",
+      received_ < expected
+          ? c10::str("; the first that is missing was saved by ", frame_.op_of(frame_.slots_[received_]))
+          : "",
+      ". The callable must do the same work each time: look for branches on state that changed in "
+      "between."));
+}
+
+void RecomputePass::report(const Replayer* replayer, std::chrono::nanoseconds time) const {
+  RegionStats delta;
+  delta.recomputed = 1;
+  delta.early_stopped = has_stopped_ ? 1 : 0;
+  delta.recompute_time = time;
+  if (replayer != nullptr) {
+    delta.ops_replayed = replayer->replayed();
+    delta.ops_recomputed = replayer->recomputed();
+  }
+  count(frame_.region_.options.name, delta);
+}
+
+void RecomputePass::run() {
+  const bool counts = counts_stats();
+  const auto start = counts ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point{};
+  auto inputs = frame_.region_.inputs.unpack();
+  std::optional<Replayer> replayer;
+  if (frame_.recording_) {
+    replayer.emplace(*frame_.recording_, frame_.region_.thread_state.has_autocast());
+  }
+  {
+    const ThreadStateGuard state(frame_.region_.thread_state);
+    const RngGuard rng(frame_.region_.rng.get(), frame_.region_.options.generators);
+    const HookSourceGuard hooks(this);
+    const c10::impl::IncludeDispatchKeyGuard writes(kWriteKey);
+    const WriteListenerGuard listening(this, WriteListenerGuard::Others::Pause);
+    const OpObserverGuard observing(replayer ? &*replayer : nullptr);
+    run_body(std::move(inputs));
+  }
+  if (counts) {
+    report(replayer ? &*replayer : nullptr, std::chrono::steady_clock::now() - start);
+  }
+  check_finished();
+}
+
+void Frame::recompute(Recomputed& into, std::optional<size_t> only) {
+  const TaskKey task = into.task;
+  region_.check_globals();
+  std::vector<at::Tensor> tensors = std::move(into.tensors);
+  tensors.resize(slots_.size());
+  struct Flag {
+    explicit Flag(bool& flag) : value(flag) { value = true; }
+    ~Flag() { value = false; }
+    Flag(const Flag&) = delete;
+    Flag& operator=(const Flag&) = delete;
+    bool& value;
+  };
+  try {
+    const Flag recomputing(is_recomputing_);
+    RecomputePass pass(*this, tensors, only);
+    region_.check_inputs();
+    pass.run();
+  } catch (...) {
+    forget(task);
+    rethrow_naming(region_);
+  }
+  into.tensors = std::move(tensors);
+}
+
+}  // namespace reprise::detail

@@ -1,0 +1,105 @@
+// Forward of a non-reentrant region.
+#include <reprise/detail/region.h>
+
+#include "checkpoint/engine_ops.h"
+#include "checkpoint/frame.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include <optional>
+#include <utility>
+
+namespace reprise::detail {
+namespace {
+
+/// Stands in for one saved tensor of the region's graph.
+class ForwardHooks final : public torch::autograd::SavedVariableHooks {
+ public:
+  explicit ForwardHooks(std::shared_ptr<Frame> frame) : frame_(std::move(frame)) {}
+  ~ForwardHooks() override {
+    if (slot_) {
+      frame_->release(*slot_);
+    }
+  }
+  ForwardHooks(const ForwardHooks&) = delete;
+  ForwardHooks& operator=(const ForwardHooks&) = delete;
+
+  // Numbered here and not in the constructor: autograd makes hooks for wrapped numbers and never packs.
+  void call_pack_hook(const at::Tensor& tensor) override { slot_ = frame_->pack(tensor); }
+  at::Tensor call_unpack_hook() override { return frame_->unpack(*slot_); }
+
+ private:
+  std::shared_ptr<Frame> frame_;
+  std::optional<size_t> slot_;
+};
+
+}  // namespace
+
+struct RecordingScope::State final : HookSource, WriteListener {
+  explicit State(std::shared_ptr<Frame> region_frame)
+      : frame(std::move(region_frame)),
+        recorder(frame->make_recorder()),
+        hooks(this),
+        writes(kWriteKey),
+        listening(this, WriteListenerGuard::Others::Listen),
+        observing(recorder.get()) {}
+
+  std::unique_ptr<torch::autograd::SavedVariableHooks> make_hooks() override {
+    return std::make_unique<ForwardHooks>(frame);
+  }
+  void before_write(const at::Tensor& target, bool overwrites) override {
+    frame->before_write(target, overwrites);
+  }
+  void after_write() override { frame->hash_written(); }
+
+  const std::shared_ptr<Frame> frame;
+  const std::unique_ptr<ForwardRecorder> recorder;
+  const HookSourceGuard hooks;
+  const c10::impl::IncludeDispatchKeyGuard writes;
+  const WriteListenerGuard listening;
+  const OpObserverGuard observing;
+};
+
+RecordingScope::RecordingScope(const CheckpointOptions& options,
+                               std::unique_ptr<RegionBody> body,
+                               std::vector<at::Tensor> inputs) {
+  require_engine();
+  observe_writes();
+  frame_ = std::make_shared<Frame>(options, std::move(body), inputs);
+  state_ = std::make_unique<State>(frame_);
+}
+
+RecordingScope::~RecordingScope() = default;
+
+void RecordingScope::complete() {
+  state_.reset();
+  frame_->complete_forward();
+}
+
+void RecordingScope::annotate(c10::Error& error) const {
+  error.add_context("while running " + frame_->label());
+}
+
+bool records_gradients() {
+  return at::GradMode::is_enabled();
+}
+
+std::vector<size_t> segment_starts(size_t count, size_t segments) {
+  TORCH_CHECK(count > 0, "[reprise] checkpoint_sequential needs at least one function.");
+  TORCH_CHECK(segments >= 1 && segments <= count,
+              "[reprise] checkpoint_sequential: cannot cut ",
+              count,
+              " functions into ",
+              segments,
+              " segments; choose 1 to ",
+              count,
+              ".");
+  std::vector<size_t> starts;
+  for (size_t i = 0; i < segments; ++i) {
+    starts.push_back(i * (count / segments));
+  }
+  starts.push_back(count);
+  return starts;
+}
+
+}  // namespace reprise::detail

@@ -1,0 +1,301 @@
+// The reentrant variant: forward leaves no graph; one node stands for the whole region and runs a backward
+// call of its own inside backward. Its limits are PyTorch's, but each is refused instead of passing over.
+#include <reprise/detail/region.h>
+
+#include "checkpoint/engine.h"
+#include "checkpoint/engine_ops.h"
+#include "checkpoint/op_recorder.h"
+#include "checkpoint/region.h"
+#include "checkpoint/stats.h"
+
+#include <ATen/SequenceNumber.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/record_function.h>
+#include <c10/util/Type.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/accumulate_grad.h>
+#include <torch/csrc/autograd/functions/utils.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <unordered_set>
+#include <utility>
+
+namespace reprise::detail {
+namespace {
+
+using torch::autograd::Node;
+using torch::autograd::variable_list;
+
+/// Logs the writes of a forward or undoes those of a recompute.
+struct ForwardWrites final : WriteListener {
+  explicit ForwardWrites(WriteLog& write_log) : log(write_log) {}
+  void before_write(const at::Tensor& target, bool overwrites) override { log.record(target, overwrites); }
+  void after_write() override {}
+  WriteLog& log;
+};
+
+struct RecomputeWrites final : WriteListener {
+  explicit RecomputeWrites(const WriteLog& log) : undo(log) {}
+  void before_write(const at::Tensor& target, bool) override { undo.before_write(target); }
+  void after_write() override {}
+  WriteUndo undo;
+};
+
+bool is_differentiable(const at::Tensor& tensor) {
+  return tensor.defined() && (tensor.is_floating_point() || tensor.is_complex());
+}
+
+std::vector<at::Tensor> detach_all(const std::vector<at::Tensor>& inputs) {
+  std::vector<at::Tensor> leaves;
+  for (const auto& input : inputs) {
+    leaves.push_back(input.defined() ? input.detach().set_requires_grad(input.requires_grad()) : input);
+  }
+  return leaves;
+}
+
+/// Nodes made on this thread since it was created are the recompute's own.
+class GraphMark {
+ public:
+  bool is_older(const Node& node) const {
+    return node.thread_id() != thread_ || node.sequence_nr() < first_;
+  }
+
+ private:
+  uint64_t thread_ = at::RecordFunction::currentThreadId();
+  uint64_t first_ = at::sequence_number::peek();
+};
+
+class ReentrantNode final : public Node {
+ public:
+  explicit ReentrantNode(std::unique_ptr<Region> region) : region_(std::move(region)) {}
+
+  variable_list apply(variable_list&& grads) override;
+  void release_variables() override { region_.reset(); }
+  std::string name() const override { return "ReentrantCheckpointBackward"; }
+
+  /// What the outputs were in forward, to compare with.
+  std::vector<at::TensorOptions> output_options;
+  std::vector<std::vector<int64_t>> output_sizes;
+
+ private:
+  variable_list run_backward(const variable_list& grads);
+  std::vector<at::Tensor> rerun(std::vector<at::Tensor> inputs) const;
+  void check_outputs(const std::vector<at::Tensor>& outputs) const;
+  void check_captures(const variable_list& roots, const GraphMark& mark) const;
+
+  std::unique_ptr<Region> region_;
+};
+
+variable_list ReentrantNode::apply(variable_list&& grads) {
+  TORCH_CHECK(region_ != nullptr, torch::autograd::ERR_BACKWARD_TWICE);
+  if (!torch::autograd::Engine::get_default_engine().is_checkpoint_valid()) {
+    throw CheckpointError(c10::str(
+        "[reprise] ",
+        region_->label(),
+        " is reentrant, and a reentrant checkpoint is incompatible with torch::autograd::grad() and with "
+        "backward(inputs): its inner backward would write the gradients of all parameters. Use backward() "
+        "without inputs, or use_reentrant = false."));
+  }
+  try {
+    return run_backward(grads);
+  } catch (...) {
+    rethrow_naming(*region_);
+  }
+}
+
+std::vector<at::Tensor> ReentrantNode::rerun(std::vector<at::Tensor> inputs) const {
+  const ThreadStateGuard state(region_->thread_state);
+  const RngGuard rng(region_->rng.get(), region_->options.generators);
+  const HookSourceGuard no_hooks(nullptr);
+  const OpObserverGuard no_observer(nullptr);
+  return region_->body->run(std::move(inputs), /*wants_outputs=*/true);
+}
+
+variable_list ReentrantNode::run_backward(const variable_list& grads) {
+  const auto start = std::chrono::steady_clock::now();
+  region_->check_globals();
+  variable_list inputs;
+  variable_list outputs;
+  const GraphMark mark;
+  {
+    RecomputeWrites writes(region_->write_log);
+    region_->check_inputs();
+    inputs = detach_all(region_->inputs.unpack());
+    const c10::impl::IncludeDispatchKeyGuard observed(kWriteKey);
+    const WriteListenerGuard listening(&writes, WriteListenerGuard::Others::Pause);
+    outputs = rerun(inputs);
+  }
+  if (counts_stats()) {
+    RegionStats delta;
+    delta.recomputed = 1;
+    delta.recompute_time = std::chrono::steady_clock::now() - start;
+    count(region_->options.name, delta);
+  }
+  check_outputs(outputs);
+
+  variable_list roots;
+  variable_list root_grads;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (outputs[i].defined() && outputs[i].requires_grad()) {
+      roots.push_back(outputs[i]);
+      root_grads.push_back(grads[i]);
+    }
+  }
+  if (roots.empty()) {
+    throw CheckpointError(c10::str(
+        "[reprise] none of the outputs of ",
+        region_->label(),
+        " has requires_grad = true when it is run again, so this checkpoint is not necessary. Call the "
+        "function plainly."));
+  }
+  check_captures(roots, mark);
+  // Outputs that the loss does not use come with an undefined gradient, which means zero.
+  for (size_t i = roots.size(); i-- > 0;) {
+    if (!root_grads[i].defined()) {
+      roots.erase(roots.begin() + static_cast<std::ptrdiff_t>(i));
+      root_grads.erase(root_grads.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+  }
+  if (!roots.empty()) {
+    torch::autograd::backward(roots, root_grads);
+  }
+  variable_list input_grads;
+  for (const auto& input : inputs) {
+    input_grads.push_back(input.defined() && input.requires_grad() ? input.grad() : at::Tensor());
+  }
+  return input_grads;
+}
+
+void ReentrantNode::check_outputs(const std::vector<at::Tensor>& outputs) const {
+  if (region_->options.determinism_check == DeterminismCheck::None &&
+      outputs.size() == output_sizes.size()) {
+    return;
+  }
+  bool is_same = outputs.size() == output_sizes.size();
+  for (size_t i = 0; is_same && i < outputs.size(); ++i) {
+    is_same = !outputs[i].defined() ||
+              (outputs[i].sizes() == at::IntArrayRef(output_sizes[i]) &&
+               outputs[i].scalar_type() == c10::typeMetaToScalarType(output_options[i].dtype()) &&
+               outputs[i].device() == output_options[i].device());
+  }
+  if (!is_same) {
+    throw CheckpointError(c10::str("[reprise] ",
+                                   region_->label(),
+                                   " returned other tensors when it was run again: their number, shape, "
+                                   "dtype or device differs from forward's. The callable must compute the "
+                                   "same from the same arguments."));
+  }
+}
+
+/// Note [Captured tensors in reentrant regions]
+/// Only arguments get gradients through the node. A captured tensor with history would get its gradient
+/// inside our inner backward, which would run (and free) a part of the outer graph that the outer backward
+/// still has to run. PyTorch leaves that to luck; we look for it and refuse.
+void ReentrantNode::check_captures(const variable_list& roots, const GraphMark& mark) const {
+  std::vector<Node*> open;
+  std::unordered_set<Node*> seen;
+  const auto push = [&](const std::shared_ptr<Node>& node) {
+    if (node && seen.insert(node.get()).second) {
+      open.push_back(node.get());
+    }
+  };
+  for (const auto& root : roots) {
+    push(root.grad_fn());
+  }
+  while (!open.empty()) {
+    Node* node = open.back();
+    open.pop_back();
+    if (dynamic_cast<torch::autograd::AccumulateGrad*>(node) != nullptr) {
+      continue;
+    }
+    if (mark.is_older(*node)) {
+      throw CheckpointError(c10::str("[reprise] ",
+                                     region_->label(),
+                                     " is reentrant and uses a captured tensor that requires grad and is no "
+                                     "leaf (made by ",
+                                     node->name(),
+                                     "). Pass it as an argument, or use use_reentrant = false."));
+    }
+    for (const auto& edge : node->next_edges()) {
+      push(edge.function);
+    }
+  }
+}
+
+void check_reentrant_options(const Region& region, const std::vector<at::Tensor>& inputs) {
+  const auto refuse = [&region](const char* why) {
+    throw CheckpointError(c10::str("[reprise] ", region.label(), " with use_reentrant = true: ", why));
+  };
+  if (region.options.policy) {
+    refuse("a policy has no effect in a reentrant region. Use use_reentrant = false.");
+  }
+  if (region.options.determinism_check == DeterminismCheck::Values) {
+    refuse("DeterminismCheck::Values has no effect in a reentrant region. Use use_reentrant = false.");
+  }
+  const bool has_gradient = std::any_of(inputs.begin(), inputs.end(), [](const at::Tensor& input) {
+    return input.defined() && input.requires_grad();
+  });
+  if (!has_gradient) {
+    refuse(
+        "none of the input tensors requires grad, so no gradient would reach the region and parameters used "
+        "inside it would silently get none. Use use_reentrant = false, or make an input require grad.");
+  }
+}
+
+}  // namespace
+
+void refuse_reentrant_result(const std::type_info& type) {
+  throw CheckpointError(c10::str("[reprise] a reentrant region must return tensors that gradients can come "
+                                 "back to; this one returns ",
+                                 c10::demangle(type.name()),
+                                 ". Use use_reentrant = false, or make its tensors known "
+                                 "(reprise/tensor_fields.h)."));
+}
+
+std::vector<at::Tensor> run_reentrant(const CheckpointOptions& options,
+                                      std::unique_ptr<RegionBody> body,
+                                      std::vector<at::Tensor> inputs,
+                                      const std::function<std::vector<at::Tensor>()>& forward) {
+  require_engine();
+  observe_writes();
+  auto region = std::make_unique<Region>(options, std::move(body), inputs);
+  check_reentrant_options(*region, inputs);
+  std::vector<at::Tensor> outputs;
+  try {
+    ForwardWrites writes(region->write_log);
+    const at::NoGradGuard no_grad;
+    const c10::impl::IncludeDispatchKeyGuard observed(kWriteKey);
+    const WriteListenerGuard listening(&writes, WriteListenerGuard::Others::Listen);
+    const OpObserverGuard no_observer(nullptr);
+    outputs = forward();
+  } catch (c10::Error& error) {
+    error.add_context("while running " + region->label());
+    throw;
+  }
+  region->complete_forward(/*will_run_again=*/true);
+  if (counts_stats()) {
+    RegionStats delta;
+    delta.entered = 1;
+    count(options.name, delta);
+  }
+  auto node = std::make_shared<ReentrantNode>(std::move(region));
+  node->set_next_edges(torch::autograd::collect_next_edges(inputs));
+  for (auto& output : outputs) {
+    node->output_options.push_back(output.defined() ? output.options() : at::TensorOptions());
+    node->output_sizes.push_back(output.defined() ? output.sizes().vec() : std::vector<int64_t>());
+    if (is_differentiable(output)) {
+      // A new tensor, also for an input that is returned as it came: it gets this node as its history.
+      output = output.detach();
+      torch::autograd::set_history(output, node);
+    } else {
+      node->add_input_metadata(Node::undefined_input());
+    }
+  }
+  return outputs;
+}
+
+}  // namespace reprise::detail

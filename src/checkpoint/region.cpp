@@ -1,0 +1,98 @@
+#include "checkpoint/region.h"
+
+#include <c10/util/Type.h>
+
+#include <cxxabi.h>
+#include <exception>
+#include <utility>
+
+namespace reprise {
+
+CheckpointError::CheckpointError(std::string message) : c10::Error(std::move(message)) {}
+
+namespace detail {
+
+RegionBody::RegionBody() = default;
+RegionBody::~RegionBody() = default;
+
+Region::Region(const CheckpointOptions& region_options,
+               std::unique_ptr<RegionBody> region_body,
+               const std::vector<at::Tensor>& region_inputs)
+    : options(region_options),
+      body(std::move(region_body)),
+      inputs(region_inputs),
+      rng(options.preserve_rng_state ? take_rng_state(options.generators) : nullptr) {}
+
+void Region::complete_forward(bool will_run_again) {
+  write_log.prune();
+  // A region that drew no random numbers draws none when it runs again.
+  if (rng && *rng == RngState(options.generators)) {
+    rng.reset();
+  }
+  if (!will_run_again) {
+    return;
+  }
+  const auto is_undone = [this](const c10::StorageImpl* storage) { return write_log.has(storage); };
+  if (const auto modified = inputs.first_modified(is_undone)) {
+    throw CheckpointError(c10::str("[reprise] ",
+                                   label(),
+                                   " changed its input tensor #",
+                                   *modified,
+                                   " in place, so it could not be run again from the same input. Clone the "
+                                   "input first, or use the out-of-place operator."));
+  }
+}
+
+void Region::check_globals() const {
+  const ProcessGlobals now;
+  if (now == globals) [[likely]] {
+    return;
+  }
+  throw CheckpointError(c10::str("[reprise] ",
+                                 label(),
+                                 " cannot be recomputed: process-wide settings changed since its forward (",
+                                 globals.difference(now),
+                                 "). Set them once, before forward."));
+}
+
+void Region::check_inputs() const {
+  if (const auto modified = inputs.first_modified()) {
+    throw CheckpointError(c10::str(
+        "[reprise] input tensor #",
+        *modified,
+        " of ",
+        label(),
+        " was changed in place after the region used it, so the region cannot be recomputed. Change a clone "
+        "instead, or move the in-place operation after backward."));
+  }
+}
+
+std::string Region::label() const {
+  return options.name.empty() ? "the region of " + c10::demangle(body->callable_type().name())
+                              : "region \"" + options.name + "\"";
+}
+
+void rethrow_naming(const Region& region) {
+  try {
+    throw;
+  } catch (const CheckpointError&) {
+    throw;
+  } catch (c10::Error& error) {
+    error.add_context("while recomputing " + region.label());
+    throw;
+  } catch (const std::exception& error) {
+    std::throw_with_nested(
+        CheckpointError(c10::str("[reprise] recomputing ", region.label(), " threw: ", error.what())));
+  } catch (...) {
+    const auto* type = abi::__cxa_current_exception_type();
+    std::throw_with_nested(
+        CheckpointError(c10::str("[reprise] recomputing ",
+                                 region.label(),
+                                 " threw an object of type ",
+                                 type == nullptr ? "unknown" : c10::demangle(type->name()),
+                                 ", which is not derived from std::exception")));
+  }
+}
+
+}  // namespace detail
+}  // namespace reprise

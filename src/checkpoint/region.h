@@ -1,0 +1,49 @@
+// What a region remembers in order to be run again, whichever way its backward works.
+#pragma once
+
+#include "checkpoint/process_globals.h"
+#include "checkpoint/rng_state.h"
+#include "checkpoint/saved_inputs.h"
+#include "checkpoint/thread_state.h"
+#include "checkpoint/write_log.h"
+
+#include <reprise/detail/region.h>
+#include <reprise/options.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace reprise::detail {
+
+struct Region {
+  /// Takes the calling thread's state as forward's.
+  Region(const CheckpointOptions& region_options,
+         std::unique_ptr<RegionBody> region_body,
+         const std::vector<at::Tensor>& region_inputs);
+
+  /// Forward has run. Throws if it changed an input in such a way that it cannot be run again.
+  void complete_forward(bool will_run_again);
+
+  /// Throws if process-wide settings changed since forward.
+  void check_globals() const;
+  /// Throws if an input was changed in place since forward. Call it with the writes of forward undone.
+  void check_inputs() const;
+
+  /// How messages call the region.
+  std::string label() const;
+
+  const CheckpointOptions options;
+  const std::unique_ptr<RegionBody> body;
+  SavedInputs inputs;
+  const ThreadState thread_state;
+  const ProcessGlobals globals;
+  RngStatePtr rng;  // null if it need not be restored
+  WriteLog write_log;
+};
+
+/// Rethrows the exception in flight so that it names the region and is one that the autograd engine can
+/// carry: on its threads, anything but a std::exception would end the process.
+[[noreturn]] void rethrow_naming(const Region& region);
+
+}  // namespace reprise::detail

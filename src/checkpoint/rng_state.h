@@ -1,0 +1,67 @@
+// The state of random number generators, taken before a region's forward and put back for its recompute.
+#pragma once
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/Generator.h>
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace reprise::detail {
+
+/// One generator's state. CUDA's is a seed and an offset on the host: no device sync.
+class GeneratorState {
+ public:
+  explicit GeneratorState(at::Generator generator);
+  void restore() const;
+  bool operator==(const GeneratorState& other) const;
+
+ private:
+  struct Mersenne {
+    at::mt19937 engine;
+    std::optional<float> next_float;
+    std::optional<double> next_double;
+  };
+  at::Generator generator_;
+  std::optional<Mersenne> mersenne_;  // CPU generators
+  uint64_t seed_ = 0;                 // all others
+  uint64_t offset_ = 0;
+};
+
+/// The default generators of the CPU and of every CUDA device, and `extra` ones.
+class RngState {
+ public:
+  explicit RngState(const std::vector<at::Generator>& extra);
+  void restore() const;
+  bool operator==(const RngState&) const = default;
+
+ private:
+  GeneratorState cpu_;
+  std::vector<GeneratorState> others_;
+};
+
+/// Most regions draw nothing and give their state back at once. It is a few kilobytes, and malloc takes its time
+/// for blocks of that size, so each thread keeps some.
+struct RngStateRecycler {
+  void operator()(RngState* state) const;
+};
+using RngStatePtr = std::unique_ptr<RngState, RngStateRecycler>;
+RngStatePtr take_rng_state(const std::vector<at::Generator>& extra);
+
+/// Puts `state` in force (null: leaves things as they are) and brings the caller's back at the end.
+class RngGuard {
+ public:
+  RngGuard(const RngState* state, const std::vector<at::Generator>& extra);
+  ~RngGuard();
+  RngGuard(const RngGuard&) = delete;
+  RngGuard& operator=(const RngGuard&) = delete;
+
+ private:
+  std::optional<RngState> callers_;
+};
+
+/// The generator that a random operator on `device` uses when it is given none.
+at::Generator default_generator(c10::Device device);
+
+}  // namespace reprise::detail

@@ -1,0 +1,20 @@
+// Where the engine reports to the statistics of reprise/stats.h.
+#pragma once
+
+#include <reprise/stats.h>
+
+#include <atomic>
+#include <string>
+
+namespace reprise::detail {
+
+extern std::atomic<bool> stats_enabled;
+
+inline bool counts_stats() {
+  return stats_enabled.load(std::memory_order_relaxed);
+}
+
+/// Adds `delta` to the total and to the region of that name.
+void count(const std::string& region, const RegionStats& delta);
+
+}  // namespace reprise::detail

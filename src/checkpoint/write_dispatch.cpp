@@ -1,0 +1,234 @@
+// Where operators that write their arguments are observed: kernels on kWriteKey that announce the write to
+// this thread's listeners and pass on. See Note [Two dispatch keys].
+#include "checkpoint/engine_ops.h"
+#include "checkpoint/write_log.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/util/SmallVector.h>
+#include <c10/util/flat_hash_map.h>
+#include <torch/library.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace reprise::detail {
+namespace {
+
+thread_local WriteListener* top_listener = nullptr;
+
+/// Operators that write arguments which their schema does not mark.
+constexpr std::array<std::string_view, 6> kUnmarkedWriters{"aten::native_batch_norm",
+                                                           "aten::cudnn_batch_norm",
+                                                           "aten::miopen_batch_norm",
+                                                           "aten::batch_norm_gather_stats",
+                                                           "aten::batch_norm_gather_stats_with_counts",
+                                                           "aten::batch_norm_update_stats"};
+
+/// Operators that fill their argument without reading it.
+constexpr std::array<std::string_view, 12> kOverwriters{
+    "aten::zero_",   "aten::fill_",        "aten::copy_",      "aten::bernoulli_",
+    "aten::uniform_", "aten::normal_",      "aten::random_",    "aten::exponential_",
+    "aten::geometric_", "aten::log_normal_", "aten::cauchy_",   "aten::rrelu_with_noise"};
+
+template <size_t N>
+bool contains(const std::array<std::string_view, N>& names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+/// Which arguments an operator writes, and how.
+struct WrittenArguments {
+  explicit WrittenArguments(const c10::FunctionSchema& schema) {
+    const bool is_unmarked = contains(kUnmarkedWriters, schema.name());
+    const auto& arguments = schema.arguments();
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      const auto& name = arguments[i].name();
+      const bool is_marked = arguments[i].alias_info() != nullptr && arguments[i].alias_info()->isWrite();
+      if (is_marked || (is_unmarked && (name == "running_mean" || name == "running_var"))) {
+        indices.push_back(i);
+        overwrites = overwrites || arguments[i].is_out();
+      }
+    }
+    overwrites = overwrites || contains(kOverwriters, schema.name());
+  }
+
+  std::vector<size_t> indices;
+  bool overwrites = false;
+};
+
+/// The write that is under way on this thread, innermost first.
+struct WriteInFlight {
+  explicit WriteInFlight(c10::ArrayRef<at::Tensor> written);
+  ~WriteInFlight();
+  WriteInFlight(const WriteInFlight&) = delete;
+  WriteInFlight& operator=(const WriteInFlight&) = delete;
+
+  c10::ArrayRef<at::Tensor> targets;
+  WriteInFlight* outer;
+};
+
+thread_local WriteInFlight* in_flight = nullptr;
+
+WriteInFlight::WriteInFlight(c10::ArrayRef<at::Tensor> written)
+    : targets(written), outer(std::exchange(in_flight, this)) {}
+
+WriteInFlight::~WriteInFlight() {
+  in_flight = outer;
+}
+
+c10::SmallVector<at::Tensor, 4> written_tensors(const WrittenArguments& arguments,
+                                                c10::ArrayRef<c10::IValue> values) {
+  c10::SmallVector<at::Tensor, 4> tensors;
+  const auto add = [&tensors](const at::Tensor& tensor) {
+    if (tensor.defined() && tensor.has_storage() && !tensor.is_inference()) {
+      tensors.push_back(tensor);
+    }
+  };
+  for (const size_t index : arguments.indices) {
+    const auto& value = values[index];
+    if (value.isTensor()) {
+      add(value.toTensor());
+    } else if (value.isTensorList()) {
+      for (const at::Tensor& tensor : value.toTensorList()) {
+        add(tensor);
+      }
+    }
+  }
+  return tensors;
+}
+
+const WrittenArguments& written_arguments(const c10::OperatorHandle& op) {
+  thread_local ska::flat_hash_map<const void*, std::unique_ptr<WrittenArguments>> cache;
+  auto& entry = cache[&op.schema()];
+  if (!entry) {
+    entry = std::make_unique<WrittenArguments>(op.schema());
+  }
+  return *entry;
+}
+
+}  // namespace
+
+/// Runs on kWriteKey.
+struct WriteDispatch {
+  static void call(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+    const auto below = keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kWriteKey);
+    // What kernels write inside themselves is not the program's doing: under autograd's kernels this key is
+    // excluded.
+    const bool is_inside_kernel =
+        c10::impl::tls_local_dispatch_key_set().excluded_.has(c10::DispatchKey::ADInplaceOrView);
+    if (top_listener == nullptr || is_inside_kernel) {
+      op.redispatchBoxed(below, stack);
+      return;
+    }
+    const auto& arguments = written_arguments(op);
+    const auto values = c10::ArrayRef<c10::IValue>(*stack).slice(
+        stack->size() - op.schema().arguments().size());
+    const auto targets = written_tensors(arguments, values);
+    for (const auto& target : targets) {
+      for (auto* listener = top_listener; listener != nullptr; listener = listener->outer_) {
+        listener->before_write(target, arguments.overwrites);
+      }
+    }
+    {
+      const WriteInFlight write(targets);
+      op.redispatchBoxed(below, stack);
+    }
+    for (auto* listener = top_listener; listener != nullptr; listener = listener->outer_) {
+      listener->after_write();
+    }
+  }
+};
+
+namespace {
+
+/// Hears of operators that other libraries register after us. The dispatcher calls it under its lock, so it
+/// only leaves a note; the next region registers the kernel.
+class LateOperators final : public c10::OpRegistrationListener {
+ public:
+  explicit LateOperators(std::atomic<bool>& found) : found_(found) {}
+  void onOperatorRegistered(const c10::OperatorHandle&) override {
+    found_.store(true, std::memory_order_release);
+  }
+  void onOperatorDeregistered(const c10::OperatorHandle&) override {}
+
+ private:
+  std::atomic<bool>& found_;
+};
+
+class WriteKernels {
+ public:
+  WriteKernels()
+      : listening_(c10::Dispatcher::singleton().addRegistrationListener(
+            std::make_unique<LateOperators>(found_operators_))) {}
+
+  void update() {
+    if (!found_operators_.load(std::memory_order_acquire)) {
+      return;
+    }
+    const std::scoped_lock lock(mutex_);
+    if (!found_operators_.exchange(false)) {
+      return;
+    }
+    auto& dispatcher = c10::Dispatcher::singleton();
+    for (const auto& name : dispatcher.getAllOpNames()) {
+      const auto op = dispatcher.findOp(name);
+      if (!op || !op->hasSchema() || op->hasKernelForDispatchKey(kWriteKey) ||
+          WrittenArguments(op->schema()).indices.empty()) {
+        continue;
+      }
+      kernels_.push_back(dispatcher.registerImpl(
+          name,
+          kWriteKey,
+          c10::KernelFunction::makeFromBoxedFunction<&WriteDispatch::call>(),
+          std::nullopt,
+          nullptr,
+          "reprise: observes writes"));
+    }
+  }
+
+ private:
+  std::mutex mutex_;
+  std::atomic<bool> found_operators_{true};
+  c10::RegistrationHandleRAII listening_;
+  std::vector<c10::RegistrationHandleRAII> kernels_;
+};
+
+}  // namespace
+
+void observe_writes() {
+  // Never destroyed: at exit, operators may be gone before their kernels could be unregistered.
+  static auto* kernels = new WriteKernels();
+  kernels->update();
+}
+
+bool is_about_to_be_written(const at::Tensor& tensor) {
+  for (const auto* write = in_flight; write != nullptr; write = write->outer) {
+    for (const auto& target : write->targets) {
+      if (tensor.has_storage() && target.storage().is_alias_of(tensor.storage())) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+WriteListenerGuard::WriteListenerGuard(WriteListener* listener, Others others)
+    : previous_(top_listener) {
+  listener->outer_ = others == Others::Listen ? previous_ : nullptr;
+  top_listener = listener;
+}
+
+WriteListenerGuard::~WriteListenerGuard() {
+  top_listener = previous_;
+}
+
+}  // namespace reprise::detail
+
+TORCH_LIBRARY_IMPL(_, DeferredInit, m) {
+  m.fallback(torch::CppFunction::makeFallthrough());
+}

@@ -1,0 +1,419 @@
+// Checkpointing of torch::nn modules: what apply_activation_checkpointing reaches, what it leaves as it was, and what
+// it refuses.
+#include "support/bitwise.h"
+
+#include <reprise/reprise.h>
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace reprise::testing {
+namespace {
+
+using Strings = std::vector<std::string>;
+
+/// Counts its forward runs, so that a recompute shows.
+struct BlockImpl : torch::nn::Module {
+  explicit BlockImpl(int64_t width = 4) : linear(register_module("linear", torch::nn::Linear(width, width))) {
+    counter = register_buffer("counter", torch::zeros({}, at::kLong));
+  }
+  at::Tensor forward(at::Tensor x) {
+    ++runs;
+    return torch::dropout(torch::tanh(linear(x)), 0.5, is_training());
+  }
+  std::shared_ptr<torch::nn::Module> clone(const std::optional<torch::Device>&) const override {
+    auto copy = std::make_shared<BlockImpl>(linear->options.in_features());
+    const torch::NoGradGuard no_grad;
+    copy->linear->weight.copy_(linear->weight);
+    copy->linear->bias.copy_(linear->bias);
+    return copy;
+  }
+  torch::nn::Linear linear;
+  at::Tensor counter;
+  int runs = 0;
+};
+TORCH_MODULE(Block);
+
+/// Calls its blocks the way the library asks for.
+struct StackImpl : torch::nn::Module {
+  explicit StackImpl(int depth) {
+    for (int i = 0; i < depth; ++i) {
+      blocks->push_back(Block());
+    }
+    register_module("blocks", blocks);
+  }
+  at::Tensor forward(at::Tensor x) {
+    for (const auto& block : *blocks) {
+      x = call(std::dynamic_pointer_cast<BlockImpl>(block), x);
+    }
+    return x;
+  }
+  std::vector<int> runs() const {
+    std::vector<int> counts;
+    for (const auto& block : *blocks) {
+      counts.push_back(std::dynamic_pointer_cast<BlockImpl>(block)->runs);
+    }
+    return counts;
+  }
+  torch::nn::ModuleList blocks;
+};
+TORCH_MODULE(Stack);
+
+struct PairImpl : torch::nn::Module {
+  std::tuple<at::Tensor, at::Tensor> forward(at::Tensor x) { return {x, x * 2}; }
+};
+struct SumImpl : torch::nn::Module {
+  at::Tensor forward(at::Tensor a, at::Tensor b) { return a + b; }
+};
+
+bool is_block(const torch::nn::Module& module) {
+  return dynamic_cast<const BlockImpl*>(&module) != nullptr;
+}
+bool is_anything(const torch::nn::Module&) {
+  return true;
+}
+
+Strings parameter_names(const torch::nn::Module& module) {
+  return module.named_parameters().keys();
+}
+
+at::Tensor input() {
+  return torch::ones({3, 4});
+}
+
+TEST(ApplyToSequential, RecomputesEachWrappedChildOnce) {
+  Block first, second;
+  torch::nn::Sequential model(first, torch::nn::Tanh(), second);
+  EXPECT_EQ(apply_activation_checkpointing(model, {}, is_block), 2U);
+  model->forward(input()).sum().backward();
+  EXPECT_EQ(first->runs, 2);
+  EXPECT_EQ(second->runs, 2);
+}
+
+TEST(ApplyToSequential, IsBitwiseEqualToPlain) {
+  const auto gradients = [](bool is_checkpointed) {
+    torch::manual_seed(5);
+    torch::nn::Sequential model(Block(4), torch::nn::Tanh(), Block(4));
+    if (is_checkpointed) {
+      apply_activation_checkpointing(model, {}, is_anything);
+    }
+    model->forward(input()).sum().backward();
+    std::vector<at::Tensor> all;
+    for (const auto& parameter : model->parameters()) {
+      all.push_back(parameter.grad());
+    }
+    return all;
+  };
+  expect_bitwise_equal(gradients(false), gradients(true));
+}
+
+TEST(ApplyToSequential, LeavesNamesParametersAndBuffersAlone) {
+  torch::nn::Sequential model(Block(4), torch::nn::Linear(4, 4));
+  const auto parameters = parameter_names(*model);
+  const auto buffers = model->named_buffers().keys();
+  const auto modules = model->named_modules().keys();
+  apply_activation_checkpointing(model, {}, is_anything);
+  EXPECT_EQ(parameter_names(*model), parameters);
+  EXPECT_EQ(model->named_buffers().keys(), buffers);
+  EXPECT_EQ(model->named_modules().keys(), modules);
+  EXPECT_NE(dynamic_cast<const BlockImpl*>(model->ptr(0).get()), nullptr);
+}
+
+TEST(ApplyToSequential, TrainAndEvalReachTheChildInAnyOrder) {
+  Block block;
+  torch::nn::Sequential model(block);
+  model->eval();
+  apply_activation_checkpointing(model, {}, is_block);
+  EXPECT_FALSE(block->is_training());
+  model->train();
+  EXPECT_TRUE(block->is_training());
+  model->eval();
+  EXPECT_TRUE(bitwise_equal(model->forward(input()), torch::tanh(block->linear(input()))));
+}
+
+TEST(ApplyToSequential, NoGradModeRunsPlainly) {
+  Block block;
+  torch::nn::Sequential model(block);
+  apply_activation_checkpointing(model, {}, is_block);
+  const torch::NoGradGuard no_grad;
+  EXPECT_FALSE(model->forward(input()).requires_grad());
+  EXPECT_EQ(block->runs, 1);
+}
+
+TEST(ApplyToSequential, ApplyingTwiceReplacesAndDoesNotNest) {
+  Block block;
+  torch::nn::Sequential model(block);
+  apply_activation_checkpointing(model, {.name = "first"}, is_block);
+  EXPECT_EQ(apply_activation_checkpointing(model, {.name = "second"}, is_block), 1U);
+  record_checkpoint_stats(true);
+  reset_checkpoint_stats();
+  model->forward(input()).sum().backward();
+  const auto stats = checkpoint_stats();
+  record_checkpoint_stats(false);
+  EXPECT_EQ(stats.regions.count("first"), 0U);
+  EXPECT_EQ(stats.regions.at("second").entered, 1U);
+  EXPECT_EQ(block->runs, 2);
+}
+
+TEST(ApplyToSequential, RemoveRestoresTheChild) {
+  Block block;
+  torch::nn::Sequential model(block, torch::nn::Tanh());
+  apply_activation_checkpointing(model, {}, is_anything);
+  EXPECT_GT(remove_activation_checkpointing(*model), 0U);
+  model->forward(input()).sum().backward();
+  EXPECT_EQ(block->runs, 1);
+  EXPECT_EQ(model->at<BlockImpl>(0).runs, 1);  // found by type again
+  EXPECT_EQ(remove_activation_checkpointing(*model), 0U);
+}
+
+TEST(ApplyToSequential, WrapsEveryUseOfAModuleThatIsPushedTwice) {
+  Block shared;
+  torch::nn::Sequential model(shared, torch::nn::Tanh(), shared);
+  EXPECT_EQ(apply_activation_checkpointing(model, {}, is_block), 1U);
+  model->forward(input()).sum().backward();
+  EXPECT_EQ(shared->runs, 4);
+}
+
+TEST(ApplyToSequential, WrapsAModuleThatTwoSequentialsShare) {
+  struct Model : torch::nn::Module {
+    torch::nn::Sequential left, right;
+  } model;
+  Block shared;
+  model.left = model.register_module("left", torch::nn::Sequential(shared));
+  model.right = model.register_module("right", torch::nn::Sequential(shared));
+  EXPECT_EQ(apply_activation_checkpointing(model, {}, is_block), 1U);
+  model.right->forward(input()).sum().backward();
+  EXPECT_EQ(shared->runs, 2);
+  remove_activation_checkpointing(model);
+  model.right->forward(input()).sum().backward();
+  EXPECT_EQ(shared->runs, 3);
+}
+
+TEST(ApplyToSequential, CloneKeepsParametersAndNamesAndIsCheckpointedToo) {
+  torch::manual_seed(3);
+  torch::nn::Sequential model(Block(4), Block(4));
+  apply_activation_checkpointing(model, {}, is_block);
+  const auto clone = std::dynamic_pointer_cast<torch::nn::SequentialImpl>(model->clone());
+  EXPECT_EQ(parameter_names(*clone), parameter_names(*model));
+  const auto block = std::dynamic_pointer_cast<BlockImpl>(clone->ptr(0));
+  ASSERT_NE(block, nullptr);
+  clone->eval();
+  EXPECT_FALSE(block->is_training());
+  clone->forward(input()).sum().backward();
+  EXPECT_EQ(block->runs, 2);
+  EXPECT_TRUE(block->linear->weight.grad().defined());
+  EXPECT_FALSE(model->parameters()[0].grad().defined());
+}
+
+TEST(ApplyToSequential, ChildThatReturnsSeveralTensorsIsRefusedByName) {
+  torch::nn::Sequential model(std::make_shared<PairImpl>());
+  apply_activation_checkpointing(model, {}, is_anything);
+  const auto message = message_of<c10::Error>([&] { model->forward<at::Tensor>(input()); });
+  EXPECT_TRUE(contains(message, "PairImpl"));
+  EXPECT_TRUE(contains(message, "one tensor"));
+}
+
+TEST(ApplyToSequential, ChildThatTakesSeveralTensorsIsRefusedByName) {
+  torch::nn::Sequential model(std::make_shared<SumImpl>());
+  apply_activation_checkpointing(model, {}, is_anything);
+  const auto message = message_of<c10::Error>([&] { model->forward<at::Tensor>(input(), input()); });
+  EXPECT_TRUE(contains(message, "SumImpl"));
+  EXPECT_TRUE(contains(message, "one tensor"));
+}
+
+TEST(ApplyToMarked, CallObeysTheMark) {
+  Stack model(3);
+  EXPECT_EQ(apply_activation_checkpointing(model, {}, is_block), 3U);
+  model->forward(input()).sum().backward();
+  EXPECT_EQ(model->runs(), (std::vector<int>{2, 2, 2}));
+}
+
+TEST(ApplyToMarked, CallOfAnUnmarkedModuleIsPlain) {
+  Stack model(2);
+  auto y = model->forward(input());
+  y.sum().backward();
+  EXPECT_EQ(model->runs(), (std::vector<int>{1, 1}));
+}
+
+TEST(ApplyToMarked, PredicateMayPickSomeModules) {
+  Stack model(3);
+  const auto* picked = (*model->blocks)[1].get();
+  EXPECT_EQ(apply_activation_checkpointing(model, {}, [picked](const auto& m) { return &m == picked; }), 1U);
+  model->forward(input()).sum().backward();
+  EXPECT_EQ(model->runs(), (std::vector<int>{1, 2, 1}));
+}
+
+TEST(ApplyToMarked, ApplyingTwiceReplacesAndRemoveUndoes) {
+  Stack model(1);
+  apply_activation_checkpointing(model, {}, is_block);
+  apply_activation_checkpointing(model, {}, is_block);
+  model->forward(input()).sum().backward();
+  EXPECT_EQ(model->runs(), (std::vector<int>{2}));
+  EXPECT_EQ(remove_activation_checkpointing(*model), 1U);
+  model->forward(input()).sum().backward();
+  EXPECT_EQ(model->runs(), (std::vector<int>{3}));
+}
+
+TEST(ApplyToMarked, RegionsAreNamedByPathUnlessTheOptionsNameThem) {
+  Stack model(2);
+  apply_activation_checkpointing(model, {}, is_block);
+  record_checkpoint_stats(true);
+  reset_checkpoint_stats();
+  model->forward(input()).sum().backward();
+  EXPECT_EQ(checkpoint_stats().regions.count("blocks.1"), 1U);
+  apply_activation_checkpointing(model, {.name = "block"}, is_block);
+  reset_checkpoint_stats();
+  model->forward(input()).sum().backward();
+  EXPECT_EQ(checkpoint_stats().regions.at("block").entered, 2U);
+  record_checkpoint_stats(false);
+}
+
+TEST(ApplyToMarked, UncalledMarksNamesModulesThatNobodyCalledThroughUs) {
+  Stack model(2);
+  EXPECT_TRUE(uncalled_marks(*model).empty());
+  apply_activation_checkpointing(model, {}, is_anything);
+  EXPECT_EQ(uncalled_marks(*model),
+            (Strings{"blocks", "blocks.0", "blocks.0.linear", "blocks.1", "blocks.1.linear"}));
+  model->forward(input());
+  EXPECT_EQ(uncalled_marks(*model), (Strings{"blocks", "blocks.0.linear", "blocks.1.linear"}));
+}
+
+TEST(ApplyToMarked, NestedModulesAreFoundAndNested) {
+  struct Model : torch::nn::Module {
+    Stack stack{2};
+    torch::nn::Sequential head{Block()};
+  } model;
+  model.register_module("stack", model.stack);
+  model.register_module("head", model.head);
+  const auto is_stack_or_block = [](const torch::nn::Module& m) {
+    return is_block(m) || dynamic_cast<const StackImpl*>(&m) != nullptr;
+  };
+  EXPECT_EQ(apply_activation_checkpointing(model, {}, is_stack_or_block), 4U);
+  model.head->forward(call(model.stack, input())).sum().backward();
+  // Once in forward, once in the stack's recompute, once in its own; the stack stops early after its last block's input.
+  EXPECT_EQ(model.stack->runs(), (std::vector<int>{3, 2}));
+}
+
+TEST(ApplyToMarked, AddressOfADestroyedModuleDoesNotInheritItsMark) {
+  struct Model : torch::nn::Module {};
+  alignas(BlockImpl) static std::byte memory[sizeof(BlockImpl)];
+  const auto place = [] {
+    return std::shared_ptr<BlockImpl>(new (memory) BlockImpl(4), [](BlockImpl* block) { block->~BlockImpl(); });
+  };
+  auto block = place();
+  {
+    Model model;
+    model.register_module("block", block);
+    apply_activation_checkpointing(model, {}, is_block);
+  }
+  ASSERT_NE(detail::mark_of(*block), nullptr);
+  block.reset();
+  block = place();
+  EXPECT_EQ(detail::mark_of(*block), nullptr);
+}
+
+TEST(Apply, MatchingNothingListsTheTypesItSaw) {
+  torch::nn::Sequential model(torch::nn::Linear(4, 4), torch::nn::Tanh());
+  const auto message = message_of<CheckpointError>([&] { apply_activation_checkpointing(model, {}, is_block); });
+  EXPECT_TRUE(contains(message, "torch::nn::LinearImpl"));
+  EXPECT_TRUE(contains(message, "torch::nn::TanhImpl"));
+  EXPECT_TRUE(contains(message, "matched no module"));
+}
+
+TEST(Apply, AModelWithoutSubmodulesIsRefused) {
+  torch::nn::Linear model(4, 4);
+  EXPECT_TRUE(contains(message_of<CheckpointError>([&] { apply_activation_checkpointing(model, {}, is_anything); }),
+                       "no submodules"));
+}
+
+TEST(Call, PassesSeveralArgumentsOfAnyKind) {
+  struct ScaleImpl : torch::nn::Module {
+    at::Tensor forward(const at::Tensor& x, std::optional<at::Tensor> mask, double factor) {
+      return x * (mask ? *mask : torch::ones_like(x)) * factor;
+    }
+  };
+  const auto scale = std::make_shared<ScaleImpl>();
+  const auto x = input().requires_grad_();
+  EXPECT_TRUE(bitwise_equal(call(scale, x, std::optional<at::Tensor>(input() * 2), 3.0), input() * 6));
+}
+
+TEST(Call, OfNothingIsAnErrorAndNoCrash) {
+  EXPECT_THROW(call(std::shared_ptr<BlockImpl>(), input()), c10::Error);
+  EXPECT_THROW(call(Block(nullptr), input()), c10::Error);
+}
+
+class Sequence : public ::testing::Test {
+ protected:
+  static std::vector<int> runs_after_step(size_t count, size_t segments) {
+    torch::nn::Sequential model;
+    std::vector<Block> blocks;
+    for (size_t i = 0; i < count; ++i) {
+      model->push_back(blocks.emplace_back());
+    }
+    auto y = checkpoint_sequential(model, segments, input());
+    y.sum().backward();
+    std::vector<int> runs;
+    for (const auto& block : blocks) {
+      runs.push_back(block->runs);
+    }
+    return runs;
+  }
+};
+
+TEST_F(Sequence, LastSegmentWithTheRemainderIsNotRecomputed) {
+  EXPECT_EQ(runs_after_step(4, 1), (std::vector<int>{1, 1, 1, 1}));
+  EXPECT_EQ(runs_after_step(4, 2), (std::vector<int>{2, 2, 1, 1}));
+  EXPECT_EQ(runs_after_step(4, 4), (std::vector<int>{2, 2, 2, 1}));
+  EXPECT_EQ(runs_after_step(5, 2), (std::vector<int>{2, 2, 1, 1, 1}));
+  EXPECT_EQ(runs_after_step(5, 3), (std::vector<int>{2, 2, 1, 1, 1}));
+}
+
+TEST_F(Sequence, MoreSegmentsThanModulesOrNoneIsRefusedWithBothNumbers) {
+  const auto message = message_of<c10::Error>([] { runs_after_step(2, 3); });
+  EXPECT_TRUE(contains(message, "cut 2 functions into 3 segments"));
+  EXPECT_TRUE(contains(message_of<c10::Error>([] { runs_after_step(2, 0); }), "choose 1 to 2"));
+  EXPECT_THROW(checkpoint_sequential(torch::nn::Sequential(), 1, input()), c10::Error);
+}
+
+TEST_F(Sequence, VectorOfCallablesIsBitwiseEqualToPlain) {
+  using Layer = std::function<at::Tensor(at::Tensor)>;
+  const auto weight = torch::randn({4, 4}).requires_grad_();
+  auto calls = std::make_shared<int>(0);
+  const Layer layer = [weight, calls](at::Tensor x) {
+    ++*calls;
+    return torch::tanh(torch::mm(x, weight));
+  };
+  const std::vector<Layer> layers(6, layer);
+  auto x = input();
+  for (const auto& f : layers) {
+    x = f(x);
+  }
+  const auto plain = torch::autograd::grad({x.sum()}, {weight})[0];
+  *calls = 0;
+  const auto y = checkpoint_sequential(layers, 3, input());
+  EXPECT_TRUE(bitwise_equal(x, y));
+  EXPECT_TRUE(bitwise_equal(plain, torch::autograd::grad({y.sum()}, {weight})[0]));
+  EXPECT_EQ(*calls, 6 + 4);
+}
+
+TEST_F(Sequence, SequentialWithOptionsIsBitwiseEqualToPlain) {
+  torch::manual_seed(1);
+  torch::nn::Sequential model(Block(4), Block(4), Block(4));
+  const auto run = [&](bool is_checkpointed) {
+    torch::manual_seed(2);
+    model->zero_grad();
+    const auto y = is_checkpointed
+                       ? checkpoint_sequential({.policy = policy::save_matmuls()}, model, 3, input())
+                       : model->forward(input());
+    y.sum().backward();
+    return model->parameters()[0].grad().clone();
+  };
+  EXPECT_TRUE(bitwise_equal(run(false), run(true)));
+}
+
+}  // namespace
+}  // namespace reprise::testing
