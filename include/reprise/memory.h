@@ -26,8 +26,8 @@ REPRISE_API int64_t peak_bytes(c10::Device device);
 /// Sets the peak to what is alive now.
 REPRISE_API void reset_peak_bytes(c10::Device device);
 
-/// Measures the peak of a scope. Trackers on the same device may nest, but not overlap otherwise; two threads
-/// that track one device at once disturb each other.
+/// Measures the peak of a scope. Trackers on one device may nest. A tracker sees what all threads allocate. On CUDA it
+/// leaves peak_bytes() at its own scope's peak, because the caching allocator cannot set a peak.
 class REPRISE_API PeakTracker {
  public:
   explicit PeakTracker(c10::Device device);
@@ -43,9 +43,12 @@ class REPRISE_API PeakTracker {
   int64_t extra() const { return peak() - start_; }
 
  private:
+  friend REPRISE_API void reset_peak_bytes(c10::Device device);
+
   c10::Device device_;
   int64_t start_;
-  int64_t outer_peak_;  // given back to an enclosing tracker
+  int64_t process_peak_;  // before the tracker
+  int64_t seen_;          // the most before the device's peak was last reset
 };
 
 }  // namespace reprise

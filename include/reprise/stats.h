@@ -17,7 +17,7 @@ struct RegionStats {
   size_t ops_replayed = 0;   ///< operator calls answered from kept results (regions with a policy)
   size_t ops_recomputed = 0;  ///< operator calls run again (regions with a policy)
   size_t tensors_dropped = 0;  ///< tensors that autograd would have kept
-  size_t bytes_dropped = 0;    ///< their bytes; tensors that share storage count once per region run
+  size_t bytes_dropped = 0;    ///< their bytes that were freed when forward ended; inputs and parameters are not
   size_t bytes_kept = 0;       ///< bytes that policies kept
   std::chrono::nanoseconds recompute_time{0};  ///< host time; on CUDA that is launch time
 };

@@ -24,9 +24,11 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/Scalar.h>
 #include <c10/util/ArrayRef.h>
+#include <c10/util/OptionalArrayRef.h>
 
 #include <array>
 #include <functional>
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -73,7 +75,9 @@ concept HasForEachTensor = requires(T& value) { value.for_each_tensor([](at::Ten
 
 /// Views do not own what they show: by the time of backward it is gone.
 template <class T>
-concept NonOwningView = kIsA<T, c10::ArrayRef> || std::is_same_v<T, std::string_view> || kIsSpan<T>;
+concept NonOwningView =
+    kIsA<T, c10::ArrayRef> || kIsA<T, c10::OptionalArrayRef> || kIsA<T, std::initializer_list> ||
+    std::is_same_v<T, std::string_view> || kIsSpan<T>;
 
 /// A pointer or reference to a tensor hides it from the region.
 template <class T>

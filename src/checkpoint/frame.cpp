@@ -10,6 +10,8 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <set>
+#include <string_view>
+#include <typeinfo>
 #include <utility>
 
 namespace reprise::detail {
@@ -22,6 +24,24 @@ bool is_result_of_node(const at::Tensor& tensor, uint64_t sequence_number) {
   return meta != nullptr && meta->grad_fn_ && meta->grad_fn_->sequence_nr() == sequence_number;
 }
 
+/// Opens a field of Node that only its subclasses see.
+struct NodeFields : torch::autograd::Node {
+  static bool has_parent(const Node& node) { return node.*(&NodeFields::has_parent_); }
+};
+
+/// See Note [Custom functions save undisturbed]. The age of the node would not tell: a function may
+/// make younger nodes inside its forward. But nobody can have used its result yet.
+bool is_result_of_saving_custom_function(const at::Tensor& tensor) {
+  const auto* meta = torch::autograd::impl::get_autograd_meta(tensor);
+  if (meta == nullptr || !meta->grad_fn_ || meta->grad_fn_->is_traceable()) {
+    return false;
+  }
+  const torch::autograd::Node& node = *meta->grad_fn_;
+  // Every custom function has its own instance of this template, without a common base to ask for.
+  const std::string_view type = typeid(node).name();
+  return type.starts_with("N5torch8autograd7CppNodeI") && !NodeFields::has_parent(node);
+}
+
 }  // namespace
 
 Slot::Slot(const at::Tensor& tensor, DeterminismCheck check)
@@ -30,7 +50,8 @@ Slot::Slot(const at::Tensor& tensor, DeterminismCheck check)
       dtype(tensor.scalar_type()),
       device(tensor.device()),
       sequence_number(at::sequence_number::peek() - 1),
-      is_result(is_result_of_node(tensor, sequence_number)) {
+      is_result(is_result_of_node(tensor, sequence_number)),
+      is_custom_result(is_result_of_saving_custom_function(tensor)) {
   if (check != DeterminismCheck::None) {
     const auto shape = tensor.sizes();
     sizes.append(shape.begin(), shape.end());
@@ -42,15 +63,30 @@ class Frame::DropCount {
  public:
   void add(const at::Tensor& tensor) {
     ++tensors;
-    if (tensor.has_storage() && storages_.insert(tensor.storage().unsafeGetStorageImpl()).second) {
-      bytes += tensor.storage().nbytes();
+    if (!tensor.has_storage()) {
+      return;
+    }
+    auto* storage = tensor.storage().unsafeGetStorageImpl();
+    if (seen_.insert(storage).second) {
+      // Weak, so that nothing lives longer for being counted, and that no other storage gets this address meanwhile.
+      storages_.emplace_back(tensor.storage().getWeakStorageImpl(), storage->nbytes());
     }
   }
+
+  /// Bytes that are gone now. Inputs, outputs and parameters are alive with or without the region.
+  size_t bytes() const {
+    size_t total = 0;
+    for (const auto& [storage, size] : storages_) {
+      total += storage.expired() ? size : 0;
+    }
+    return total;
+  }
+
   size_t tensors = 0;
-  size_t bytes = 0;
 
  private:
-  std::set<const void*> storages_;
+  std::set<const void*> seen_;
+  std::vector<std::pair<c10::weak_intrusive_ptr<c10::StorageImpl>, size_t>> storages_;
 };
 
 Frame::Frame(const CheckpointOptions& options,
@@ -64,9 +100,8 @@ Frame::Frame(const CheckpointOptions& options,
 Frame::~Frame() = default;
 
 std::unique_ptr<ForwardRecorder> Frame::make_recorder() {
-  return recording_ ? std::make_unique<ForwardRecorder>(*recording_,
-                                                        region_.thread_state.has_autocast(),
-                                                        region_.options.preserve_rng_state)
+  return recording_ ? std::make_unique<ForwardRecorder>(
+                          *recording_, region_.thread_state.has_autocast(), region_.options)
                     : nullptr;
 }
 
@@ -86,11 +121,11 @@ size_t Frame::pack(const at::Tensor& tensor) {
   return slot;
 }
 
-void Frame::before_write(const at::Tensor& target, bool overwrites) {
+void Frame::before_write(const at::Tensor& target) {
   if (recording_) {
     recording_->preserve(target);
   }
-  region_.write_log.record(target, overwrites);
+  region_.write_log.record(target);
 }
 
 void Frame::hash_written() {
@@ -108,7 +143,7 @@ void Frame::complete_forward() {
     RegionStats delta;
     delta.entered = 1;
     delta.tensors_dropped = drops_->tensors;
-    delta.bytes_dropped = drops_->bytes;
+    delta.bytes_dropped = drops_->bytes();
     delta.bytes_kept = recording_ ? recording_->kept_bytes() : 0;
     count(region_.options.name, delta);
     drops_.reset();
@@ -120,7 +155,27 @@ void Frame::complete_forward() {
 }
 
 bool Frame::stops_early_at(size_t slot) const {
-  return region_.options.early_stop && !(ends_with_last_slot_ && slot + 1 == slots_.size());
+  return region_.options.early_stop && !(ends_with_last_slot_ && slot + 1 == slots_.size()) &&
+         !is_saved_with_custom_result(slot);
+}
+
+/// Note [Custom functions save undisturbed]
+/// ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+/// What torch::autograd::Function::forward gives to save_for_backward waits in its node until all of
+/// it is saved. If that holds a result, which holds the node, an exception in between would leave a
+/// cycle that is never freed. So a recompute stops at the first save after such a node instead.
+bool Frame::is_saved_with_custom_result(size_t slot) const {
+  const auto node = slots_[slot].sequence_number;
+  size_t first = slot;
+  while (first > 0 && slots_[first - 1].sequence_number == node) {
+    --first;
+  }
+  for (size_t i = first; i < slots_.size() && slots_[i].sequence_number == node; ++i) {
+    if (slots_[i].is_custom_result) {
+      return true;
+    }
+  }
+  return false;
 }
 
 void Frame::check_not_modified(size_t index) const {

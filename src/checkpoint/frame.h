@@ -37,6 +37,8 @@ struct Slot {
   uint64_t sequence_number;
   /// Saved by the node that computed it, so it is there already when it is saved.
   bool is_result;
+  /// Saved by the custom function that computed it: see Note [Custom functions save undisturbed].
+  bool is_custom_result;
   /// Content hash under DeterminismCheck::Values, on the tensor's device.
   at::Tensor hash;
   /// False once autograd has let go of the slot.
@@ -57,7 +59,7 @@ class Frame final : public std::enable_shared_from_this<Frame> {
   std::unique_ptr<ForwardRecorder> make_recorder();
   size_t pack(const at::Tensor& tensor);
   /// `target` is about to be written by forward.
-  void before_write(const at::Tensor& target, bool overwrites);
+  void before_write(const at::Tensor& target);
   /// Hashes saved tensors that were not computed yet when they were packed.
   void hash_written();
   void complete_forward();
@@ -83,6 +85,7 @@ class Frame final : public std::enable_shared_from_this<Frame> {
   /// Whether work would be saved by stopping a recompute at this slot. An exception costs more than nothing: it is
   /// not thrown where the region has nothing left to do but to return.
   bool stops_early_at(size_t slot) const;
+  bool is_saved_with_custom_result(size_t slot) const;
   void check_not_modified(size_t slot) const;
   Recomputed& recomputed_for(TaskKey task);
   /// Fills `into` with every needed slot, or with `only` that one.

@@ -93,14 +93,40 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 std::string nearest_operator(const std::string& name) {
   std::string best;
   size_t best_distance = name.size() / 2 + 1;
+  const bool has_namespace = name.find("::") != std::string::npos;
   for (const auto& candidate : c10::Dispatcher::singleton().getAllOpNames()) {
-    const size_t distance = edit_distance(name, candidate.name);
+    if (candidate.name.back() == '_') {
+      continue;  // in-place operators, which nobody could keep
+    }
+    // A name without namespace is compared with the name alone.
+    const std::string_view whole = candidate.name;
+    const size_t distance = edit_distance(name, has_namespace ? whole : whole.substr(whole.find("::") + 2));
     if (distance < best_distance) {
       best_distance = distance;
       best = candidate.name;
     }
   }
   return best;
+}
+
+/// What to say to somebody who asked for an operator that does not exist.
+std::string advice_for(const std::string& packet) {
+  std::vector<std::string> overloads;
+  for (const auto& candidate : c10::Dispatcher::singleton().getAllOpNames()) {
+    if (candidate.name == packet) {
+      overloads.push_back(packet + "." + (candidate.overload_name.empty() ? "default" : candidate.overload_name));
+    }
+  }
+  if (overloads.empty()) {
+    const auto nearest = nearest_operator(packet);
+    return nearest.empty() ? "." : ". Did you mean \"" + nearest + "\"?";
+  }
+  std::sort(overloads.begin(), overloads.end());
+  std::string list;
+  for (const auto& overload : overloads) {
+    list += (list.empty() ? "" : ", ") + overload;
+  }
+  return ". There are: " + list + ".";
 }
 
 }  // namespace
@@ -138,11 +164,8 @@ std::vector<c10::OperatorHandle> find_operators(const std::string& name) {
     }
   }
   if (found.empty()) {
-    const auto nearest = nearest_operator(packet);
-    throw CheckpointError(c10::str("[reprise] \"",
-                                   name,
-                                   "\" is no operator of this process",
-                                   nearest.empty() ? "." : ". Did you mean \"" + nearest + "\"?"));
+    throw CheckpointError(
+        c10::str("[reprise] \"", name, "\" is no operator of this process", advice_for(packet)));
   }
   return found;
 }

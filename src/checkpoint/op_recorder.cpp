@@ -206,6 +206,17 @@ void ForwardRecorder::run(const c10::OperatorHandle& op,
   tie_hidden_views(op, argument, *stack);
 }
 
+void ForwardRecorder::keep_generator(KeptResult& kept, c10::ArrayRef<c10::IValue> arguments) const {
+  const auto generator = generator_of(arguments, kept.tensors);
+  const auto& listed = options_.generators;
+  // Any other generator stays as the program left it: nobody would bring its state back after the recompute.
+  const bool is_restored = generator == default_generator(generator.device()) ||
+                           std::find(listed.begin(), listed.end(), generator) != listed.end();
+  if (options_.preserve_rng_state && is_restored) {
+    kept.generator.emplace(generator);
+  }
+}
+
 void ForwardRecorder::call(const c10::OperatorHandle& op,
                            c10::DispatchKeySet below,
                            torch::jit::Stack* stack) {
@@ -257,8 +268,8 @@ void ForwardRecorder::call(const c10::OperatorHandle& op,
   const std::vector<c10::IValue> arguments = arguments_of(op, *stack).vec();
   run(op, info, below, stack);
   auto kept = std::make_unique<KeptResult>(op, *stack);
-  if (info.is_random && keeps_rng_) {
-    kept->generator.emplace(generator_of(arguments, kept->tensors));
+  if (info.is_random) {
+    keep_generator(*kept, arguments);
   }
   // Looked up again: the kernel may have run a region of its own.
   recording_.calls_.find(op_id(op))->second.results[index] = std::move(kept);
@@ -298,7 +309,7 @@ void Replayer::call(const c10::OperatorHandle& op, c10::DispatchKeySet below, to
       return alias_of(tensor, tensor.unsafeGetTensorImpl()->version_counter());
     }));
   }
-  if (kept.generator) {
+  if (kept.generator && restores_rng_) {
     kept.generator->restore();
   }
   ++replayed_;

@@ -9,6 +9,7 @@
 #include "checkpoint/op_info.h"
 #include "checkpoint/rng_state.h"
 
+#include <reprise/options.h>
 #include <reprise/policy.h>
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -104,8 +105,9 @@ class OpObserverGuard {
 /// Forward: asks the policy, keeps what it says.
 class ForwardRecorder final : public OpObserver {
  public:
-  ForwardRecorder(OpRecording& recording, bool has_autocast, bool keeps_rng)
-      : recording_(recording), has_autocast_(has_autocast), keeps_rng_(keeps_rng) {}
+  /// `options` outlive the recorder.
+  ForwardRecorder(OpRecording& recording, bool has_autocast, const CheckpointOptions& options)
+      : recording_(recording), has_autocast_(has_autocast), options_(options) {}
   void call(const c10::OperatorHandle& op, c10::DispatchKeySet below, torch::jit::Stack* stack) override;
 
  private:
@@ -113,18 +115,20 @@ class ForwardRecorder final : public OpObserver {
                   const OpInfo& info,
                   c10::DispatchKeySet below,
                   torch::jit::Stack* stack);
+  void keep_generator(KeptResult& kept, c10::ArrayRef<c10::IValue> arguments) const;
 
   OpRecording& recording_;
   const bool has_autocast_;
-  const bool keeps_rng_;
+  const CheckpointOptions& options_;
   std::array<size_t, 3> class_calls_{};
 };
 
 /// Recompute: gives back what was kept, runs the rest.
 class Replayer final : public OpObserver {
  public:
-  Replayer(const OpRecording& recording, bool has_autocast)
-      : recording_(recording), has_autocast_(has_autocast) {}
+  /// `restores_rng`: the caller brings the generators back afterwards. Else they are not touched.
+  Replayer(const OpRecording& recording, bool has_autocast, bool restores_rng)
+      : recording_(recording), has_autocast_(has_autocast), restores_rng_(restores_rng) {}
   void call(const c10::OperatorHandle& op, c10::DispatchKeySet below, torch::jit::Stack* stack) override;
 
   size_t replayed() const { return replayed_; }
@@ -133,6 +137,7 @@ class Replayer final : public OpObserver {
  private:
   const OpRecording& recording_;
   const bool has_autocast_;
+  const bool restores_rng_;
   ska::flat_hash_map<const void*, size_t> calls_;
   size_t replayed_ = 0;
   size_t recomputed_ = 0;

@@ -37,7 +37,7 @@ class RecomputePass final : public HookSource, public WriteListener {
   void run();
 
   std::unique_ptr<torch::autograd::SavedVariableHooks> make_hooks() override;
-  void before_write(const at::Tensor& target, bool overwrites) override;
+  void before_write(const at::Tensor& target) override;
   void after_write() override;
 
   void receive(const at::Tensor& tensor, const at::Tensor& alias);
@@ -58,6 +58,7 @@ class RecomputePass final : public HookSource, public WriteListener {
   WriteUndo undo_;
   size_t received_ = 0;
   bool has_stopped_ = false;
+  bool awaits_write_ = false;
   bool stops_after_write_ = false;
   std::vector<std::pair<size_t, at::Tensor>> unwritten_;
   // The first difference found. Thrown at the end, because user code may catch what is thrown inside it.
@@ -120,10 +121,11 @@ void RecomputePass::receive(const at::Tensor& tensor, const at::Tensor& alias) {
   if (is_wanted) {
     compare(index, tensor);
     into_[index] = alias;
+    awaits_write_ = awaits_write_ || is_about_to_be_written(tensor);
   }
-  if (index == last_needed_ && frame_.stops_early_at(index)) {
-    if (is_about_to_be_written(tensor)) {
-      // The operator has saved the tensor and not computed it yet: let it finish.
+  if (index >= last_needed_ && !stops_after_write_ && frame_.stops_early_at(index)) {
+    if (awaits_write_) {
+      // The operator that runs has saved a tensor, this one or one before it, and not computed it yet: let it finish.
       stops_after_write_ = true;
     } else {
       stop();
@@ -131,17 +133,20 @@ void RecomputePass::receive(const at::Tensor& tensor, const at::Tensor& alias) {
   }
 }
 
-void RecomputePass::before_write(const at::Tensor& target, bool) {
+void RecomputePass::before_write(const at::Tensor& target) {
   if (frame_.recording_) {
     frame_.recording_->preserve(target);
   }
-  undo_.before_write(target);
+  if (const char* why_not = undo_.before_write(target)) {
+    throw CheckpointError(c10::str("[reprise] ", frame_.label(), " ", why_not));
+  }
 }
 
 void RecomputePass::after_write() {
   for (auto& [index, tensor] : std::exchange(unwritten_, {})) {
     compare_values(index, tensor);
   }
+  awaits_write_ = false;
   if (stops_after_write_ && !has_stopped_) {
     stop();
   }
@@ -202,6 +207,11 @@ void RecomputePass::run_body(std::vector<at::Tensor> inputs) {
     frame_.region_.body->run(std::move(inputs), /*wants_outputs=*/false);
   } catch (const EarlyStop&) {
     return;
+  } catch (...) {
+    // After the stop, it is what a catch (...) made of it.
+    if (!has_stopped_) {
+      throw;
+    }
   }
   if (has_stopped_) {
     throw CheckpointError(c10::str(
@@ -264,7 +274,11 @@ void RecomputePass::run() {
   auto inputs = frame_.region_.inputs.unpack();
   std::optional<Replayer> replayer;
   if (frame_.recording_) {
-    replayer.emplace(*frame_.recording_, frame_.region_.thread_state.has_autocast());
+    // A region that drew no random numbers has no state to go back to, though it may have run random operators
+    // (attention without dropout is one).
+    replayer.emplace(*frame_.recording_,
+                     frame_.region_.thread_state.has_autocast(),
+                     /*restores_rng=*/frame_.region_.rng != nullptr);
   }
   {
     const ThreadStateGuard state(frame_.region_.thread_state);

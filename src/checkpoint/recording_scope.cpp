@@ -47,9 +47,7 @@ struct RecordingScope::State final : HookSource, WriteListener {
   std::unique_ptr<torch::autograd::SavedVariableHooks> make_hooks() override {
     return std::make_unique<ForwardHooks>(frame);
   }
-  void before_write(const at::Tensor& target, bool overwrites) override {
-    frame->before_write(target, overwrites);
-  }
+  void before_write(const at::Tensor& target) override { frame->before_write(target); }
   void after_write() override { frame->hash_written(); }
 
   const std::shared_ptr<Frame> frame;

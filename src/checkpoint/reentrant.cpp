@@ -4,13 +4,13 @@
 
 #include "checkpoint/engine.h"
 #include "checkpoint/engine_ops.h"
+#include "checkpoint/graph_mark.h"
 #include "checkpoint/op_recorder.h"
 #include "checkpoint/region.h"
 #include "checkpoint/stats.h"
 
-#include <ATen/SequenceNumber.h>
+#include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
-#include <ATen/record_function.h>
 #include <c10/util/Type.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/engine.h>
@@ -33,16 +33,39 @@ using torch::autograd::variable_list;
 /// Logs the writes of a forward or undoes those of a recompute.
 struct ForwardWrites final : WriteListener {
   explicit ForwardWrites(WriteLog& write_log) : log(write_log) {}
-  void before_write(const at::Tensor& target, bool overwrites) override { log.record(target, overwrites); }
+  void before_write(const at::Tensor& target) override { log.record(target); }
   void after_write() override {}
   WriteLog& log;
 };
 
 struct RecomputeWrites final : WriteListener {
-  explicit RecomputeWrites(const WriteLog& log) : undo(log) {}
-  void before_write(const at::Tensor& target, bool) override { undo.before_write(target); }
+  explicit RecomputeWrites(const Region& written_region) : region(written_region), undo(region.write_log) {}
+  void before_write(const at::Tensor& target) override {
+    if (const char* why_not = undo.before_write(target)) {
+      throw CheckpointError(c10::str("[reprise] ", region.label(), " ", why_not));
+    }
+  }
   void after_write() override {}
+  const Region& region;
   WriteUndo undo;
+};
+
+/// Note [Reentrant regions and autocast's cache]
+/// Autocast remembers the casts of parameters, each with its place in the graph of whoever cast first. A cast of
+/// the no-grad forward has none: later users would find it and their gradients would end there. A cast of the
+/// outer graph, found by the recompute, would lead the inner backward out of the region. So reentrant regions
+/// neither read nor fill the cache. Non-reentrant ones share it: they drop the graph of their recompute.
+class NoAutocastCache {
+ public:
+  NoAutocastCache() : was_enabled_(at::autocast::is_autocast_cache_enabled()) {
+    at::autocast::set_autocast_cache_enabled(false);
+  }
+  ~NoAutocastCache() { at::autocast::set_autocast_cache_enabled(was_enabled_); }
+  NoAutocastCache(const NoAutocastCache&) = delete;
+  NoAutocastCache& operator=(const NoAutocastCache&) = delete;
+
+ private:
+  const bool was_enabled_;
 };
 
 bool is_differentiable(const at::Tensor& tensor) {
@@ -56,18 +79,6 @@ std::vector<at::Tensor> detach_all(const std::vector<at::Tensor>& inputs) {
   }
   return leaves;
 }
-
-/// Nodes made on this thread since it was created are the recompute's own.
-class GraphMark {
- public:
-  bool is_older(const Node& node) const {
-    return node.thread_id() != thread_ || node.sequence_nr() < first_;
-  }
-
- private:
-  uint64_t thread_ = at::RecordFunction::currentThreadId();
-  uint64_t first_ = at::sequence_number::peek();
-};
 
 class ReentrantNode final : public Node {
  public:
@@ -83,7 +94,7 @@ class ReentrantNode final : public Node {
 
  private:
   variable_list run_backward(const variable_list& grads);
-  std::vector<at::Tensor> rerun(std::vector<at::Tensor> inputs) const;
+  std::vector<at::Tensor> rerun(std::vector<at::Tensor> inputs, RecomputeWrites& writes) const;
   void check_outputs(const std::vector<at::Tensor>& outputs) const;
   void check_captures(const variable_list& roots, const GraphMark& mark) const;
 
@@ -100,6 +111,13 @@ variable_list ReentrantNode::apply(variable_list&& grads) {
         "backward(inputs): its inner backward would write the gradients of all parameters. Use backward() "
         "without inputs, or use_reentrant = false."));
   }
+  if (at::GradMode::is_enabled()) {
+    throw CheckpointError(c10::str("[reprise] ",
+                                   region_->label(),
+                                   " is reentrant, and a reentrant checkpoint cannot be differentiated twice: its inner "
+                                   "backward makes no graph, so create_graph = true would silently give wrong second "
+                                   "derivatives. Use use_reentrant = false."));
+  }
   try {
     return run_backward(grads);
   } catch (...) {
@@ -107,8 +125,12 @@ variable_list ReentrantNode::apply(variable_list&& grads) {
   }
 }
 
-std::vector<at::Tensor> ReentrantNode::rerun(std::vector<at::Tensor> inputs) const {
+std::vector<at::Tensor> ReentrantNode::rerun(std::vector<at::Tensor> inputs, RecomputeWrites& writes) const {
+  // First: it sets the dispatch keys that the guards after it add to.
   const ThreadStateGuard state(region_->thread_state);
+  const NoAutocastCache no_cache;
+  const c10::impl::IncludeDispatchKeyGuard observed(kWriteKey);
+  const WriteListenerGuard listening(&writes, WriteListenerGuard::Others::Pause);
   const RngGuard rng(region_->rng.get(), region_->options.generators);
   const HookSourceGuard no_hooks(nullptr);
   const OpObserverGuard no_observer(nullptr);
@@ -122,12 +144,10 @@ variable_list ReentrantNode::run_backward(const variable_list& grads) {
   variable_list outputs;
   const GraphMark mark;
   {
-    RecomputeWrites writes(region_->write_log);
+    RecomputeWrites writes(*region_);
     region_->check_inputs();
     inputs = detach_all(region_->inputs.unpack());
-    const c10::impl::IncludeDispatchKeyGuard observed(kWriteKey);
-    const WriteListenerGuard listening(&writes, WriteListenerGuard::Others::Pause);
-    outputs = rerun(inputs);
+    outputs = rerun(inputs, writes);
   }
   if (counts_stats()) {
     RegionStats delta;
@@ -268,6 +288,7 @@ std::vector<at::Tensor> run_reentrant(const CheckpointOptions& options,
   try {
     ForwardWrites writes(region->write_log);
     const at::NoGradGuard no_grad;
+    const NoAutocastCache no_cache;
     const c10::impl::IncludeDispatchKeyGuard observed(kWriteKey);
     const WriteListenerGuard listening(&writes, WriteListenerGuard::Others::Listen);
     const OpObserverGuard no_observer(nullptr);

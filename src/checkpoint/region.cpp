@@ -41,6 +41,13 @@ void Region::complete_forward(bool will_run_again) {
                                    " in place, so it could not be run again from the same input. Clone the "
                                    "input first, or use the out-of-place operator."));
   }
+  if (write_log.has_foreign_history()) {
+    throw CheckpointError(c10::str("[reprise] ",
+                                   label(),
+                                   " changed a captured tensor in place that has a history (a grad_fn). Running the "
+                                   "region again would change it a second time. Pass the tensor as an argument and "
+                                   "return the new value, or use the out-of-place operator."));
+  }
 }
 
 void Region::check_globals() const {

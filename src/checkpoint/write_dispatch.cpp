@@ -4,6 +4,8 @@
 #include "checkpoint/write_log.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/empty_ops.h>
+#include <ATen/ops/empty_strided_ops.h>
 #include <c10/util/SmallVector.h>
 #include <c10/util/flat_hash_map.h>
 #include <torch/library.h>
@@ -22,6 +24,10 @@ namespace {
 
 thread_local WriteListener* top_listener = nullptr;
 
+// Identity only. Nothing from outside a region can have the address of a storage made inside it, dead or alive; a
+// new listener forgets it.
+thread_local const c10::StorageImpl* just_made = nullptr;
+
 /// Operators that write arguments which their schema does not mark.
 constexpr std::array<std::string_view, 6> kUnmarkedWriters{"aten::native_batch_norm",
                                                            "aten::cudnn_batch_norm",
@@ -30,18 +36,12 @@ constexpr std::array<std::string_view, 6> kUnmarkedWriters{"aten::native_batch_n
                                                            "aten::batch_norm_gather_stats_with_counts",
                                                            "aten::batch_norm_update_stats"};
 
-/// Operators that fill their argument without reading it.
-constexpr std::array<std::string_view, 12> kOverwriters{
-    "aten::zero_",   "aten::fill_",        "aten::copy_",      "aten::bernoulli_",
-    "aten::uniform_", "aten::normal_",      "aten::random_",    "aten::exponential_",
-    "aten::geometric_", "aten::log_normal_", "aten::cauchy_",   "aten::rrelu_with_noise"};
-
 template <size_t N>
 bool contains(const std::array<std::string_view, N>& names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-/// Which arguments an operator writes, and how.
+/// Which arguments an operator writes.
 struct WrittenArguments {
   explicit WrittenArguments(const c10::FunctionSchema& schema) {
     const bool is_unmarked = contains(kUnmarkedWriters, schema.name());
@@ -51,14 +51,11 @@ struct WrittenArguments {
       const bool is_marked = arguments[i].alias_info() != nullptr && arguments[i].alias_info()->isWrite();
       if (is_marked || (is_unmarked && (name == "running_mean" || name == "running_var"))) {
         indices.push_back(i);
-        overwrites = overwrites || arguments[i].is_out();
       }
     }
-    overwrites = overwrites || contains(kOverwriters, schema.name());
   }
 
   std::vector<size_t> indices;
-  bool overwrites = false;
 };
 
 /// The write that is under way on this thread, innermost first.
@@ -131,7 +128,7 @@ struct WriteDispatch {
     const auto targets = written_tensors(arguments, values);
     for (const auto& target : targets) {
       for (auto* listener = top_listener; listener != nullptr; listener = listener->outer_) {
-        listener->before_write(target, arguments.overwrites);
+        listener->before_write(target);
       }
     }
     {
@@ -145,6 +142,38 @@ struct WriteDispatch {
 };
 
 namespace {
+
+/// Every factory comes down to one of these two.
+at::Tensor note_made(at::Tensor tensor) {
+  if (top_listener != nullptr && tensor.has_storage()) {
+    just_made = tensor.storage().unsafeGetStorageImpl();
+  }
+  return tensor;
+}
+
+constexpr c10::DispatchKeySet kBelowWrites(c10::DispatchKeySet::FULL_AFTER, kWriteKey);
+
+at::Tensor note_empty(c10::DispatchKeySet keys,
+                      c10::SymIntArrayRef size,
+                      std::optional<at::ScalarType> dtype,
+                      std::optional<at::Layout> layout,
+                      std::optional<at::Device> device,
+                      std::optional<bool> pin_memory,
+                      std::optional<at::MemoryFormat> memory_format) {
+  return note_made(at::_ops::empty_memory_format::redispatch(
+      keys & kBelowWrites, size, dtype, layout, device, pin_memory, memory_format));
+}
+
+at::Tensor note_empty_strided(c10::DispatchKeySet keys,
+                              c10::SymIntArrayRef size,
+                              c10::SymIntArrayRef stride,
+                              std::optional<at::ScalarType> dtype,
+                              std::optional<at::Layout> layout,
+                              std::optional<at::Device> device,
+                              std::optional<bool> pin_memory) {
+  return note_made(at::_ops::empty_strided::redispatch(
+      keys & kBelowWrites, size, stride, dtype, layout, device, pin_memory));
+}
 
 /// Hears of operators that other libraries register after us. The dispatcher calls it under its lock, so it
 /// only leaves a note; the next region registers the kernel.
@@ -217,8 +246,13 @@ bool is_about_to_be_written(const at::Tensor& tensor) {
   return false;
 }
 
+bool was_just_made(const c10::StorageImpl* storage) {
+  return storage == just_made;
+}
+
 WriteListenerGuard::WriteListenerGuard(WriteListener* listener, Others others)
     : previous_(top_listener) {
+  just_made = nullptr;
   listener->outer_ = others == Others::Listen ? previous_ : nullptr;
   top_listener = listener;
 }
@@ -231,4 +265,9 @@ WriteListenerGuard::~WriteListenerGuard() {
 
 TORCH_LIBRARY_IMPL(_, DeferredInit, m) {
   m.fallback(torch::CppFunction::makeFallthrough());
+}
+
+TORCH_LIBRARY_IMPL(aten, DeferredInit, m) {
+  m.impl("empty.memory_format", TORCH_FN(reprise::detail::note_empty));
+  m.impl("empty_strided", TORCH_FN(reprise::detail::note_empty_strided));
 }

@@ -18,22 +18,22 @@ at::Tensor bytes_of(const c10::Storage& storage) {
   return bytes;
 }
 
-/// Owners of a tensor that nobody but an operator's caller holds, as seen while the operator is announced:
-/// the caller, the operator's stack, and the list of announced targets.
-constexpr size_t kOwnersOfFresh = 3;
-
-/// Nobody but the operator's caller holds it and nothing was ever written to it: made a moment ago to be
-/// filled, as factories and dropout do. The content it has is no content.
-bool is_fresh(const at::Tensor& tensor) {
-  return tensor._version() == 0 && tensor.use_count() <= kOwnersOfFresh && tensor.storage().use_count() == 1;
+size_t bytes_in(const at::Tensor& bytes) {
+  return static_cast<size_t>(bytes.numel());
 }
 
 }  // namespace
 
-void WriteLog::record(const at::Tensor& target, bool overwrites) {
-  // A tensor with history is an activation: version counters speak for it.
+void WriteLog::record(const at::Tensor& target) {
   if (!target.is_leaf()) {
-    return;
+    const auto history = (target.is_view() ? target._base() : target).grad_fn();
+    if (!history || !start_.is_older(*history)) {
+      return;  // an activation of the region
+    }
+    if (at::GradMode::is_enabled()) {
+      has_foreign_history_ = true;
+      return;
+    }
   }
   const c10::Storage& storage = target.storage();
   auto* impl = storage.unsafeGetStorageImpl();
@@ -43,12 +43,13 @@ void WriteLog::record(const at::Tensor& target, bool overwrites) {
   if (is_known) {
     return;
   }
+  prune();  // so that snapshots live no longer than the temporaries they were made of
   const EngineOpsGuard guard;
   Entry entry{c10::weak_intrusive_ptr<c10::StorageImpl>(storage.getWeakStorageImpl()),
               target.unsafeGetTensorImpl()->version_counter(),
               static_cast<uint32_t>(target._version()),
               {}};
-  if (!(overwrites && is_fresh(target))) {
+  if (!was_just_made(impl)) {
     entry.before = bytes_of(storage).clone();
   }
   entries_.push_back(std::move(entry));
@@ -67,7 +68,8 @@ bool WriteLog::has(const c10::StorageImpl* storage) const {
 WriteUndo::WriteUndo(const WriteLog& log) : log_(log) {
   for (const auto& entry : log_.entries_) {
     auto storage = entry.storage.lock();
-    if (!storage || !entry.before.defined()) {
+    // A storage that changed its size is the region's own, or before_write refuses it.
+    if (!storage || !entry.before.defined() || storage->nbytes() != bytes_in(entry.before)) {
       continue;
     }
     save(entry, c10::Storage(std::move(storage)));
@@ -86,10 +88,23 @@ void WriteUndo::save(const WriteLog::Entry& entry, c10::Storage storage) {
                     std::move(bytes)});
 }
 
-void WriteUndo::before_write(const at::Tensor& target) {
+const char* WriteUndo::before_write(const at::Tensor& target) {
   auto* impl = target.storage().unsafeGetStorageImpl();
   for (const auto& entry : log_.entries_) {
-    if (entry.storage._unsafe_get_target() != impl || entry.before.defined()) {
+    if (entry.storage._unsafe_get_target() != impl) {
+      continue;
+    }
+    // The region's own tensors have another storage this time: this one came from outside.
+    if (!target.is_leaf() && at::GradMode::is_enabled()) {
+      return "changed a captured tensor in place and so gave it a history (a grad_fn); running the region again "
+             "would give it a second one. Pass the tensor as an argument and return the new value, or write detached "
+             "values.";
+    }
+    if (entry.before.defined()) {
+      if (impl->nbytes() != bytes_in(entry.before)) {
+        return "resized a captured tensor, which cannot be undone for its recompute. Give the tensor its size before "
+               "the region.";
+      }
       continue;
     }
     const bool is_saved = std::any_of(saved_.begin(), saved_.end(), [impl](const Saved& saved) {
@@ -99,6 +114,7 @@ void WriteUndo::before_write(const at::Tensor& target) {
       save(entry, target.storage());
     }
   }
+  return nullptr;
 }
 
 WriteUndo::~WriteUndo() {

@@ -10,6 +10,8 @@
 // both runs came from outside.
 #pragma once
 
+#include "checkpoint/graph_mark.h"
+
 #include <ATen/core/Tensor.h>
 #include <c10/core/Storage.h>
 #include <c10/core/TensorImpl.h>
@@ -21,8 +23,8 @@ namespace reprise::detail {
 /// Is told about operators that write tensors, on this thread, while it is listening.
 class WriteListener {
  public:
-  /// `target` is about to be written; if `overwrites`, without its old content being read.
-  virtual void before_write(const at::Tensor& target, bool overwrites) = 0;
+  /// `target` is about to be written.
+  virtual void before_write(const at::Tensor& target) = 0;
   /// The operator that was announced has run.
   virtual void after_write() = 0;
 
@@ -52,17 +54,24 @@ class WriteListenerGuard {
 /// its content is not there yet (rrelu's noise).
 bool is_about_to_be_written(const at::Tensor& tensor);
 
+/// Whether the storage is the last one that an operator made on this thread, since the innermost listener began to
+/// listen: a factory is filling it, or dropout its mask. The region's own, and without content.
+bool was_just_made(const c10::StorageImpl* storage);
+
 /// Makes sure that every operator that writes an argument is observed, those registered lately included.
 void observe_writes();
 
 class WriteLog {
  public:
-  /// Forward: remembers the storage of `target`, and its content if it may matter.
-  void record(const at::Tensor& target, bool overwrites);
+  /// Forward: remembers the storage of `target`, and its content unless the region has just made it.
+  void record(const at::Tensor& target);
   /// End of forward: forgets storages that are gone, which were the region's own.
   void prune();
   /// Whether the storage's content before the region is at hand.
   bool has(const c10::StorageImpl* storage) const;
+  /// Whether the region wrote, with gradients on, a tensor from outside that has a history. Running it again would
+  /// write a second history into it.
+  bool has_foreign_history() const { return has_foreign_history_; }
 
  private:
   friend class WriteUndo;
@@ -71,8 +80,10 @@ class WriteLog {
     c10::weak_intrusive_ptr<c10::StorageImpl> storage;
     c10::VariableVersion version_counter;
     uint32_t version;   // before the first write
-    at::Tensor before;  // bytes; undefined if the region never read them before it wrote
+    at::Tensor before;  // bytes; undefined for a storage that the region made
   };
+  const GraphMark start_;
+  bool has_foreign_history_ = false;
   std::vector<Entry> entries_;
 };
 
@@ -84,8 +95,9 @@ class WriteUndo {
   WriteUndo(const WriteUndo&) = delete;
   WriteUndo& operator=(const WriteUndo&) = delete;
 
-  /// Recompute is about to write `target`: keeps what is there if it came from outside.
-  void before_write(const at::Tensor& target);
+  /// Recompute is about to write `target`: keeps what is there if it came from outside. Returns why that write
+  /// cannot be undone, or null.
+  const char* before_write(const at::Tensor& target);
 
  private:
   struct Saved {

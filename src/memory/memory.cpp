@@ -7,6 +7,8 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <mutex>
+#include <vector>
 
 namespace reprise {
 namespace {
@@ -38,6 +40,22 @@ c10::CachingAllocator::Stat allocated(c10::Device device) {
   return counting_allocator(device).getDeviceStats(index_of(device)).allocated_bytes[kAll];
 }
 
+/// With its index, so that devices can be compared.
+c10::Device whole(c10::Device device) {
+  return device.is_cpu() ? c10::Device(c10::kCPU) : c10::Device(device.type(), index_of(device));
+}
+
+/// All trackers that live. Who resets a device's peak tells them what it was.
+struct Trackers {
+  std::mutex mutex;
+  std::vector<PeakTracker*> list;
+};
+
+Trackers& trackers() {
+  static Trackers instance;
+  return instance;
+}
+
 }  // namespace
 
 void track_cpu_memory() {
@@ -61,8 +79,14 @@ int64_t peak_bytes(c10::Device device) {
 }
 
 void reset_peak_bytes(c10::Device device) {
+  const std::scoped_lock lock(trackers().mutex);
+  const auto peak = peak_bytes(device);
+  for (auto* tracker : trackers().list) {
+    if (tracker->device_ == whole(device)) {
+      tracker->seen_ = std::max(tracker->seen_, peak);
+    }
+  }
   if (device.is_cpu()) {
-    require_cpu_counter();
     CpuCounter::set_peak(0);
   } else {
     counting_allocator(device).resetPeakStats(index_of(device));
@@ -70,19 +94,24 @@ void reset_peak_bytes(c10::Device device) {
 }
 
 PeakTracker::PeakTracker(c10::Device device)
-    : device_(device), start_(live_bytes(device)), outer_peak_(peak_bytes(device)) {
+    : device_(device), start_(live_bytes(device)), process_peak_(peak_bytes(device)), seen_(start_) {
+  device_ = whole(device);
   reset_peak_bytes(device_);
+  const std::scoped_lock lock(trackers().mutex);
+  trackers().list.push_back(this);
 }
 
 PeakTracker::~PeakTracker() {
-  // CUDA's allocator has no way to set a peak back, so there an enclosing tracker sees the inner scope's own.
+  const std::scoped_lock lock(trackers().mutex);
+  std::erase(trackers().list, this);
   if (device_.is_cpu()) {
-    CpuCounter::set_peak(std::max(outer_peak_, CpuCounter::peak()));
+    CpuCounter::set_peak(std::max({process_peak_, seen_, CpuCounter::peak()}));
   }
 }
 
 int64_t PeakTracker::peak() const {
-  return peak_bytes(device_);
+  const std::scoped_lock lock(trackers().mutex);
+  return std::max(seen_, peak_bytes(device_));
 }
 
 }  // namespace reprise

@@ -1,5 +1,5 @@
-// Checkpointing of torch::nn modules: what apply_activation_checkpointing reaches, what it leaves as it was, and what
-// it refuses.
+// Checkpointing of torch::nn modules: what apply_activation_checkpointing reaches, what it leaves
+// as it was, and what it refuses.
 #include "support/bitwise.h"
 
 #include <reprise/reprise.h>
@@ -18,7 +18,8 @@ using Strings = std::vector<std::string>;
 
 /// Counts its forward runs, so that a recompute shows.
 struct BlockImpl : torch::nn::Module {
-  explicit BlockImpl(int64_t width = 4) : linear(register_module("linear", torch::nn::Linear(width, width))) {
+  explicit BlockImpl(int64_t width = 4)
+      : linear(register_module("linear", torch::nn::Linear(width, width))) {
     counter = register_buffer("counter", torch::zeros({}, at::kLong));
   }
   at::Tensor forward(at::Tensor x) {
@@ -220,7 +221,8 @@ TEST(ApplyToSequential, ChildThatReturnsSeveralTensorsIsRefusedByName) {
 TEST(ApplyToSequential, ChildThatTakesSeveralTensorsIsRefusedByName) {
   torch::nn::Sequential model(std::make_shared<SumImpl>());
   apply_activation_checkpointing(model, {}, is_anything);
-  const auto message = message_of<c10::Error>([&] { model->forward<at::Tensor>(input(), input()); });
+  const auto message =
+      message_of<c10::Error>([&] { model->forward<at::Tensor>(input(), input()); });
   EXPECT_TRUE(contains(message, "SumImpl"));
   EXPECT_TRUE(contains(message, "one tensor"));
 }
@@ -242,7 +244,9 @@ TEST(ApplyToMarked, CallOfAnUnmarkedModuleIsPlain) {
 TEST(ApplyToMarked, PredicateMayPickSomeModules) {
   Stack model(3);
   const auto* picked = (*model->blocks)[1].get();
-  EXPECT_EQ(apply_activation_checkpointing(model, {}, [picked](const auto& m) { return &m == picked; }), 1U);
+  EXPECT_EQ(
+      apply_activation_checkpointing(model, {}, [picked](const auto& m) { return &m == picked; }),
+      1U);
   model->forward(input()).sum().backward();
   EXPECT_EQ(model->runs(), (std::vector<int>{1, 2, 1}));
 }
@@ -294,7 +298,8 @@ TEST(ApplyToMarked, NestedModulesAreFoundAndNested) {
   };
   EXPECT_EQ(apply_activation_checkpointing(model, {}, is_stack_or_block), 4U);
   model.head->forward(call(model.stack, input())).sum().backward();
-  // Once in forward, once in the stack's recompute, once in its own; the stack stops early after its last block's input.
+  // Once in forward, once in the stack's recompute, once in its own; the stack stops early after
+  // its last block's input.
   EXPECT_EQ(model.stack->runs(), (std::vector<int>{3, 2}));
 }
 
@@ -302,7 +307,8 @@ TEST(ApplyToMarked, AddressOfADestroyedModuleDoesNotInheritItsMark) {
   struct Model : torch::nn::Module {};
   alignas(BlockImpl) static std::byte memory[sizeof(BlockImpl)];
   const auto place = [] {
-    return std::shared_ptr<BlockImpl>(new (memory) BlockImpl(4), [](BlockImpl* block) { block->~BlockImpl(); });
+    return std::shared_ptr<BlockImpl>(new (memory) BlockImpl(4),
+                                      [](BlockImpl* block) { block->~BlockImpl(); });
   };
   auto block = place();
   {
@@ -318,7 +324,8 @@ TEST(ApplyToMarked, AddressOfADestroyedModuleDoesNotInheritItsMark) {
 
 TEST(Apply, MatchingNothingListsTheTypesItSaw) {
   torch::nn::Sequential model(torch::nn::Linear(4, 4), torch::nn::Tanh());
-  const auto message = message_of<CheckpointError>([&] { apply_activation_checkpointing(model, {}, is_block); });
+  const auto message =
+      message_of<CheckpointError>([&] { apply_activation_checkpointing(model, {}, is_block); });
   EXPECT_TRUE(contains(message, "torch::nn::LinearImpl"));
   EXPECT_TRUE(contains(message, "torch::nn::TanhImpl"));
   EXPECT_TRUE(contains(message, "matched no module"));
@@ -326,8 +333,9 @@ TEST(Apply, MatchingNothingListsTheTypesItSaw) {
 
 TEST(Apply, AModelWithoutSubmodulesIsRefused) {
   torch::nn::Linear model(4, 4);
-  EXPECT_TRUE(contains(message_of<CheckpointError>([&] { apply_activation_checkpointing(model, {}, is_anything); }),
-                       "no submodules"));
+  EXPECT_TRUE(contains(
+      message_of<CheckpointError>([&] { apply_activation_checkpointing(model, {}, is_anything); }),
+      "no submodules"));
 }
 
 TEST(Call, PassesSeveralArgumentsOfAnyKind) {
@@ -338,81 +346,13 @@ TEST(Call, PassesSeveralArgumentsOfAnyKind) {
   };
   const auto scale = std::make_shared<ScaleImpl>();
   const auto x = input().requires_grad_();
-  EXPECT_TRUE(bitwise_equal(call(scale, x, std::optional<at::Tensor>(input() * 2), 3.0), input() * 6));
+  EXPECT_TRUE(
+      bitwise_equal(call(scale, x, std::optional<at::Tensor>(input() * 2), 3.0), input() * 6));
 }
 
 TEST(Call, OfNothingIsAnErrorAndNoCrash) {
   EXPECT_THROW(call(std::shared_ptr<BlockImpl>(), input()), c10::Error);
   EXPECT_THROW(call(Block(nullptr), input()), c10::Error);
-}
-
-class Sequence : public ::testing::Test {
- protected:
-  static std::vector<int> runs_after_step(size_t count, size_t segments) {
-    torch::nn::Sequential model;
-    std::vector<Block> blocks;
-    for (size_t i = 0; i < count; ++i) {
-      model->push_back(blocks.emplace_back());
-    }
-    auto y = checkpoint_sequential(model, segments, input());
-    y.sum().backward();
-    std::vector<int> runs;
-    for (const auto& block : blocks) {
-      runs.push_back(block->runs);
-    }
-    return runs;
-  }
-};
-
-TEST_F(Sequence, LastSegmentWithTheRemainderIsNotRecomputed) {
-  EXPECT_EQ(runs_after_step(4, 1), (std::vector<int>{1, 1, 1, 1}));
-  EXPECT_EQ(runs_after_step(4, 2), (std::vector<int>{2, 2, 1, 1}));
-  EXPECT_EQ(runs_after_step(4, 4), (std::vector<int>{2, 2, 2, 1}));
-  EXPECT_EQ(runs_after_step(5, 2), (std::vector<int>{2, 2, 1, 1, 1}));
-  EXPECT_EQ(runs_after_step(5, 3), (std::vector<int>{2, 2, 1, 1, 1}));
-}
-
-TEST_F(Sequence, MoreSegmentsThanModulesOrNoneIsRefusedWithBothNumbers) {
-  const auto message = message_of<c10::Error>([] { runs_after_step(2, 3); });
-  EXPECT_TRUE(contains(message, "cut 2 functions into 3 segments"));
-  EXPECT_TRUE(contains(message_of<c10::Error>([] { runs_after_step(2, 0); }), "choose 1 to 2"));
-  EXPECT_THROW(checkpoint_sequential(torch::nn::Sequential(), 1, input()), c10::Error);
-}
-
-TEST_F(Sequence, VectorOfCallablesIsBitwiseEqualToPlain) {
-  using Layer = std::function<at::Tensor(at::Tensor)>;
-  const auto weight = torch::randn({4, 4}).requires_grad_();
-  auto calls = std::make_shared<int>(0);
-  const Layer layer = [weight, calls](at::Tensor x) {
-    ++*calls;
-    return torch::tanh(torch::mm(x, weight));
-  };
-  const std::vector<Layer> layers(6, layer);
-  auto x = input();
-  for (const auto& f : layers) {
-    x = f(x);
-  }
-  const auto plain = torch::autograd::grad({x.sum()}, {weight})[0];
-  *calls = 0;
-  const auto y = checkpoint_sequential(layers, 3, input());
-  EXPECT_TRUE(bitwise_equal(x, y));
-  EXPECT_TRUE(bitwise_equal(plain, torch::autograd::grad({y.sum()}, {weight})[0]));
-  EXPECT_EQ(*calls, 6 + 4);
-}
-
-TEST_F(Sequence, SequentialWithOptionsIsBitwiseEqualToPlain) {
-  torch::manual_seed(1);
-  torch::nn::Sequential model(Block(4), Block(4), Block(4));
-  const auto run = [&](bool is_checkpointed) {
-    torch::manual_seed(2);
-    model->zero_grad();
-    const auto y = is_checkpointed
-                       ? checkpoint_sequential({.policy = policy::save_matmuls()}, model, 3, input())
-                       : model->forward(input());
-    y.sum().backward();
-    return model->parameters()[0].grad().clone();
-  };
-  EXPECT_TRUE(bitwise_equal(run(false), run(true)));
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// The claims of PyTorch's TestCheckpoint (test/test_utils.py). docs/upstream-tests.md says which test is which.
+// The claims of PyTorch's TestCheckpoint (test/test_utils.py). docs/upstream-tests.md says which
+// test is which.
 #include "support/bitwise.h"
 #include "support/devices.h"
 
@@ -103,7 +104,8 @@ TEST(UpstreamCheckpoint, SequentialGivesPlainOutputAndGradients) {
   }
 }
 
-// A C++ ModuleList has neither a forward nor typed children, so its user writes down how each child is called.
+// A C++ ModuleList has neither a forward nor typed children, so its user writes down how each child
+// is called.
 TEST(UpstreamCheckpoint, SequentialOverModuleListGivesPlainOutputAndGradients) {
   auto plain_net = small_net();
   const auto plain = train_step(*plain_net, [&](at::Tensor x) { return plain_net->forward(x); });
@@ -122,7 +124,8 @@ TEST(UpstreamCheckpoint, SequentialOverModuleListGivesPlainOutputAndGradients) {
       });
     }
     expect_bitwise_equal(plain, train_step(*list, [&](at::Tensor x) {
-                           return checkpoint_sequential({.use_reentrant = use_reentrant}, functions, 2, x);
+                           return checkpoint_sequential(
+                               {.use_reentrant = use_reentrant}, functions, 2, x);
                          }));
   }
 }
@@ -136,7 +139,8 @@ TEST(UpstreamCheckpoint, GradWithCreateGraphIsRefusedReentrantAndPlainNonReentra
                             torch::nn::Linear(6, 4));
   auto x = torch::randn({2, 10}, at::requires_grad());
   const auto gradient = [&x](const at::Tensor& y) {
-    return torch::autograd::grad({y.sum()}, {x}, {}, /*retain_graph=*/true, /*create_graph=*/true)[0];
+    return torch::autograd::grad(
+        {y.sum()}, {x}, {}, /*retain_graph=*/true, /*create_graph=*/true)[0];
   };
   const auto plain = net->forward(x);
   const auto ours = checkpoint_sequential(net, 2, x);
@@ -161,8 +165,9 @@ void expect_same_dropout(c10::DeviceType device) {
   for (const bool use_reentrant : {false, true}) {
     for (uint64_t seed = 0; seed < 5; ++seed) {
       const auto plain = gradient(seed, drop);
-      const auto ours = gradient(
-          seed, [&](at::Tensor h) { return checkpoint({.use_reentrant = use_reentrant}, drop, h); });
+      const auto ours = gradient(seed, [&](at::Tensor h) {
+        return checkpoint({.use_reentrant = use_reentrant}, drop, h);
+      });
       EXPECT_TRUE(bitwise_equal(plain, ours)) << "reentrant " << use_reentrant << ", seed " << seed;
     }
   }
@@ -177,14 +182,16 @@ TEST(UpstreamCheckpoint, DropoutDrawsTheSameMaskOnGpu) {
   expect_same_dropout(c10::kCUDA);
 }
 
-// Without preservation the recompute draws on: the generator ends two draws after the start, not one.
+// Without preservation the recompute draws on: the generator ends two draws after the start, not
+// one.
 void expect_dropout_without_preservation_runs(c10::DeviceType device) {
   const auto after = [device](bool preserve_rng_state) {
     torch::manual_seed(7);
     auto x = torch::ones({1000}, torch::TensorOptions(device).requires_grad(true));
-    auto y = checkpoint({.preserve_rng_state = preserve_rng_state},
-                        [](at::Tensor h) { return torch::dropout(h, 0.5, true); },
-                        x);
+    auto y = checkpoint(
+        {.preserve_rng_state = preserve_rng_state},
+        [](at::Tensor h) { return torch::dropout(h, 0.5, true); },
+        x);
     y.sum().backward();
     EXPECT_TRUE(x.grad().defined());
     return torch::rand({16}, torch::TensorOptions(device));
@@ -212,7 +219,8 @@ TEST(UpstreamCheckpoint, AbsentOptionalArgumentPassesThrough) {
   }
 }
 
-using Mixed = std::tuple<int, at::Tensor, std::optional<at::Tensor>, bool, at::Tensor, std::string, at::Tensor>;
+using Mixed = std::
+    tuple<int, at::Tensor, std::optional<at::Tensor>, bool, at::Tensor, std::string, at::Tensor>;
 
 Mixed mixed(at::Tensor a, at::Tensor b, int factor, at::Tensor c) {
   return {factor, (a + b * c) * factor, std::nullopt, true, (a * b + c) * factor, "bar", a};
@@ -268,8 +276,9 @@ TEST(UpstreamCheckpoint, PlainValuesAloneComeBackUnchangedAndAreRefusedReentrant
         factor, a + b * factor, std::nullopt, true, a * b, "bar", a};
   };
   EXPECT_EQ(checkpoint(fn, 0.5, 0.25, 3), fn(0.5, 0.25, 3));
-  EXPECT_TRUE(contains(message_of<CheckpointError>([&] { checkpoint({.use_reentrant = true}, fn, 0.5, 0.25, 3); }),
-                       "none of the input tensors requires grad"));
+  EXPECT_TRUE(contains(
+      message_of<CheckpointError>([&] { checkpoint({.use_reentrant = true}, fn, 0.5, 0.25, 3); }),
+      "none of the input tensors requires grad"));
 }
 
 TEST(UpstreamCheckpoint, ReentrantNeedsOneResultThatRequiresGrad) {
@@ -280,20 +289,25 @@ TEST(UpstreamCheckpoint, ReentrantNeedsOneResultThatRequiresGrad) {
   checkpoint(options, both, a, b).first.sum().backward();
   EXPECT_TRUE(bitwise_equal(a.grad(), torch::ones({2})));
 
-  auto only_second = checkpoint(options, [](at::Tensor, at::Tensor y) { return y * 2; }, a, b);
+  auto only_second = checkpoint(
+      options, [](at::Tensor, at::Tensor y) { return y * 2; }, a, b);
   const auto message = message_of<CheckpointError>([&] { only_second.sum().backward(); });
   EXPECT_TRUE(contains(message, "none of the outputs"));
   EXPECT_TRUE(contains(message, "not necessary"));
 }
 
-/// Bytes alive when backward of four chained squares reaches each of the three tensors between them.
-std::vector<int64_t> bytes_during_backward(c10::DeviceType device, bool with_checkpoint, bool retain_graph) {
+/// Bytes alive when backward of four chained squares reaches each of the three tensors between
+/// them.
+std::vector<int64_t> bytes_during_backward(c10::DeviceType device,
+                                           bool with_checkpoint,
+                                           bool retain_graph) {
   std::vector<int64_t> samples;
   samples.reserve(8);
   const Fn squares = [&samples, device](at::Tensor x) {
     for (int i = 0; i < 3; ++i) {
       x = x.square();
-      x.register_hook([&samples, device](const at::Tensor&) { samples.push_back(live_bytes(device)); });
+      x.register_hook(
+          [&samples, device](const at::Tensor&) { samples.push_back(live_bytes(device)); });
     }
     return x.square().sum();
   };
@@ -349,8 +363,9 @@ TEST(UpstreamCheckpoint, RandomStateOfEveryDeviceInNestedContainersIsRestored) {
     const Nested values{{"first", {leaves.front()}}, {"rest", {leaves.begin() + 1, leaves.end()}}};
     return torch::autograd::grad({run(values)}, leaves);
   };
-  expect_bitwise_equal(gradients(drop_all),
-                       gradients([&](Nested values) { return checkpoint(drop_all, std::move(values)); }));
+  expect_bitwise_equal(gradients(drop_all), gradients([&](Nested values) {
+                         return checkpoint(drop_all, std::move(values));
+                       }));
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// The claims of PyTorch's TestNestedCheckpoint (test/test_autograd.py). docs/upstream-tests.md says which test is which.
+// The claims of PyTorch's TestNestedCheckpoint (test/test_autograd.py). docs/upstream-tests.md says
+// which test is which.
 #include "support/bitwise.h"
 #include "support/kernel_calls.h"
 
@@ -72,12 +73,13 @@ class UpstreamNested : public ::testing::TestWithParam<bool> {
  protected:
   CheckpointOptions options() const { return {.early_stop = GetParam()}; }
   Fn region(const Fn& fn) const {
-    return [fn, options = options()](at::Tensor x) { return checkpoint(options, fn, std::move(x)); };
+    return
+        [fn, options = options()](at::Tensor x) { return checkpoint(options, fn, std::move(x)); };
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(EarlyStop, UpstreamNested, ::testing::Bool(), [](const auto& info) {
-  return info.param ? "On" : "Off";
+INSTANTIATE_TEST_SUITE_P(EarlyStop, UpstreamNested, ::testing::Bool(), [](const auto& param_info) {
+  return param_info.param ? "On" : "Off";
 });
 
 TEST_P(UpstreamNested, NineNestingsWithDerivativesEqualPlainAndDie) {
@@ -132,7 +134,8 @@ TEST_P(UpstreamNested, NumbersAndCallablesAsArgumentsGivePlainGradients) {
   const auto ours = checkpoint(options(), fn, 3, a, b, sine);
   EXPECT_EQ(std::get<1>(ours), 1);
   EXPECT_EQ(std::get<2>(ours), "abcd");
-  expect_bitwise_equal(torch::autograd::grad({plain}, {a, b}), torch::autograd::grad({std::get<0>(ours)}, {a, b}));
+  expect_bitwise_equal(torch::autograd::grad({plain}, {a, b}),
+                       torch::autograd::grad({std::get<0>(ours)}, {a, b}));
 }
 
 /// Calls back after a node has run.
@@ -149,7 +152,8 @@ TEST_P(UpstreamNested, BackwardRunsOnTheGraphOfForward) {
   auto x = torch::tensor(1.0F, at::requires_grad());
   auto y = region([](at::Tensor a) { return a.sin().cos().sin(); })(x);
   size_t calls = 0;
-  y.grad_fn()->next_edge(0).function->add_post_hook(std::make_unique<AfterNode>([&calls] { ++calls; }));
+  y.grad_fn()->next_edge(0).function->add_post_hook(
+      std::make_unique<AfterNode>([&calls] { ++calls; }));
   y.backward();
   EXPECT_EQ(calls, 1U);
 }
@@ -172,10 +176,13 @@ TEST_P(UpstreamNested, ABackwardInsideABackwardOfTheSameRegionRuns) {
 }
 
 /// How often `fn`, which counts, runs its counted part in forward and backward.
-size_t counted_runs(const CheckpointOptions& options, const std::function<at::Tensor(at::Tensor, size_t&)>& fn) {
+size_t counted_runs(const CheckpointOptions& options,
+                    const std::function<at::Tensor(at::Tensor, size_t&)>& fn) {
   size_t runs = 0;
   auto x = torch::tensor(1.0F, at::requires_grad());
-  checkpoint(options, [&](at::Tensor a) { return fn(a, runs); }, x).backward();
+  checkpoint(
+      options, [&](at::Tensor a) { return fn(a, runs); }, x)
+      .backward();
   EXPECT_TRUE(x.grad().defined());
   return runs;
 }

@@ -1,4 +1,5 @@
-// Counts how often an operator's kernel really runs: below autograd, and below what answers calls from kept results.
+// Counts how often an operator's kernel really runs: below autograd, and below what answers calls
+// from kept results.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -9,8 +10,8 @@
 
 namespace reprise::testing {
 
-/// Counts while it lives, on every device and thread. One at a time for the same operator. BackendSelect is the last
-/// stop before the kernel, and only factories use it for something else.
+/// Counts while it lives, on every device and thread. One at a time for the same operator.
+/// BackendSelect is the last stop before the kernel, and only factories use it for something else.
 class KernelCalls {
  public:
   explicit KernelCalls(const std::string& space, const std::string& op)
@@ -25,9 +26,12 @@ class KernelCalls {
   void reset() { calls_ = 0; }
 
  private:
-  static void count(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  static void count(const c10::OperatorHandle& op,
+                    c10::DispatchKeySet keys,
+                    torch::jit::Stack* stack) {
     ++calls_;
-    op.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, c10::DispatchKey::BackendSelect),
+    op.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER,
+                                                  c10::DispatchKey::BackendSelect),
                        stack);
   }
 

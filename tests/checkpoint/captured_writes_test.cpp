@@ -1,0 +1,151 @@
+// Writes to captured tensors that cannot be undone are refused, with the region's name, instead of
+// being done twice.
+#include "support/bitwise.h"
+
+#include <reprise/reprise.h>
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <memory>
+#include <string>
+
+namespace reprise::testing {
+namespace {
+
+at::Tensor leaf() {
+  return torch::linspace(-1, 1, 4).set_requires_grad(true);
+}
+
+TEST(CapturedWrites, ATensorWithHistoryIsRefused) {
+  for (const bool reentrant : {false, true}) {
+    const auto x = leaf(), root = leaf();
+    const auto total = root * 2;
+    const auto fn = [total](at::Tensor h) {
+      total.add_(h.exp());
+      return h.exp();
+    };
+    // In forward; a reentrant forward runs without gradients, so there it comes out in backward.
+    const auto message = message_of<CheckpointError>(
+        [&] { checkpoint({.use_reentrant = reentrant, .name = "sum"}, fn, x).sum().backward(); });
+    EXPECT_TRUE(contains(message, "region \"sum\" changed a captured tensor in place"));
+  }
+}
+
+TEST(CapturedWrites, ATensorWithHistoryMayBeWrittenWithoutGradAndIsWrittenOnce) {
+  for (const bool reentrant : {false, true}) {
+    const auto run = [reentrant](bool checkpointed) {
+      const auto x = leaf(), root = leaf();
+      const auto total = root * 2;
+      const auto fn = [total](at::Tensor h) {
+        h = h + total.detach();
+        {
+          torch::NoGradGuard no_grad;
+          total.add_(1);
+          total.narrow(0, 0, 2).mul_(3);
+        }
+        return h.exp();
+      };
+      (checkpointed ? checkpoint({.use_reentrant = reentrant}, fn, x) : fn(x)).sum().backward();
+      return std::vector<at::Tensor>{x.grad(), total.detach()};
+    };
+    expect_bitwise_equal(run(false), run(true));
+  }
+}
+
+TEST(CapturedWrites, ATensorThatGetsAHistoryIsRefusedInBackwardAndStaysAsItWas) {
+  const auto x = leaf();
+  const auto total = torch::zeros({4});
+  const auto y = checkpoint(
+      {.name = "gives history"},
+      [total](at::Tensor h) {
+        total.add_(h.exp());
+        return h.sin().exp();
+      },
+      x);
+  const auto history = total.grad_fn();
+  const auto value = total.detach().clone();
+  const auto message = message_of<CheckpointError>([&] { y.sum().backward(); });
+  EXPECT_TRUE(contains(message, "region \"gives history\" changed a captured tensor in place"));
+  EXPECT_EQ(history, total.grad_fn());
+  EXPECT_TRUE(bitwise_equal(value, total));
+}
+
+TEST(CapturedWrites, WhatTheRegionMadeItselfMayHaveHistory) {
+  const auto run = [](bool checkpointed) {
+    const auto x = leaf();
+    const auto fn = [](at::Tensor h) {
+      auto total = torch::zeros({4});
+      for (int i = 0; i < 3; ++i) {
+        total.add_(h.exp());
+      }
+      auto rows = torch::zeros({2, 4});
+      rows.select(0, 1).copy_(total.sin());
+      rows.mul_(2);
+      return std::make_pair(total, rows);
+    };
+    const auto [a, b] = checkpointed ? checkpoint(fn, x) : fn(x);
+    (a.sum() + b.exp().sum()).backward();
+    return x.grad();
+  };
+  EXPECT_TRUE(bitwise_equal(run(false), run(true)));
+}
+
+TEST(CapturedWrites, AnInnerRegionMayNotChangeWhatTheOuterOneMade) {
+  const auto x = leaf();
+  const auto outer = [](at::Tensor h) {
+    const auto made = h.exp() * 2;
+    return checkpoint(
+        {.name = "inner"},
+        [made](at::Tensor t) {
+          made.mul_(3);
+          return t.sin();
+        },
+        h);
+  };
+  const auto message =
+      message_of<CheckpointError>([&] { checkpoint({.name = "outer"}, outer, x); });
+  EXPECT_TRUE(contains(message, "region \"inner\" changed a captured tensor in place"));
+}
+
+TEST(CapturedWrites, AResizedBufferIsRefusedAndNothingCrashes) {
+  for (const bool reentrant : {false, true}) {
+    const auto x = leaf();
+    const auto log = torch::ones({1});
+    const auto y = checkpoint(
+        {.use_reentrant = reentrant, .name = "log"},
+        [log](at::Tensor h) {
+          torch::NoGradGuard no_grad;
+          log.resize_({log.size(0) * 8});
+          log.fill_(5);
+          const at::AutoGradMode grad(true);
+          return h.sin().exp();
+        },
+        x);
+    EXPECT_EQ(log.size(0), 8);
+    const auto message = message_of<CheckpointError>([&] { y.sum().backward(); });
+    EXPECT_TRUE(contains(message, "region \"log\" resized a captured tensor"));
+    EXPECT_TRUE(bitwise_equal(torch::full({8}, 5.0F), log));
+  }
+}
+
+TEST(CapturedWrites, OwnTensorsMayBeResized) {
+  const auto x = leaf();
+  const auto fn = [](at::Tensor h) {
+    auto sorted = torch::empty({0});
+    {
+      torch::NoGradGuard no_grad;
+      at::cat_out(sorted, {h, h});
+      sorted.resize_({2});
+    }
+    return std::make_pair((h * sorted.sum().item<double>()).exp(), sorted);
+  };
+  const auto [y, kept] = checkpoint(fn, x);
+  y.sum().backward();
+  const auto plain = leaf();
+  fn(plain).first.sum().backward();
+  EXPECT_TRUE(bitwise_equal(plain.grad(), x.grad()));
+}
+
+}  // namespace
+}  // namespace reprise::testing
