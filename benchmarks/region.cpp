@@ -1,5 +1,6 @@
-// What a region costs beyond the work itself: a chain of small mm + tanh, one thread, so that everything but the
-// engine is cheap. Prints one JSON object of microseconds; region_compare.py runs it beside the Python peer.
+// What a region costs beyond the work itself: a chain of small mm + tanh, one thread, so that
+// everything but the engine is cheap. Prints one JSON object of microseconds; region_compare.py
+// runs it beside the Python peer.
 #include <reprise/reprise.h>
 
 #include <torch/torch.h>
@@ -26,7 +27,9 @@ double microseconds_per_call(const std::function<void()>& run) {
   for (int i = 0; i < kCalls; ++i) {
     run();
   }
-  return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count() / kCalls;
+  return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start)
+             .count() /
+         kCalls;
 }
 
 /// Chains of `depth` x (mm, tanh): three tensors saved per link.

@@ -65,7 +65,6 @@ function(reprise_library target)
   _reprise_configure(${target})
   set_target_properties(${target} PROPERTIES
     EXPORT_NAME ${arg_EXPORT_NAME}
-    DEFINE_SYMBOL REPRISE_BUILDING
     VERSION ${PROJECT_VERSION}
     SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
     LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib
@@ -200,7 +199,7 @@ function(reprise_compile_fail_test name source)
     "-DCOMPILER=${CMAKE_CXX_COMPILER}"
     "-DFLAGS=${flags} -fvisibility=hidden -fvisibility-inlines-hidden"
     "-DOPTIONS=${_reprise_options}"
-    "-DDEFINITIONS=REPRISE_BUILDING;${_reprise_definitions};$<TARGET_PROPERTY:LibTorch::LibTorch,INTERFACE_COMPILE_DEFINITIONS>"
+    "-DDEFINITIONS=${_reprise_definitions};$<TARGET_PROPERTY:LibTorch::LibTorch,INTERFACE_COMPILE_DEFINITIONS>"
     "-DINCLUDES=${PROJECT_SOURCE_DIR}/include;${PROJECT_SOURCE_DIR}/src"
     "-DSYSTEM_INCLUDES=${system}"
     "-DPCH=${pch}"

@@ -28,7 +28,8 @@ int main() {
       h = checkpointed ? reprise::checkpoint(forward, h) : forward(h);
     }
     h.square().mean().backward();
-    std::cout << (checkpointed ? "checkpointed: " : "plain:        ") << tracker.extra() / 1024 << " KiB\n";
+    std::cout << (checkpointed ? "checkpointed: " : "plain:        ") << tracker.extra() / 1024
+              << " KiB\n";
     return blocks.front()->parameters().front().grad().clone();
   };
 

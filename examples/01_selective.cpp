@@ -32,10 +32,13 @@ int main() {
   const auto half = run("every second matmul", reprise::policy::save_matmuls(2));
   // Any rule at all: here, results of at most 16 KiB are recomputed, whatever computed them.
   const auto custom = run("custom", reprise::policy::from([](const reprise::OpContext& op) {
-    const bool is_large = op.arguments[0].isTensor() && op.arguments[0].toTensor().nbytes() > 16 * 1024;
-    return is_large && op.name == "aten::mm" ? reprise::Decision::Keep : reprise::Decision::Recompute;
-  }));
-  const bool same = torch::equal(full, matmuls) && torch::equal(full, half) && torch::equal(full, custom);
+                            const bool is_large = op.arguments[0].isTensor() &&
+                                                  op.arguments[0].toTensor().nbytes() > 16 * 1024;
+                            return is_large && op.name == "aten::mm" ? reprise::Decision::Keep
+                                                                     : reprise::Decision::Recompute;
+                          }));
+  const bool same =
+      torch::equal(full, matmuls) && torch::equal(full, half) && torch::equal(full, custom);
   std::cout << "gradients are " << (same ? "equal" : "NOT equal") << "\n";
   return same ? 0 : 1;
 }

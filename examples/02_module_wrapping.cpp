@@ -7,7 +7,9 @@
 
 struct BlockImpl : torch::nn::Module {
   BlockImpl() : linear(register_module("linear", torch::nn::Linear(64, 64))) {}
-  at::Tensor forward(const at::Tensor& x, double scale) { return x + torch::tanh(linear(x)) * scale; }
+  at::Tensor forward(const at::Tensor& x, double scale) {
+    return x + torch::tanh(linear(x)) * scale;
+  }
   torch::nn::Linear linear;
 };
 TORCH_MODULE(Block);
@@ -28,7 +30,8 @@ struct ModelImpl : torch::nn::Module {
     return head->forward(x);
   }
   torch::nn::ModuleList blocks;
-  torch::nn::Sequential head{torch::nn::Linear(64, 64), torch::nn::ReLU(), torch::nn::Linear(64, 1)};
+  torch::nn::Sequential head{
+      torch::nn::Linear(64, 64), torch::nn::ReLU(), torch::nn::Linear(64, 1)};
 };
 TORCH_MODULE(Model);
 
@@ -36,13 +39,15 @@ int main() {
   Model model;
   const auto is_region = [](const torch::nn::Module& module) {
     // Blocks obey through reprise::call; the children of a Sequential need no cooperation.
-    return dynamic_cast<const BlockImpl*>(&module) != nullptr || module.name() == "torch::nn::ReLUImpl";
+    return dynamic_cast<const BlockImpl*>(&module) != nullptr ||
+           module.name() == "torch::nn::ReLUImpl";
   };
   const size_t regions = reprise::apply_activation_checkpointing(model, {}, is_region);
   reprise::record_checkpoint_stats(true);
   model->forward(torch::randn({8, 64})).mean().backward();
   const auto stats = reprise::checkpoint_stats();
-  std::cout << regions << " modules checkpointed, " << stats.total.recomputed << " regions recomputed:";
+  std::cout << regions << " modules checkpointed, " << stats.total.recomputed
+            << " regions recomputed:";
   for (const auto& [name, region] : stats.regions) {
     std::cout << " " << name;
   }

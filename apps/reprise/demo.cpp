@@ -21,16 +21,26 @@ namespace {
 
 // What the model learns to spell: public domain (Lewis Carroll, 1865).
 constexpr std::string_view kText =
-    "Alice was beginning to get very tired of sitting by her sister on the bank, and of having nothing to do: once or "
-    "twice she had peeped into the book her sister was reading, but it had no pictures or conversations in it, \"and "
-    "what is the use of a book,\" thought Alice \"without pictures or conversations?\" So she was considering in her own "
-    "mind (as well as she could, for the hot day made her feel very sleepy and stupid), whether the pleasure of making "
-    "a daisy-chain would be worth the trouble of getting up and picking the daisies, when suddenly a White Rabbit with "
-    "pink eyes ran close by her. There was nothing so very remarkable in that; nor did Alice think it so very much out "
-    "of the way to hear the Rabbit say to itself, \"Oh dear! Oh dear! I shall be late!\" But when the Rabbit actually "
-    "took a watch out of its waistcoat-pocket, and looked at it, and then hurried on, Alice started to her feet, for "
-    "it flashed across her mind that she had never before seen a rabbit with either a waistcoat-pocket, or a watch to "
-    "take out of it, and burning with curiosity, she ran across the field after it, and fortunately was just in time "
+    "Alice was beginning to get very tired of sitting by her sister on the bank, and of having "
+    "nothing to do: once or "
+    "twice she had peeped into the book her sister was reading, but it had no pictures or "
+    "conversations in it, \"and "
+    "what is the use of a book,\" thought Alice \"without pictures or conversations?\" So she was "
+    "considering in her own "
+    "mind (as well as she could, for the hot day made her feel very sleepy and stupid), whether "
+    "the pleasure of making "
+    "a daisy-chain would be worth the trouble of getting up and picking the daisies, when suddenly "
+    "a White Rabbit with "
+    "pink eyes ran close by her. There was nothing so very remarkable in that; nor did Alice think "
+    "it so very much out "
+    "of the way to hear the Rabbit say to itself, \"Oh dear! Oh dear! I shall be late!\" But when "
+    "the Rabbit actually "
+    "took a watch out of its waistcoat-pocket, and looked at it, and then hurried on, Alice "
+    "started to her feet, for "
+    "it flashed across her mind that she had never before seen a rabbit with either a "
+    "waistcoat-pocket, or a watch to "
+    "take out of it, and burning with curiosity, she ran across the field after it, and "
+    "fortunately was just in time "
     "to see it pop down a large rabbit-hole under the hedge. ";
 
 struct Way {
@@ -149,7 +159,9 @@ void print_report(const std::vector<Way>& ways, const std::vector<Outcome>& outc
     });
   }
   const auto base = static_cast<double>(outcomes.front().peak_bytes);
-  print_row("peak bytes of a step", outcomes, [](const Outcome& o) { return mebibytes(double(o.peak_bytes)); });
+  print_row("peak bytes of a step", outcomes, [](const Outcome& o) {
+    return mebibytes(double(o.peak_bytes));
+  });
   print_row("  of plain", outcomes, [base](const Outcome& o) {
     return std::to_string(static_cast<int>(100.0 * double(o.peak_bytes) / base + 0.5)) + " %";
   });
@@ -157,16 +169,23 @@ void print_report(const std::vector<Way>& ways, const std::vector<Outcome>& outc
     return std::to_string(static_cast<int>(o.milliseconds + 0.5)) + " ms";
   });
   const auto per_region = [](size_t value, const Outcome& o) {
-    return o.stats.entered == 0 ? std::string("-") : mebibytes(double(value) / double(o.stats.entered));
+    return o.stats.entered == 0 ? std::string("-")
+                                : mebibytes(double(value) / double(o.stats.entered));
   };
-  print_row("dropped per block", outcomes, [&](const Outcome& o) { return per_region(o.stats.bytes_dropped, o); });
-  print_row("kept per block", outcomes, [&](const Outcome& o) { return per_region(o.stats.bytes_kept, o); });
+  print_row("dropped per block", outcomes, [&](const Outcome& o) {
+    return per_region(o.stats.bytes_dropped, o);
+  });
+  print_row("kept per block", outcomes, [&](const Outcome& o) {
+    return per_region(o.stats.bytes_kept, o);
+  });
 }
 
 at::Device choose_device(const std::string& name) {
   const bool has_cuda = torch::cuda::is_available();
-  TORCH_CHECK(name != "cuda" || has_cuda, "--device cuda: no GPU, or LibTorch's CUDA library could not be loaded");
-  return name == "cuda" || (name.empty() && has_cuda) ? at::Device(at::kCUDA, 0) : at::Device(at::kCPU);
+  TORCH_CHECK(name != "cuda" || has_cuda,
+              "--device cuda: no GPU, or LibTorch's CUDA library could not be loaded");
+  return name == "cuda" || (name.empty() && has_cuda) ? at::Device(at::kCUDA, 0)
+                                                      : at::Device(at::kCPU);
 }
 
 }  // namespace
@@ -184,8 +203,9 @@ int run_demo(const DemoOptions& options) {
       {"plain", std::nullopt},
       {"full recompute", CheckpointOptions{.name = "block"}},
       {"attention kept", CheckpointOptions{.policy = policy::save_attention(), .name = "block"}}};
-  std::cout << "A transformer of " << options.layers << " blocks, " << options.batch << " x " << options.length
-            << " tokens, float32 on " << device << "; every block is a checkpointed region.\n\n";
+  std::cout << "A transformer of " << options.layers << " blocks, " << options.batch << " x "
+            << options.length << " tokens, float32 on " << device
+            << "; every block is a checkpointed region.\n\n";
   std::vector<Outcome> outcomes;
   for (const auto& way : ways) {
     std::cerr << "training: " << way.name << " ...\n";

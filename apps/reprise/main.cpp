@@ -1,8 +1,8 @@
 // The reprise program. The only place that reads flags, prints and catches.
 #include "reprise/demo.h"
 
-#include <CLI/CLI.hpp>
 #include <c10/util/Exception.h>
+#include <CLI/CLI.hpp>
 
 #include <dlfcn.h>
 
@@ -10,8 +10,8 @@
 #include <iostream>
 
 int main(int argc, char** argv) {
-  // Nothing links CUDA: LibTorch's CUDA library is loaded where it and its own libraries are installed, and must be
-  // there before LibTorch is first used.
+  // Nothing links CUDA: LibTorch's CUDA library is loaded where it and its own libraries are
+  // installed, and must be there before LibTorch is first used.
   dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL);
 
   CLI::App app{"Reprise: activation checkpointing for LibTorch."};
@@ -19,7 +19,8 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   reprise::app::DemoOptions demo;
   auto* demo_command = app.add_subcommand(
-      "demo", "Train a small transformer three ways (plain, full recompute, attention kept) and compare.");
+      "demo",
+      "Train a small transformer three ways (plain, full recompute, attention kept) and compare.");
   demo_command->add_option("--steps", demo.steps, "Training steps for each way")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
@@ -33,7 +34,8 @@ int main(int argc, char** argv) {
       ->capture_default_str()
       ->check(CLI::Range(2, 1024));
   demo_command->add_option("--seed", demo.seed, "Seed for weights and data")->capture_default_str();
-  demo_command->add_option("--device", demo.device, "cpu or cuda; by default the GPU if there is one")
+  demo_command
+      ->add_option("--device", demo.device, "cpu or cuda; by default the GPU if there is one")
       ->check(CLI::IsMember({"cpu", "cuda"}));
   CLI11_PARSE(app, argc, argv);
 

@@ -27,10 +27,12 @@ BlockImpl::BlockImpl(const TinyGptOptions& options)
 at::Tensor BlockImpl::attend(const at::Tensor& x) {
   const auto batch = x.size(0);
   const auto length = x.size(1);
-  const auto qkv =
-      qkv_(x).view({batch, length, 3, heads_, x.size(2) / heads_}).permute({2, 0, 3, 1, 4}).unbind(0);
-  const auto attended =
-      at::scaled_dot_product_attention(qkv[0], qkv[1], qkv[2], /*attn_mask=*/{}, 0.0, /*is_causal=*/true);
+  const auto qkv = qkv_(x)
+                       .view({batch, length, 3, heads_, x.size(2) / heads_})
+                       .permute({2, 0, 3, 1, 4})
+                       .unbind(0);
+  const auto attended = at::scaled_dot_product_attention(
+      qkv[0], qkv[1], qkv[2], /*attn_mask=*/{}, 0.0, /*is_causal=*/true);
   return out_(attended.transpose(1, 2).reshape(x.sizes()));
 }
 
@@ -41,7 +43,8 @@ at::Tensor BlockImpl::forward(at::Tensor x) {
 
 TinyGptImpl::TinyGptImpl(const TinyGptOptions& options)
     : tokens_(register_module("tokens", torch::nn::Embedding(options.vocabulary, options.width))),
-      positions_(register_module("positions", torch::nn::Embedding(options.max_length, options.width))),
+      positions_(
+          register_module("positions", torch::nn::Embedding(options.max_length, options.width))),
       norm_(register_module("norm", layer_norm(options.width))),
       head_(register_module("head", torch::nn::Linear(options.width, options.vocabulary))) {
   for (int64_t i = 0; i < options.layers; ++i) {
@@ -49,7 +52,8 @@ TinyGptImpl::TinyGptImpl(const TinyGptOptions& options)
   }
 }
 
-at::Tensor TinyGptImpl::loss(const at::Tensor& ids, const std::optional<CheckpointOptions>& checkpointing) {
+at::Tensor TinyGptImpl::loss(const at::Tensor& ids,
+                             const std::optional<CheckpointOptions>& checkpointing) {
   const auto length = ids.size(1) - 1;
   const auto inputs = ids.narrow(1, 0, length);
   const auto targets = ids.narrow(1, 1, length);

@@ -40,8 +40,8 @@ class TinyGptImpl : public torch::nn::Module {
  public:
   explicit TinyGptImpl(const TinyGptOptions& options);
 
-  /// Mean cross entropy of predicting ids (B, T + 1) from their past. Each block is a region if `checkpointing` says
-  /// how, and a plain call if not.
+  /// Mean cross entropy of predicting ids (B, T + 1) from their past. Each block is a region if
+  /// `checkpointing` says how, and a plain call if not.
   at::Tensor loss(const at::Tensor& ids, const std::optional<CheckpointOptions>& checkpointing);
 
  private:

@@ -3,8 +3,8 @@
 //   auto y = reprise::checkpoint([&](at::Tensor x) { return block->forward(x); }, x);
 //
 // Forward runs the callable as it is, but keeps none of the tensors that autograd saves inside it;
-// backward runs the callable again to get them back. Loss and gradients are the same to the last bit.
-// docs/checkpointing.md says what holds, what is refused, and when to use which option.
+// backward runs the callable again to get them back. Loss and gradients are the same to the last
+// bit. docs/checkpointing.md says what holds, what is refused, and when to use which option.
 #pragma once
 
 #include <reprise/detail/region.h>
@@ -21,9 +21,9 @@ namespace reprise {
 
 /// Runs `fn(args...)` as a checkpointed region and returns what it returns.
 ///
-/// The callable and the arguments are copied into the region and live until its backward. Whatever the
-/// callable captures *by reference* must live as long: capture tensors and module holders by value.
-/// The callable must do the same work when it runs again (options.determinism_check tells).
+/// The callable and the arguments are copied into the region and live until its backward. Whatever
+/// the callable captures *by reference* must live as long: capture tensors and module holders by
+/// value. The callable must do the same work when it runs again (options.determinism_check tells).
 /// Without grad mode this is a plain call that costs and records nothing.
 template <class Fn, class... Args>
 auto checkpoint(const CheckpointOptions& options, Fn&& fn, Args&&... args) {
@@ -39,14 +39,14 @@ auto checkpoint(const CheckpointOptions& options, Fn&& fn, Args&&... args) {
 
 /// The same with default options.
 template <class Fn, class... Args>
-  requires(!std::is_same_v<std::remove_cvref_t<Fn>, CheckpointOptions>)
-auto checkpoint(Fn&& fn, Args&&... args) {
+requires(!std::is_same_v<std::remove_cvref_t<Fn>, CheckpointOptions>) auto checkpoint(
+    Fn&& fn, Args&&... args) {
   return checkpoint(CheckpointOptions{}, std::forward<Fn>(fn), std::forward<Args>(args)...);
 }
 
-/// Runs `functions` one after the other on `input`, cut into `segments` regions of equal length. As in
-/// PyTorch the last segment (with what the division leaves over) runs plainly: its backward comes first,
-/// so recomputing it would save nothing.
+/// Runs `functions` one after the other on `input`, cut into `segments` regions of equal length. As
+/// in PyTorch the last segment (with what the division leaves over) runs plainly: its backward
+/// comes first, so recomputing it would save nothing.
 template <class Fn, class T>
 T checkpoint_sequential(const CheckpointOptions& options,
                         std::vector<Fn> functions,
@@ -69,12 +69,13 @@ T checkpoint_sequential(const CheckpointOptions& options,
 /// The same with default options.
 template <class Fn, class T>
 T checkpoint_sequential(std::vector<Fn> functions, size_t segments, T input) {
-  return checkpoint_sequential(CheckpointOptions{}, std::move(functions), segments, std::move(input));
+  return checkpoint_sequential(
+      CheckpointOptions{}, std::move(functions), segments, std::move(input));
 }
 
-/// While one lives, several backward calls made by this thread over disjoint parts of one graph share
-/// recomputed tensors: each region is recomputed at most once. Without it every backward call recomputes.
-/// Groups do not nest.
+/// While one lives, several backward calls made by this thread over disjoint parts of one graph
+/// share recomputed tensors: each region is recomputed at most once. Without it every backward call
+/// recomputes. Groups do not nest.
 class REPRISE_API GraphExecGroup {
  public:
   GraphExecGroup();

@@ -1,8 +1,9 @@
 // Live and peak bytes per device.
 //
 // On CUDA the caching allocator counts by itself. On the CPU nobody counts until asked to:
-// track_cpu_memory() puts a counting allocator in front of LibTorch's. Only what is allocated afterwards is
-// counted, so call it first thing in main(). Malloc rounds sizes up, so compare CPU bytes with a tolerance.
+// track_cpu_memory() puts a counting allocator in front of LibTorch's. Only what is allocated
+// afterwards is counted, so call it first thing in main(). Malloc rounds sizes up, so compare CPU
+// bytes with a tolerance.
 #pragma once
 
 #include <reprise/export.h>
@@ -16,8 +17,8 @@ namespace reprise {
 /// Begins to count CPU tensor bytes, for the rest of the process. Calling it again does nothing.
 REPRISE_API void track_cpu_memory();
 
-/// Bytes of tensors alive now. Throws for the CPU if track_cpu_memory() was not called, and for a device
-/// without a counting allocator.
+/// Bytes of tensors alive now. Throws for the CPU if track_cpu_memory() was not called, and for a
+/// device without a counting allocator.
 REPRISE_API int64_t live_bytes(c10::Device device);
 
 /// The most bytes that were alive at once since the start or the last reset_peak_bytes.
@@ -26,8 +27,9 @@ REPRISE_API int64_t peak_bytes(c10::Device device);
 /// Sets the peak to what is alive now.
 REPRISE_API void reset_peak_bytes(c10::Device device);
 
-/// Measures the peak of a scope. Trackers on one device may nest. A tracker sees what all threads allocate. On CUDA it
-/// leaves peak_bytes() at its own scope's peak, because the caching allocator cannot set a peak.
+/// Measures the peak of a scope. Trackers on one device may nest. A tracker sees what all threads
+/// allocate. On CUDA it leaves peak_bytes() at its own scope's peak, because the caching allocator
+/// cannot set a peak.
 class REPRISE_API PeakTracker {
  public:
   explicit PeakTracker(c10::Device device);

@@ -1,8 +1,11 @@
 // Checkpointing for torch::nn modules.
 //
-// Module::forward is not virtual, so nothing can slip in front of it from outside. What is possible:
-// - A child of torch::nn::Sequential is called through a type-erased handle; that handle is replaced.
-// - Any other module is marked, and obeys where its caller writes reprise::call(block, x) for block(x).
+// Module::forward is not virtual, so nothing can slip in front of it from outside. What is
+// possible:
+// - A child of torch::nn::Sequential is called through a type-erased handle; that handle is
+// replaced.
+// - Any other module is marked, and obeys where its caller writes reprise::call(block, x) for
+// block(x).
 #pragma once
 
 #include <reprise/checkpoint.h>
@@ -22,29 +25,31 @@
 
 namespace reprise {
 
-/// Checkpoints every submodule of `model` that `is_region` accepts (the model itself is not asked). Options are
-/// copied; regions get the module's path as name unless options.name is set. Returns how many modules it
-/// affected. Throws, naming the types it saw, if that would be none, or if a match cannot be affected.
+/// Checkpoints every submodule of `model` that `is_region` accepts (the model itself is not asked).
+/// Options are copied; regions get the module's path as name unless options.name is set. Returns
+/// how many modules it affected. Throws, naming the types it saw, if that would be none, or if a
+/// match cannot be affected.
 ///
-/// Parameters, buffers, names and train/eval state stay as they are. A child of a Sequential must map one
-/// tensor to one tensor; after wrapping, Sequential::at<T>() no longer finds it by type.
+/// Parameters, buffers, names and train/eval state stay as they are. A child of a Sequential must
+/// map one tensor to one tensor; after wrapping, Sequential::at<T>() no longer finds it by type.
 REPRISE_API size_t
 apply_activation_checkpointing(torch::nn::Module& model,
                                const CheckpointOptions& options,
                                const std::function<bool(const torch::nn::Module&)>& is_region);
 
 template <class M>
-size_t apply_activation_checkpointing(const torch::nn::ModuleHolder<M>& model,
-                                      const CheckpointOptions& options,
-                                      const std::function<bool(const torch::nn::Module&)>& is_region) {
+size_t apply_activation_checkpointing(
+    const torch::nn::ModuleHolder<M>& model,
+    const CheckpointOptions& options,
+    const std::function<bool(const torch::nn::Module&)>& is_region) {
   return apply_activation_checkpointing(*model.ptr(), options, is_region);
 }
 
 /// Undoes it for every submodule. Returns how many were affected.
 REPRISE_API size_t remove_activation_checkpointing(torch::nn::Module& model);
 
-/// Paths of marked submodules that no reprise::call has run yet: after one training step, these are the modules
-/// whose checkpointing has had no effect.
+/// Paths of marked submodules that no reprise::call has run yet: after one training step, these are
+/// the modules whose checkpointing has had no effect.
 REPRISE_API std::vector<std::string> uncalled_marks(torch::nn::Module& model);
 
 namespace detail {
@@ -54,7 +59,8 @@ REPRISE_API std::shared_ptr<const CheckpointOptions> mark_of(const torch::nn::Mo
 
 }  // namespace detail
 
-/// Calls `module->forward(args...)`, as a region if apply_activation_checkpointing marked the module.
+/// Calls `module->forward(args...)`, as a region if apply_activation_checkpointing marked the
+/// module.
 template <class M, class... Args>
 auto call(std::shared_ptr<M> module, Args&&... args) {
   TORCH_CHECK(module != nullptr, "[reprise] call got no module.");

@@ -37,9 +37,10 @@ struct CheckpointOptions {
   std::string name = {};
 };
 
-/// Thrown when a region cannot be recomputed as it ran: different work, changed state, misuse. Errors of
-/// user code inside a region keep their type in forward; in backward they arrive as a CheckpointError
-/// that names the region, with the original nested (std::rethrow_if_nested).
+/// Thrown when a region cannot be recomputed as it ran: different work, changed state, misuse.
+/// Errors of user code inside a region keep their type in forward; in backward they arrive as a
+/// CheckpointError that names the region, with the original nested (std::rethrow_if_nested).
+/// LibTorch's own errors keep their type in both and get the region's name as context.
 class REPRISE_API CheckpointError : public c10::Error {
  public:
   explicit CheckpointError(std::string message);

@@ -52,7 +52,8 @@ struct KeptOp {
   size_t kept = 0;
 };
 
-/// Decides per operator call. Implementations are immutable and may be shared by regions and threads.
+/// Decides per operator call. Implementations are immutable and may be shared by regions and
+/// threads.
 class REPRISE_API Policy {
  public:
   virtual ~Policy();
@@ -61,8 +62,8 @@ class REPRISE_API Policy {
 
   virtual Decision decide(const OpContext& op) const = 0;
 
-  /// Called when a region's forward ends, with what was kept. Throws if the policy was meant to keep
-  /// something that the region never ran: a policy without effect is an error.
+  /// Called when a region's forward ends, with what was kept. Throws if the policy was meant to
+  /// keep something that the region never ran: a policy without effect is an error.
   virtual void verify(const std::vector<KeptOp>& kept) const;
 
   /// One line for messages, e.g. "save_ops(aten::mm)".
@@ -78,18 +79,20 @@ namespace policy {
 REPRISE_API std::shared_ptr<const Policy> full();
 
 /// Keep the results of these operators. A name is an operator ("aten::mm", every overload) or one
-/// overload ("aten::mm.default", "aten::add.Tensor"). Refused here: a name that is no operator, a composite
-/// that autograd takes apart before it can be kept, an operator that writes its arguments.
+/// overload ("aten::mm.default", "aten::add.Tensor"). Refused here: a name that is no operator, a
+/// composite that autograd takes apart before it can be kept, an operator that writes its
+/// arguments.
 REPRISE_API std::shared_ptr<const Policy> save_ops(std::vector<std::string> names);
 
-/// Keep the results of fused attention, whatever the backend. Attention that falls to the unfused math
-/// path matches nothing, which is an error.
+/// Keep the results of fused attention, whatever the backend. Attention that falls to the unfused
+/// math path matches nothing, which is an error.
 REPRISE_API std::shared_ptr<const Policy> save_attention();
 
 /// Keep every `every`-th matrix product of a region, beginning with the first.
 REPRISE_API std::shared_ptr<const Policy> save_matmuls(size_t every = 1);
 
-/// Decide by a callback. It runs once per operator call in forward, so it may count and look at shapes.
+/// Decide by a callback. It runs once per operator call in forward, so it may count and look at
+/// shapes.
 REPRISE_API std::shared_ptr<const Policy> from(std::function<Decision(const OpContext&)> decide,
                                                std::string description = "callback");
 

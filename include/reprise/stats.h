@@ -11,14 +11,15 @@
 namespace reprise {
 
 struct RegionStats {
-  size_t entered = 0;        ///< forward runs
-  size_t recomputed = 0;     ///< recompute runs
-  size_t early_stopped = 0;  ///< recompute runs that ended before the region did
-  size_t ops_replayed = 0;   ///< operator calls answered from kept results (regions with a policy)
+  size_t entered = 0;         ///< forward runs
+  size_t recomputed = 0;      ///< recompute runs
+  size_t early_stopped = 0;   ///< recompute runs that ended before the region did
+  size_t ops_replayed = 0;    ///< operator calls answered from kept results (regions with a policy)
   size_t ops_recomputed = 0;  ///< operator calls run again (regions with a policy)
   size_t tensors_dropped = 0;  ///< tensors that autograd would have kept
-  size_t bytes_dropped = 0;    ///< their bytes that were freed when forward ended; inputs and parameters are not
-  size_t bytes_kept = 0;       ///< bytes that policies kept
+  size_t bytes_dropped =
+      0;  ///< their bytes that were freed when forward ended; inputs and parameters are not
+  size_t bytes_kept = 0;                       ///< bytes that policies kept
   std::chrono::nanoseconds recompute_time{0};  ///< host time; on CUDA that is launch time
 };
 

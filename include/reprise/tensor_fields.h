@@ -1,12 +1,13 @@
 // How a region finds the tensors inside its arguments.
 //
-// A checkpointed region keeps its arguments until backward. Tensors among them must be found, because
-// they are saved the way autograd saves them: through an enclosing region when there is one (else that
-// region would free nothing), and with the version check that catches in-place changes.
+// A checkpointed region keeps its arguments until backward. Tensors among them must be found,
+// because they are saved the way autograd saves them: through an enclosing region when there is one
+// (else that region would free nothing), and with the version check that catches in-place changes.
 //
 // Known out of the box: at::Tensor, std::optional, std::vector, std::array, std::pair, std::tuple,
-// std::map and std::unordered_map of known types, plain values (arithmetic, enums, strings, trivially
-// copyable structs), at::Scalar, at::Generator, shared pointers and std::function.
+// std::map and std::unordered_map of known types, plain values (arithmetic, enums, strings,
+// trivially copyable structs), at::Scalar, at::Generator, shared pointers, module holders and
+// std::function.
 //
 // A struct of tensors says so with one member:
 //
@@ -15,9 +16,10 @@
 //     template <class Visit> void for_each_tensor(Visit&& visit) { visit(ids); visit(mask); }
 //   };
 //
-// or, when it cannot be changed, with a specialisation of reprise::TensorFields<Batch>. Any other class
-// is refused at compile time. What hides behind a shared pointer or a std::function is opaque: tensors
-// reachable through it are used as captured, neither saved nor version-checked by the region.
+// or, when it cannot be changed, with a specialisation of reprise::TensorFields<Batch>. Any other
+// class is refused at compile time. What hides behind a shared pointer or a std::function is
+// opaque: tensors reachable through it are used as captured, neither saved nor version-checked by
+// the region.
 #pragma once
 
 #include <ATen/core/Generator.h>
@@ -68,16 +70,19 @@ template <class T, std::size_t N>
 inline constexpr bool kIsSpan<std::span<T, N>> = true;
 
 template <class T>
-concept HasTensorFields = requires(T& value) { TensorFields<T>::visit(value, [](at::Tensor&) {}); };
+concept HasTensorFields = requires(T& value) {
+  TensorFields<T>::visit(value, [](at::Tensor&) {});
+};
 
 template <class T>
-concept HasForEachTensor = requires(T& value) { value.for_each_tensor([](at::Tensor&) {}); };
+concept HasForEachTensor = requires(T& value) {
+  value.for_each_tensor([](at::Tensor&) {});
+};
 
 /// Views do not own what they show: by the time of backward it is gone.
 template <class T>
-concept NonOwningView =
-    kIsA<T, c10::ArrayRef> || kIsA<T, c10::OptionalArrayRef> || kIsA<T, std::initializer_list> ||
-    std::is_same_v<T, std::string_view> || kIsSpan<T>;
+concept NonOwningView = kIsA<T, c10::ArrayRef> || kIsA<T, c10::OptionalArrayRef> ||
+    kIsA<T, std::initializer_list> || std::is_same_v<T, std::string_view> || kIsSpan<T>;
 
 /// A pointer or reference to a tensor hides it from the region.
 template <class T>
@@ -86,10 +91,18 @@ concept PointsToTensor = (std::is_pointer_v<T> &&
                          std::is_same_v<T, std::reference_wrapper<at::Tensor>> ||
                          std::is_same_v<T, std::reference_wrapper<const at::Tensor>>;
 
+/// torch::nn::ModuleHolder and what TORCH_MODULE makes of it, without including them: a shared
+/// pointer.
+template <class T>
+concept ModuleHandle = requires(const T& module) {
+  typename T::ContainedType;
+  module.ptr();
+};
+
 template <class T>
 concept PlainValue = std::is_trivially_copyable_v<T> || std::is_same_v<T, std::string> ||
-                     std::is_same_v<T, c10::Scalar> || std::is_same_v<T, at::Generator> ||
-                     kIsA<T, std::shared_ptr> || kIsA<T, std::weak_ptr> || kIsA<T, std::function>;
+    std::is_same_v<T, c10::Scalar> || std::is_same_v<T, at::Generator> || ModuleHandle<T> ||
+    kIsA<T, std::shared_ptr> || kIsA<T, std::weak_ptr> || kIsA<T, std::function>;
 
 template <class T>
 constexpr bool visitable();
@@ -118,13 +131,15 @@ constexpr bool visitable() {
 /// Calls `visit(at::Tensor&)` for every tensor inside `value`, always in the same order.
 template <class T, class Visit>
 void for_each_tensor(T& value, Visit&& visit) {
-  static_assert(!NonOwningView<T>,
-                "[reprise] a non-owning view (ArrayRef, string_view, span) cannot be an argument of a "
-                "checkpointed region: what it shows may be gone at backward. Pass a std::vector or "
-                "std::string.");
-  static_assert(!PointsToTensor<T>,
-                "[reprise] a pointer or reference_wrapper to a tensor hides it from the checkpointed "
-                "region. Pass the tensor itself (a cheap handle).");
+  static_assert(
+      !NonOwningView<T>,
+      "[reprise] a non-owning view (ArrayRef, string_view, span) cannot be an argument of a "
+      "checkpointed region: what it shows may be gone at backward. Pass a std::vector or "
+      "std::string.");
+  static_assert(
+      !PointsToTensor<T>,
+      "[reprise] a pointer or reference_wrapper to a tensor hides it from the checkpointed "
+      "region. Pass the tensor itself (a cheap handle).");
   if constexpr (std::is_same_v<T, at::Tensor>) {
     visit(value);
   } else if constexpr (HasTensorFields<T>) {
@@ -148,10 +163,11 @@ void for_each_tensor(T& value, Visit&& visit) {
   } else if constexpr (kIsA<T, std::tuple> || kIsA<T, std::pair>) {
     std::apply([&](auto&... elements) { (for_each_tensor(elements, visit), ...); }, value);
   } else {
-    static_assert(PlainValue<T>,
-                  "[reprise] this argument type may hide tensors from the checkpointed region. Give it a "
-                  "`template <class Visit> void for_each_tensor(Visit&& visit)` member or specialise "
-                  "reprise::TensorFields for it; pass a std::shared_ptr to it if it holds none.");
+    static_assert(
+        PlainValue<T>,
+        "[reprise] this argument type may hide tensors from the checkpointed region. Give it a "
+        "`template <class Visit> void for_each_tensor(Visit&& visit)` member or specialise "
+        "reprise::TensorFields for it; pass a std::shared_ptr to it if it holds none.");
   }
 }
 

@@ -1,9 +1,9 @@
 // Note [How saved tensors are intercepted]
 // ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-// LibTorch's stack of saved-tensor hooks holds Python objects only. The one place where plain C++ can
-// step in is the virtual Engine::get_default_saved_variable_hooks(), called for every tensor that
-// autograd saves. We install a subclass whose answer is the top of a stack of our own. The alternative,
-// a Python interpreter in every process, is what this library exists to avoid.
+// LibTorch's stack of saved-tensor hooks holds Python objects only. The one place where plain C++
+// can step in is the virtual Engine::get_default_saved_variable_hooks(), called for every tensor
+// that autograd saves. We install a subclass whose answer is the top of a stack of our own. The
+// alternative, a Python interpreter in every process, is what this library exists to avoid.
 #include "checkpoint/engine.h"
 
 #include "checkpoint/frame.h"
@@ -124,12 +124,13 @@ class CheckpointEngine final : public Engine {
     if (active_group != 0) {
       registry().join_group(key, active_group);
     }
-    return Engine::execute_with_graph_task(graph_task, std::move(graph_root), std::move(input_buffer));
+    return Engine::execute_with_graph_task(
+        graph_task, std::move(graph_root), std::move(input_buffer));
   }
 
  private:
-  /// Ends the task that starts while it lives, by return or by exception. Backward calls made inside
-  /// another one nest.
+  /// Ends the task that starts while it lives, by return or by exception. Backward calls made
+  /// inside another one nest.
   struct TaskEnd {
     TaskEnd() : outer(std::exchange(started_task, &key)) {}
     ~TaskEnd() {
@@ -151,8 +152,9 @@ Engine& checkpoint_engine() {
   return engine;
 }
 
-/// Installed when this library is loaded, so that no backward call runs on one engine while a later one
-/// runs on another. An engine that is not LibTorch's own stays: require_engine() refuses it by name.
+/// Installed when this library is loaded, so that no backward call runs on one engine while a later
+/// one runs on another. An engine that is not LibTorch's own stays: require_engine() refuses it by
+/// name.
 const bool installed_at_load = [] {
   if (&Engine::get_default_engine() == &Engine::get_base_engine()) {
     torch::autograd::set_default_engine_stub(&checkpoint_engine);
@@ -177,7 +179,8 @@ void require_engine() {
   throw CheckpointError(c10::str(
       "[reprise] another autograd engine is installed (",
       c10::demangle(typeid(engine).name()),
-      "), so saved tensors cannot be intercepted and checkpointing would have no effect. Reprise needs "
+      "), so saved tensors cannot be intercepted and checkpointing would have no effect. Reprise "
+      "needs "
       "LibTorch's own engine: do not load it into a Python process, and install no other engine."));
 }
 

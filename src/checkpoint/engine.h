@@ -1,5 +1,5 @@
-// Everything that touches LibTorch's autograd engine: where saved tensors are intercepted, and when a
-// backward call begins and ends. One engine per process, in this shared object.
+// Everything that touches LibTorch's autograd engine: where saved tensors are intercepted, and when
+// a backward call begins and ends. One engine per process, in this shared object.
 #pragma once
 
 #include <torch/csrc/autograd/saved_variable_hooks.h>

@@ -53,7 +53,7 @@ Slot::Slot(const at::Tensor& tensor, DeterminismCheck check)
       is_result(is_result_of_node(tensor, sequence_number)),
       is_custom_result(is_result_of_saving_custom_function(tensor)) {
   if (check != DeterminismCheck::None) {
-    const auto shape = tensor.sizes();
+    const auto shape = comparable_sizes(tensor);
     sizes.append(shape.begin(), shape.end());
   }
 }
@@ -68,7 +68,8 @@ class Frame::DropCount {
     }
     auto* storage = tensor.storage().unsafeGetStorageImpl();
     if (seen_.insert(storage).second) {
-      // Weak, so that nothing lives longer for being counted, and that no other storage gets this address meanwhile.
+      // Weak, so that nothing lives longer for being counted, and that no other storage gets this
+      // address meanwhile.
       storages_.emplace_back(tensor.storage().getWeakStorageImpl(), storage->nbytes());
     }
   }
@@ -161,9 +162,10 @@ bool Frame::stops_early_at(size_t slot) const {
 
 /// Note [Custom functions save undisturbed]
 /// ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-/// What torch::autograd::Function::forward gives to save_for_backward waits in its node until all of
-/// it is saved. If that holds a result, which holds the node, an exception in between would leave a
-/// cycle that is never freed. So a recompute stops at the first save after such a node instead.
+/// What torch::autograd::Function::forward gives to save_for_backward waits in its node until all
+/// of it is saved. If that holds a result, which holds the node, an exception in between would
+/// leave a cycle that is never freed. So a recompute stops at the first save after such a node
+/// instead.
 bool Frame::is_saved_with_custom_result(size_t slot) const {
   const auto node = slots_[slot].sequence_number;
   size_t first = slot;
@@ -184,22 +186,23 @@ void Frame::check_not_modified(size_t index) const {
   if (current == slot.version) [[likely]] {
     return;
   }
-  throw CheckpointError(c10::str("[reprise] one of the variables needed for gradient computation has been "
-                                 "modified by an inplace operation: tensor #",
-                                 index,
-                                 " saved in ",
-                                 label(),
-                                 " by ",
-                                 op_of(slot),
-                                 ", ",
-                                 slot.dtype,
-                                 " ",
-                                 c10::IntArrayRef(slot.sizes),
-                                 ", is at version ",
-                                 current,
-                                 "; expected version ",
-                                 slot.version,
-                                 ". Use the out-of-place operator, or change a clone."));
+  throw CheckpointError(
+      c10::str("[reprise] one of the variables needed for gradient computation has been "
+               "modified by an inplace operation: tensor #",
+               index,
+               " saved in ",
+               label(),
+               " by ",
+               op_of(slot),
+               ", ",
+               slot.dtype,
+               " ",
+               c10::IntArrayRef(slot.sizes),
+               ", is at version ",
+               current,
+               "; expected version ",
+               slot.version,
+               ". Use the out-of-place operator, or change a clone."));
 }
 
 std::string Frame::op_of(const Slot& slot) const {
@@ -233,11 +236,12 @@ at::Tensor Frame::unpack(size_t slot) {
   const TaskKey task = current_task();
   const std::scoped_lock lock(mutex_);
   if (is_recomputing_) {
-    throw CheckpointError(c10::str("[reprise] the recompute of ",
-                                   label(),
-                                   " needs a tensor that only this recompute can give. The region runs a "
-                                   "backward call over its own forward graph: return the tensors instead of "
-                                   "storing them outside."));
+    throw CheckpointError(
+        c10::str("[reprise] the recompute of ",
+                 label(),
+                 " needs a tensor that only this recompute can give. The region runs a "
+                 "backward call over its own forward graph: return the tensors instead of "
+                 "storing them outside."));
   }
   auto& mine = recomputed_for(task);
   const bool is_first = mine.tensors.empty();

@@ -1,5 +1,6 @@
-// A frame is one run of a region: what its backward needs in order to run it again. The frame is owned by
-// the hooks that stand in for the saved tensors of the region's graph, so it dies with that graph.
+// A frame is one run of a region: what its backward needs in order to run it again. The frame is
+// owned by the hooks that stand in for the saved tensors of the region's graph, so it dies with
+// that graph.
 #pragma once
 
 #include "checkpoint/engine.h"
@@ -23,11 +24,17 @@
 
 namespace reprise::detail {
 
+/// The tensor's sizes as far as one list tells them: none for nested tensors.
+inline c10::IntArrayRef comparable_sizes(const at::Tensor& tensor) {
+  return tensor.is_nested() ? c10::IntArrayRef() : tensor.sizes();
+}
+
 /// What autograd saved in forward, as far as we remember it without holding it.
 struct Slot {
   explicit Slot(const at::Tensor& tensor, DeterminismCheck check);
 
-  /// The saved tensor's own counter: plain autograd would refuse to use the tensor once this has moved.
+  /// The saved tensor's own counter: plain autograd would refuse to use the tensor once this has
+  /// moved.
   c10::VariableVersion version_counter;
   uint32_t version;
   c10::SmallVector<int64_t, 5> sizes;
@@ -82,8 +89,8 @@ class Frame final : public std::enable_shared_from_this<Frame> {
     std::vector<at::Tensor> tensors;
   };
 
-  /// Whether work would be saved by stopping a recompute at this slot. An exception costs more than nothing: it is
-  /// not thrown where the region has nothing left to do but to return.
+  /// Whether work would be saved by stopping a recompute at this slot. An exception costs more than
+  /// nothing: it is not thrown where the region has nothing left to do but to return.
   bool stops_early_at(size_t slot) const;
   bool is_saved_with_custom_result(size_t slot) const;
   void check_not_modified(size_t slot) const;
@@ -104,8 +111,8 @@ class Frame final : public std::enable_shared_from_this<Frame> {
   // A deque, because slots are neither copied nor moved while hooks on other threads release them.
   std::deque<Slot> slots_;
 
-  // Device threads of one backward call may unpack from one frame at the same time. Recursive, so that a
-  // recompute that comes back to its own frame is a message and not a deadlock.
+  // Device threads of one backward call may unpack from one frame at the same time. Recursive, so
+  // that a recompute that comes back to its own frame is a message and not a deadlock.
   std::recursive_mutex mutex_;
   bool is_recomputing_ = false;
   std::vector<Recomputed> recomputed_;

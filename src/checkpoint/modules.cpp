@@ -19,7 +19,8 @@ struct Mark {
   bool was_called = false;
 };
 
-/// Marks live outside of the modules: a member, a buffer or a child would show in state_dict and in copies.
+/// Marks live outside of the modules: a member, a buffer or a child would show in state_dict and in
+/// copies.
 class Marks {
  public:
   void set(const std::shared_ptr<torch::nn::Module>& module, CheckpointOptions options) {
@@ -74,7 +75,8 @@ std::string type_of(const torch::nn::Module& module) {
   return c10::demangle(typeid(module).name());
 }
 
-/// Takes the place of a Sequential's child in its list of calls. See Note [Wrapped children of a Sequential].
+/// Takes the place of a Sequential's child in its list of calls. See Note [Wrapped children of a
+/// Sequential].
 class CheckpointedChild final : public torch::nn::Module {
  public:
   CheckpointedChild(torch::nn::AnyModule child, CheckpointOptions options)
@@ -87,7 +89,8 @@ class CheckpointedChild final : public torch::nn::Module {
       TORCH_CHECK(tensor != nullptr,
                   "[reprise] ",
                   type_of(*child.ptr()),
-                  " is a checkpointed child of a Sequential, so it must map one tensor to one tensor, but it "
+                  " is a checkpointed child of a Sequential, so it must map one tensor to one "
+                  "tensor, but it "
                   "returned ",
                   c10::demangle(result.type_info().name()),
                   ". Leave it out, or checkpoint inside its forward.");
@@ -110,10 +113,10 @@ class CheckpointedChild final : public torch::nn::Module {
 
 /// Note [Wrapped children of a Sequential]
 /// ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-/// A Sequential registers each child under its name and calls it through a type-erased handle. Only the handle is
-/// replaced, so parameters and names stay. Whoever asks the handle for its module gets the child itself:
-/// Sequential::clone() registers with the copy what the handle's clone shows, and a wrapper without parameters in
-/// that place would make a model without parameters.
+/// A Sequential registers each child under its name and calls it through a type-erased handle. Only
+/// the handle is replaced, so parameters and names stay. Whoever asks the handle for its module
+/// gets the child itself: Sequential::clone() registers with the copy what the handle's clone
+/// shows, and a wrapper without parameters in that place would make a model without parameters.
 template <>
 struct torch::nn::AnyModuleHolder<reprise::detail::CheckpointedChild, at::Tensor> final
     : torch::nn::AnyModulePlaceholder {
@@ -127,7 +130,8 @@ struct torch::nn::AnyModuleHolder<reprise::detail::CheckpointedChild, at::Tensor
     TORCH_CHECK(input != nullptr,
                 "[reprise] ",
                 reprise::detail::type_of(*ptr()),
-                " is a checkpointed child of a Sequential, so it must map one tensor to one tensor, but it got ",
+                " is a checkpointed child of a Sequential, so it must map one tensor to one "
+                "tensor, but it got ",
                 arguments.size() == 1 ? c10::demangle(arguments[0].type_info().name())
                                       : c10::str(arguments.size(), " arguments"),
                 ". Leave it out, or checkpoint inside its forward.");
@@ -224,11 +228,12 @@ torch::nn::AnyModule unwrapped(const torch::nn::AnyModule& handle) {
   for (const auto& type : types) {
     list += (list.empty() ? "" : ", ") + type;
   }
-  throw CheckpointError(c10::str(
-      "[reprise] apply_activation_checkpointing matched no module, so nothing would be checkpointed. Types "
-      "in this model: ",
-      list.empty() ? "none (it has no submodules)" : list,
-      "."));
+  throw CheckpointError(
+      c10::str("[reprise] apply_activation_checkpointing matched no module, so nothing would be "
+               "checkpointed. Types "
+               "in this model: ",
+               list.empty() ? "none (it has no submodules)" : list,
+               "."));
 }
 
 }  // namespace
@@ -239,9 +244,10 @@ std::shared_ptr<const CheckpointOptions> mark_of(const torch::nn::Module& module
 
 }  // namespace detail
 
-size_t apply_activation_checkpointing(torch::nn::Module& model,
-                                      const CheckpointOptions& options,
-                                      const std::function<bool(const torch::nn::Module&)>& is_region) {
+size_t apply_activation_checkpointing(
+    torch::nn::Module& model,
+    const CheckpointOptions& options,
+    const std::function<bool(const torch::nn::Module&)>& is_region) {
   std::set<const torch::nn::Module*> affected;
   std::set<std::string> types;
   detail::ModuleWalk(model).run([&](const detail::Edge& edge) {

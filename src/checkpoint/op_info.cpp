@@ -15,9 +15,18 @@ namespace reprise {
 namespace detail {
 namespace {
 
-constexpr std::array<std::string_view, 12> kMatmuls{
-    "aten::mm",       "aten::addmm", "aten::bmm",   "aten::baddbmm", "aten::addbmm",     "aten::mv",
-    "aten::addmv",    "aten::dot",   "aten::vdot",  "aten::_int_mm", "aten::_scaled_mm", "aten::_addmm_activation"};
+constexpr std::array<std::string_view, 12> kMatmuls{"aten::mm",
+                                                    "aten::addmm",
+                                                    "aten::bmm",
+                                                    "aten::baddbmm",
+                                                    "aten::addbmm",
+                                                    "aten::mv",
+                                                    "aten::addmv",
+                                                    "aten::dot",
+                                                    "aten::vdot",
+                                                    "aten::_int_mm",
+                                                    "aten::_scaled_mm",
+                                                    "aten::_addmm_activation"};
 
 constexpr std::array<std::string_view, 8> kAttentions{
     "aten::_scaled_dot_product_flash_attention",
@@ -53,7 +62,9 @@ OpClass classify(const c10::OperatorHandle& op) {
   const auto is_in = [&op](const auto& names) {
     return std::find(names.begin(), names.end(), op.schema().name()) != names.end();
   };
-  return is_in(kMatmuls) ? OpClass::Matmul : is_in(kAttentions) ? OpClass::Attention : OpClass::Other;
+  return is_in(kMatmuls)      ? OpClass::Matmul
+         : is_in(kAttentions) ? OpClass::Attention
+                              : OpClass::Other;
 }
 
 OpInfo make_info(const c10::OperatorHandle& op) {
@@ -67,9 +78,10 @@ OpInfo make_info(const c10::OperatorHandle& op) {
   info.is_random = op.hasTag(at::Tag::nondeterministic_seeded);
   info.is_factory =
       std::none_of(schema.arguments().begin(), schema.arguments().end(), mentions_tensor);
-  info.returns_view = std::any_of(schema.returns().begin(), schema.returns().end(), [](const auto& r) {
-    return r.alias_info() != nullptr && !r.alias_info()->isWrite();
-  });
+  info.returns_view =
+      std::any_of(schema.returns().begin(), schema.returns().end(), [](const auto& r) {
+        return r.alias_info() != nullptr && !r.alias_info()->isWrite();
+      });
   info.hides_view = schema.name() == "aten::_unsafe_view";
   return info;
 }
@@ -100,7 +112,8 @@ std::string nearest_operator(const std::string& name) {
     }
     // A name without namespace is compared with the name alone.
     const std::string_view whole = candidate.name;
-    const size_t distance = edit_distance(name, has_namespace ? whole : whole.substr(whole.find("::") + 2));
+    const size_t distance =
+        edit_distance(name, has_namespace ? whole : whole.substr(whole.find("::") + 2));
     if (distance < best_distance) {
       best_distance = distance;
       best = candidate.name;
@@ -114,7 +127,8 @@ std::string advice_for(const std::string& packet) {
   std::vector<std::string> overloads;
   for (const auto& candidate : c10::Dispatcher::singleton().getAllOpNames()) {
     if (candidate.name == packet) {
-      overloads.push_back(packet + "." + (candidate.overload_name.empty() ? "default" : candidate.overload_name));
+      overloads.push_back(packet + "." +
+                          (candidate.overload_name.empty() ? "default" : candidate.overload_name));
     }
   }
   if (overloads.empty()) {
@@ -134,17 +148,20 @@ std::string advice_for(const std::string& packet) {
 const OpInfo& op_info(const c10::OperatorHandle& op) {
   thread_local ska::flat_hash_map<const void*, OpInfo> cache;
   thread_local uint64_t generation = 0;
-  if (const uint64_t now = declared().generation.load(std::memory_order_acquire); now != generation) {
+  if (const uint64_t now = declared().generation.load(std::memory_order_acquire);
+      now != generation) {
     cache.clear();
     generation = now;
   }
   const auto found = cache.find(op_id(op));
-  return found != cache.end() ? found->second : cache.emplace(op_id(op), make_info(op)).first->second;
+  return found != cache.end() ? found->second
+                              : cache.emplace(op_id(op), make_info(op)).first->second;
 }
 
 std::string display_name(const c10::OperatorHandle& op) {
   const auto& schema = op.schema();
-  return schema.overload_name().empty() ? schema.name() : schema.name() + "." + schema.overload_name();
+  return schema.overload_name().empty() ? schema.name()
+                                        : schema.name() + "." + schema.overload_name();
 }
 
 std::vector<c10::OperatorHandle> find_operators(const std::string& name) {
@@ -190,7 +207,8 @@ void register_op_class(const std::string& name, OpClass op_class) {
 }
 
 OpClass op_class(const std::string& name, const std::string& overload) {
-  return detail::op_info(detail::find_operators(overload.empty() ? name : name + "." + overload).front())
+  return detail::op_info(
+             detail::find_operators(overload.empty() ? name : name + "." + overload).front())
       .op_class;
 }
 

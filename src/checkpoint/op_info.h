@@ -14,7 +14,7 @@ struct OpInfo {
   OpClass op_class = OpClass::Other;
   bool writes_arguments = false;
   bool is_random = false;
-  bool is_factory = false;   ///< takes no tensor
+  bool is_factory = false;    ///< takes no tensor
   bool returns_view = false;  ///< its result shares the first tensor argument's storage
   bool hides_view = false;    ///< so does its result, but its schema does not say it
 };
@@ -27,8 +27,8 @@ inline const void* op_id(const c10::OperatorHandle& op) {
   return &op.schema();
 }
 
-/// All overloads that `name` means ("aten::mm" or "aten::mm.default"). Throws, with the nearest names, if it
-/// is no operator.
+/// All overloads that `name` means ("aten::mm" or "aten::mm.default"). Throws, with the nearest
+/// names, if it is no operator.
 std::vector<c10::OperatorHandle> find_operators(const std::string& name);
 
 /// Whether autograd takes the operator apart before it could be recorded.

@@ -29,12 +29,13 @@ void observe(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit
   }
 }
 
-c10::ArrayRef<c10::IValue> arguments_of(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
+c10::ArrayRef<c10::IValue> arguments_of(const c10::OperatorHandle& op,
+                                        const torch::jit::Stack& stack) {
   return c10::ArrayRef<c10::IValue>(stack).slice(stack.size() - op.schema().arguments().size());
 }
 
-/// See Note [Numbering of operator calls]. Asked only in regions that begin under autocast; whether it is on cannot
-/// be asked here, because autocast switches itself off while it casts.
+/// See Note [Numbering of operator calls]. Asked only in regions that begin under autocast; whether
+/// it is on cannot be asked here, because autocast switches itself off while it casts.
 bool is_cached_cast(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> arguments) {
   if (op.schema().name() != "aten::_to_copy" || !arguments[0].isTensor()) {
     return false;
@@ -72,13 +73,15 @@ c10::Storage copy_storage(const c10::Storage& storage) {
   return bytes.clone().storage();
 }
 
-/// Some operators return their argument's storage without saying so (_unsafe_view, behind every matrix product of
-/// more than two dimensions). Their result gets the argument's version counter, as a view would, so that a later
-/// write through either is noticed by both.
-void tie_hidden_views(const c10::OperatorHandle& op, const at::Tensor& argument, torch::jit::Stack& results) {
+/// Some operators return their argument's storage without saying so (_unsafe_view, behind every
+/// matrix product of more than two dimensions). Their result gets the argument's version counter,
+/// as a view would, so that a later write through either is noticed by both.
+void tie_hidden_views(const c10::OperatorHandle& op,
+                      const at::Tensor& argument,
+                      torch::jit::Stack& results) {
   for (size_t i = results.size() - op.schema().returns().size(); i < results.size(); ++i) {
-    if (results[i].isTensor() && results[i].toTensor().defined() && results[i].toTensor().has_storage() &&
-        !results[i].toTensor().is_same(argument) &&
+    if (results[i].isTensor() && results[i].toTensor().defined() &&
+        results[i].toTensor().has_storage() && !results[i].toTensor().is_same(argument) &&
         results[i].toTensor().storage().is_alias_of(argument.storage())) {
       results[i].toTensor().unsafeGetTensorImpl()->set_version_counter(
           argument.unsafeGetTensorImpl()->version_counter());
@@ -87,16 +90,20 @@ void tie_hidden_views(const c10::OperatorHandle& op, const at::Tensor& argument,
 }
 
 /// The generator a random operator drew from: the one it was given, or its device's.
-at::Generator generator_of(c10::ArrayRef<c10::IValue> arguments, const std::vector<KeptResult::Tensor>& results) {
+at::Generator generator_of(c10::ArrayRef<c10::IValue> arguments,
+                           const std::vector<KeptResult::Tensor>& results) {
   for (const auto& argument : arguments) {
     if (argument.isGenerator()) {
       return argument.toGenerator();
     }
   }
-  return default_generator(results.empty() ? c10::Device(c10::kCPU) : results.front().alias.device());
+  return default_generator(results.empty() ? c10::Device(c10::kCPU)
+                                           : results.front().alias.device());
 }
 
-[[noreturn]] void refuse(const c10::OperatorHandle& op, const Policy& policy, const std::string& why) {
+[[noreturn]] void refuse(const c10::OperatorHandle& op,
+                         const Policy& policy,
+                         const std::string& why) {
   throw CheckpointError(
       c10::str("[reprise] policy ", policy.describe(), " wants ", display_name(op), " ", why));
 }
@@ -106,7 +113,8 @@ at::Generator generator_of(c10::ArrayRef<c10::IValue> arguments, const std::vect
 OpObserverGuard::OpObserverGuard(OpObserver* observer)
     : previous_(std::exchange(top_observer, observer)) {
   auto keys = c10::impl::tls_local_dispatch_key_set();
-  keys.included_ = observer == nullptr ? keys.included_.remove(kRecordKey) : keys.included_.add(kRecordKey);
+  keys.included_ =
+      observer == nullptr ? keys.included_.remove(kRecordKey) : keys.included_.add(kRecordKey);
   c10::impl::_force_tls_local_dispatch_key_set(keys);
 }
 
@@ -151,7 +159,8 @@ size_t KeptResult::bytes() const {
   size_t total = 0;
   std::set<const void*> seen;
   for (const auto& tensor : tensors) {
-    if (tensor.alias.has_storage() && seen.insert(tensor.alias.storage().unsafeGetStorageImpl()).second) {
+    if (tensor.alias.has_storage() &&
+        seen.insert(tensor.alias.storage().unsafeGetStorageImpl()).second) {
       total += tensor.alias.storage().nbytes();
     }
   }
@@ -209,7 +218,8 @@ void ForwardRecorder::run(const c10::OperatorHandle& op,
 void ForwardRecorder::keep_generator(KeptResult& kept, c10::ArrayRef<c10::IValue> arguments) const {
   const auto generator = generator_of(arguments, kept.tensors);
   const auto& listed = options_.generators;
-  // Any other generator stays as the program left it: nobody would bring its state back after the recompute.
+  // Any other generator stays as the program left it: nobody would bring its state back after the
+  // recompute.
   const bool is_restored = generator == default_generator(generator.device()) ||
                            std::find(listed.begin(), listed.end(), generator) != listed.end();
   if (options_.preserve_rng_state && is_restored) {
@@ -229,17 +239,19 @@ void ForwardRecorder::call(const c10::OperatorHandle& op,
   if (found == recording_.calls_.end()) {
     found = recording_.calls_
                 .emplace(op_id(op),
-                         OpRecording::Calls{op.schema().name(), op.schema().overload_name(), info.op_class, {}, 0})
+                         OpRecording::Calls{
+                             op.schema().name(), op.schema().overload_name(), info.op_class, {}, 0})
                 .first;
   }
   auto& calls = found->second;
   const auto& policy = *recording_.policy_;
-  const Decision decision = policy.decide({.name = calls.name,
-                                           .overload = calls.overload,
-                                           .op_class = info.op_class,
-                                           .call_index = calls.results.size(),
-                                           .class_index = class_calls_[static_cast<size_t>(info.op_class)]++,
-                                           .arguments = arguments_of(op, *stack)});
+  const Decision decision =
+      policy.decide({.name = calls.name,
+                     .overload = calls.overload,
+                     .op_class = info.op_class,
+                     .call_index = calls.results.size(),
+                     .class_index = class_calls_[static_cast<size_t>(info.op_class)]++,
+                     .arguments = arguments_of(op, *stack)});
   calls.results.push_back(nullptr);
   const size_t index = calls.results.size() - 1;
   switch (decision) {
@@ -248,21 +260,24 @@ void ForwardRecorder::call(const c10::OperatorHandle& op,
       return;
     case Decision::Offload:
     case Decision::Compress:
-      refuse(op, policy, "to be offloaded or compressed, which is not available yet. Use Keep or Recompute.");
+      refuse(op,
+             policy,
+             "to be offloaded or compressed, which is not available yet. Use Keep or Recompute.");
     case Decision::Keep:
       break;
   }
   ++calls.keep_decisions;
   if (info.is_factory || info.returns_view || info.hides_view) {
-    // A factory is cheaper to run again than to keep. A view costs nothing to make, and only a new one shares its
-    // base's storage, which in-place operators rely on.
+    // A factory is cheaper to run again than to keep. A view costs nothing to make, and only a new
+    // one shares its base's storage, which in-place operators rely on.
     run(op, info, below, stack);
     return;
   }
   if (info.writes_arguments) {
     refuse(op,
            policy,
-           "to be kept, but that operator writes its arguments: leaving it out of recompute would leave "
+           "to be kept, but that operator writes its arguments: leaving it out of recompute would "
+           "leave "
            "them unwritten. Use the out-of-place operator, or Recompute.");
   }
   const std::vector<c10::IValue> arguments = arguments_of(op, *stack).vec();
@@ -275,7 +290,9 @@ void ForwardRecorder::call(const c10::OperatorHandle& op,
   recording_.calls_.find(op_id(op))->second.results[index] = std::move(kept);
 }
 
-void Replayer::call(const c10::OperatorHandle& op, c10::DispatchKeySet below, torch::jit::Stack* stack) {
+void Replayer::call(const c10::OperatorHandle& op,
+                    c10::DispatchKeySet below,
+                    torch::jit::Stack* stack) {
   if (has_autocast_ && is_cached_cast(op, arguments_of(op, *stack))) {
     op.redispatchBoxed(below, stack);
     return;
@@ -291,15 +308,17 @@ void Replayer::call(const c10::OperatorHandle& op, c10::DispatchKeySet below, to
   const KeptResult& kept = *found->second.results[index];
   for (const auto& tensor : kept.tensors) {
     if (tensor.alias.unsafeGetTensorImpl()->version_counter().current_version() != tensor.version) {
-      throw CheckpointError(c10::str(
-          "[reprise] the kept result of ",
-          display_name(op),
-          " (call #",
-          index,
-          " in its region) was changed in place after it was kept, so it cannot be replayed. Change a "
-          "clone, or let policy ",
-          recording_.policy().describe(),
-          " recompute this operator."));
+      throw CheckpointError(
+          c10::str("[reprise] the kept result of ",
+                   display_name(op),
+                   " (call #",
+                   index,
+                   " in ",
+                   region_.label(),
+                   ") was changed in place after it was kept, so it cannot be replayed. Change a "
+                   "clone, or let policy ",
+                   recording_.policy().describe(),
+                   " recompute this operator."));
     }
   }
   torch::jit::drop(*stack, op.schema().arguments().size());
@@ -309,7 +328,9 @@ void Replayer::call(const c10::OperatorHandle& op, c10::DispatchKeySet below, to
       return alias_of(tensor, tensor.unsafeGetTensorImpl()->version_counter());
     }));
   }
-  if (kept.generator && restores_rng_) {
+  // Only where the generator is brought back afterwards. A random operator may have drawn nothing,
+  // as attention without dropout does; then there is nothing to catch up with.
+  if (kept.generator && region_.rng && region_.rng->covers(kept.generator->generator())) {
     kept.generator->restore();
   }
   ++replayed_;

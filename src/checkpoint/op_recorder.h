@@ -1,12 +1,14 @@
-// Selective checkpointing: results that a policy keeps are recorded in forward and replayed in recompute.
+// Selective checkpointing: results that a policy keeps are recorded in forward and replayed in
+// recompute.
 //
 // Note [Numbering of operator calls]
-// Forward and recompute are matched by operator and by how often it has been called in the region, not by
-// one running count: what runs in only one of them must not shift the rest. Autocast's casts of parameters
-// are such a thing, since its cache may already hold them; they are never recorded.
+// Forward and recompute are matched by operator and by how often it has been called in the region,
+// not by one running count: what runs in only one of them must not shift the rest. Autocast's casts
+// of parameters are such a thing, since its cache may already hold them; they are never recorded.
 #pragma once
 
 #include "checkpoint/op_info.h"
+#include "checkpoint/region.h"
 #include "checkpoint/rng_state.h"
 
 #include <reprise/options.h>
@@ -48,11 +50,11 @@ struct KeptResult {
 ///
 /// Note [Kept results are copied on write]
 /// ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-/// A kept result shares its storage with the tensor that the program goes on working with. An in-place operator
-/// inside the region is legal for the program (torch::nn::Linear adds its bias in place to the result of a
-/// matrix product) and would change what we keep. So before a write inside the region, kept results in the
-/// written storage move to a copy: see preserve(). A write after the region has ended is noticed by the version
-/// counter and is an error.
+/// A kept result shares its storage with the tensor that the program goes on working with. An
+/// in-place operator inside the region is legal for the program (torch::nn::Linear adds its bias in
+/// place to the result of a matrix product) and would change what we keep. So before a write inside
+/// the region, kept results in the written storage move to a copy: see preserve(). A write after
+/// the region has ended is noticed by the version counter and is an error.
 class OpRecording {
  public:
   explicit OpRecording(std::shared_ptr<const Policy> policy) : policy_(std::move(policy)) {}
@@ -83,7 +85,9 @@ class OpRecording {
 /// Sees every operator call on this thread, below autograd, while its guard lives.
 class OpObserver {
  public:
-  virtual void call(const c10::OperatorHandle& op, c10::DispatchKeySet below, torch::jit::Stack* stack) = 0;
+  virtual void call(const c10::OperatorHandle& op,
+                    c10::DispatchKeySet below,
+                    torch::jit::Stack* stack) = 0;
 
  protected:
   ~OpObserver() = default;
@@ -108,7 +112,9 @@ class ForwardRecorder final : public OpObserver {
   /// `options` outlive the recorder.
   ForwardRecorder(OpRecording& recording, bool has_autocast, const CheckpointOptions& options)
       : recording_(recording), has_autocast_(has_autocast), options_(options) {}
-  void call(const c10::OperatorHandle& op, c10::DispatchKeySet below, torch::jit::Stack* stack) override;
+  void call(const c10::OperatorHandle& op,
+            c10::DispatchKeySet below,
+            torch::jit::Stack* stack) override;
 
  private:
   static void run(const c10::OperatorHandle& op,
@@ -126,18 +132,19 @@ class ForwardRecorder final : public OpObserver {
 /// Recompute: gives back what was kept, runs the rest.
 class Replayer final : public OpObserver {
  public:
-  /// `restores_rng`: the caller brings the generators back afterwards. Else they are not touched.
-  Replayer(const OpRecording& recording, bool has_autocast, bool restores_rng)
-      : recording_(recording), has_autocast_(has_autocast), restores_rng_(restores_rng) {}
-  void call(const c10::OperatorHandle& op, c10::DispatchKeySet below, torch::jit::Stack* stack) override;
+  Replayer(const OpRecording& recording, const Region& region)
+      : recording_(recording), region_(region), has_autocast_(region.thread_state.has_autocast()) {}
+  void call(const c10::OperatorHandle& op,
+            c10::DispatchKeySet below,
+            torch::jit::Stack* stack) override;
 
   size_t replayed() const { return replayed_; }
   size_t recomputed() const { return recomputed_; }
 
  private:
   const OpRecording& recording_;
+  const Region& region_;
   const bool has_autocast_;
-  const bool restores_rng_;
   ska::flat_hash_map<const void*, size_t> calls_;
   size_t replayed_ = 0;
   size_t recomputed_ = 0;

@@ -108,19 +108,20 @@ class SaveOps final : public Policy {
       has_recordable = has_recordable || (is_functional && !detail::is_composite(op));
     }
     if (has_functional && !has_recordable) {
-      throw CheckpointError(c10::str(
-          "[reprise] policy::save_ops cannot keep ",
-          names_[index],
-          ": it is a composite that autograd takes apart before results can be kept, so the policy would "
-          "have no effect. Name ",
-          hint_for(operators.front().schema().name()),
-          "."));
-    }
-    if (!has_functional) {
       throw CheckpointError(c10::str("[reprise] policy::save_ops cannot keep ",
                                      names_[index],
-                                     ": it writes its arguments, and leaving it out of recompute would leave "
-                                     "them unwritten. Use the out-of-place operator."));
+                                     ": it is a composite that autograd takes apart before results "
+                                     "can be kept, so the policy would "
+                                     "have no effect. Name ",
+                                     hint_for(operators.front().schema().name()),
+                                     "."));
+    }
+    if (!has_functional) {
+      throw CheckpointError(
+          c10::str("[reprise] policy::save_ops cannot keep ",
+                   names_[index],
+                   ": it writes its arguments, and leaving it out of recompute would leave "
+                   "them unwritten. Use the out-of-place operator."));
     }
     const bool any_overload = names_[index].find('.') == std::string::npos;
     const auto& schema = operators.front().schema();
@@ -153,13 +154,14 @@ class SaveClass final : public Policy {
         description_(std::move(description)),
         no_match_(std::move(no_match)) {
     if (every_ == 0) {
-      throw CheckpointError(
-          c10::str("[reprise] policy ", description_, ": `every` counts from 1; 0 would keep nothing."));
+      throw CheckpointError(c10::str(
+          "[reprise] policy ", description_, ": `every` counts from 1; 0 would keep nothing."));
     }
   }
 
   Decision decide(const OpContext& op) const override {
-    return op.op_class == op_class_ && op.class_index % every_ == 0 ? Decision::Keep : Decision::Recompute;
+    return op.op_class == op_class_ && op.class_index % every_ == 0 ? Decision::Keep
+                                                                    : Decision::Recompute;
   }
 
   void verify(const std::vector<KeptOp>& kept) const override {
@@ -205,11 +207,11 @@ std::shared_ptr<const Policy> save_ops(std::vector<std::string> names) {
 }
 
 std::shared_ptr<const Policy> save_attention() {
-  return std::make_shared<SaveClass>(
-      OpClass::Attention,
-      1,
-      "save_attention()",
-      "no fused attention ran (attention written by hand or on the unfused math path does not count)");
+  return std::make_shared<SaveClass>(OpClass::Attention,
+                                     1,
+                                     "save_attention()",
+                                     "no fused attention ran (attention written by hand or on the "
+                                     "unfused math path does not count)");
 }
 
 std::shared_ptr<const Policy> save_matmuls(size_t every) {

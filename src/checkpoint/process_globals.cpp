@@ -6,13 +6,18 @@
 namespace reprise::detail {
 namespace {
 
-constexpr std::array<const char*, 12> kSwitchNames{
-    "deterministic algorithms", "deterministic algorithms warn-only",
-    "deterministic cuDNN",      "deterministic oneDNN",
-    "cuDNN",                    "cuDNN benchmark",
-    "oneDNN",                   "flash attention",
-    "memory-efficient attention", "math attention",
-    "cuDNN attention",          "fp16 accumulation in cuBLAS"};
+constexpr std::array<const char*, 12> kSwitchNames{"deterministic algorithms",
+                                                   "deterministic algorithms warn-only",
+                                                   "deterministic cuDNN",
+                                                   "deterministic oneDNN",
+                                                   "cuDNN",
+                                                   "cuDNN benchmark",
+                                                   "oneDNN",
+                                                   "flash attention",
+                                                   "memory-efficient attention",
+                                                   "math attention",
+                                                   "cuDNN attention",
+                                                   "fp16 accumulation in cuBLAS"};
 
 constexpr std::array<const char*, 4> kPrecisionNames{
     "CUDA matmul", "CUDA convolution", "oneDNN matmul", "oneDNN convolution"};
@@ -33,11 +38,10 @@ ProcessGlobals::ProcessGlobals() : default_dtype_(c10::get_default_dtype_as_scal
                context.userEnabledMathSDP(),
                context.userEnabledCuDNNSDP(),
                context.allowFP16AccumulationCuBLAS()};
-  float32_precision_ = {
-      context.float32Precision(at::Float32Backend::CUDA, at::Float32Op::MATMUL),
-      context.float32Precision(at::Float32Backend::CUDA, at::Float32Op::CONV),
-      context.float32Precision(at::Float32Backend::MKLDNN, at::Float32Op::MATMUL),
-      context.float32Precision(at::Float32Backend::MKLDNN, at::Float32Op::CONV)};
+  float32_precision_ = {context.float32Precision(at::Float32Backend::CUDA, at::Float32Op::MATMUL),
+                        context.float32Precision(at::Float32Backend::CUDA, at::Float32Op::CONV),
+                        context.float32Precision(at::Float32Backend::MKLDNN, at::Float32Op::MATMUL),
+                        context.float32Precision(at::Float32Backend::MKLDNN, at::Float32Op::CONV)};
 }
 
 std::string ProcessGlobals::difference(const ProcessGlobals& now) const {

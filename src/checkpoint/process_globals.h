@@ -1,5 +1,5 @@
-// Process-wide switches that change what operators compute. A recompute cannot restore them (other threads
-// use them too), so it checks that they are as they were.
+// Process-wide switches that change what operators compute. A recompute cannot restore them (other
+// threads use them too), so it checks that they are as they were.
 #pragma once
 
 #include <ATen/Context.h>

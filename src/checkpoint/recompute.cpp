@@ -10,15 +10,17 @@
 namespace reprise::detail {
 namespace {
 
-/// Unwinds user code when all needed tensors are there. Not derived from std::exception, so that only a
-/// catch (...) can swallow it; that case is detected.
+/// Unwinds user code when all needed tensors are there. Not derived from std::exception, so that
+/// only a catch (...) can swallow it; that case is detected.
 struct EarlyStop {};
 
 at::Tensor detached(const at::Tensor& tensor) {
-  // Same version counter, so that a later change in place is noticed. A leaf has no history to let go of.
+  // Same version counter, so that a later change in place is noticed. A leaf has no history to let
+  // go of.
   return tensor.requires_grad() && !tensor.is_leaf()
              ? at::Tensor(tensor.unsafeGetTensorImpl()->shallow_copy_and_detach(
-                   tensor.unsafeGetTensorImpl()->version_counter(), /*allow_tensor_metadata_change=*/false))
+                   tensor.unsafeGetTensorImpl()->version_counter(),
+                   /*allow_tensor_metadata_change=*/false))
              : tensor;
 }
 
@@ -32,7 +34,11 @@ std::string describe(c10::ScalarType dtype, c10::IntArrayRef sizes, c10::Device 
 class RecomputePass final : public HookSource, public WriteListener {
  public:
   RecomputePass(Frame& frame, std::vector<at::Tensor>& into, std::optional<size_t> only)
-      : frame_(frame), into_(into), only_(only), last_needed_(find_last_needed()), undo_(frame.region_.write_log) {}
+      : frame_(frame),
+        into_(into),
+        only_(only),
+        last_needed_(find_last_needed()),
+        undo_(frame.region_.write_log) {}
 
   void run();
 
@@ -61,14 +67,15 @@ class RecomputePass final : public HookSource, public WriteListener {
   bool awaits_write_ = false;
   bool stops_after_write_ = false;
   std::vector<std::pair<size_t, at::Tensor>> unwritten_;
-  // The first difference found. Thrown at the end, because user code may catch what is thrown inside it.
+  // The first difference found. Thrown at the end, because user code may catch what is thrown
+  // inside it.
   std::string difference_;
 };
 
 namespace {
 
-/// Stands in for the tensors that the recompute's own graph saves. That graph is normally dropped; only a
-/// backward call inside the region unpacks from it.
+/// Stands in for the tensors that the recompute's own graph saves. That graph is normally dropped;
+/// only a backward call inside the region unpacks from it.
 class RecomputeHooks final : public torch::autograd::SavedVariableHooks {
  public:
   explicit RecomputeHooks(RecomputePass& pass) : pass_(pass) {}
@@ -81,8 +88,9 @@ class RecomputeHooks final : public torch::autograd::SavedVariableHooks {
 
   at::Tensor call_unpack_hook() override {
     if (tensor_.unsafeGetTensorImpl()->version_counter().current_version() != version_) {
-      throw CheckpointError("[reprise] a tensor saved inside a region was modified by an inplace operation "
-                            "before a backward call inside that region used it.");
+      throw CheckpointError(
+          "[reprise] a tensor saved inside a region was modified by an inplace operation "
+          "before a backward call inside that region used it.");
     }
     return tensor_;
   }
@@ -116,8 +124,7 @@ void RecomputePass::receive(const at::Tensor& tensor, const at::Tensor& alias) {
     return;
   }
   const auto& slot = frame_.slots_[index];
-  const bool is_wanted =
-      only_ ? index == *only_ : slot.is_needed.load(std::memory_order_relaxed);
+  const bool is_wanted = only_ ? index == *only_ : slot.is_needed.load(std::memory_order_relaxed);
   if (is_wanted) {
     compare(index, tensor);
     into_[index] = alias;
@@ -125,7 +132,8 @@ void RecomputePass::receive(const at::Tensor& tensor, const at::Tensor& alias) {
   }
   if (index >= last_needed_ && !stops_after_write_ && frame_.stops_early_at(index)) {
     if (awaits_write_) {
-      // The operator that runs has saved a tensor, this one or one before it, and not computed it yet: let it finish.
+      // The operator that runs has saved a tensor, this one or one before it, and not computed it
+      // yet: let it finish.
       stops_after_write_ = true;
     } else {
       stop();
@@ -163,16 +171,17 @@ void RecomputePass::compare(size_t index, const at::Tensor& tensor) {
     return;
   }
   const auto& slot = frame_.slots_[index];
-  if (c10::IntArrayRef(slot.sizes) != tensor.sizes() || slot.dtype != tensor.scalar_type() ||
-      slot.device != tensor.device()) {
-    difference_ = c10::str("tensor #",
-                           index,
-                           " (saved by ",
-                           frame_.op_of(slot),
-                           ") was ",
-                           describe(slot.dtype, slot.sizes, slot.device),
-                           " in forward and came back as ",
-                           describe(tensor.scalar_type(), tensor.sizes(), tensor.device()));
+  if (c10::IntArrayRef(slot.sizes) != comparable_sizes(tensor) ||
+      slot.dtype != tensor.scalar_type() || slot.device != tensor.device()) {
+    difference_ =
+        c10::str("tensor #",
+                 index,
+                 " (saved by ",
+                 frame_.op_of(slot),
+                 ") was ",
+                 describe(slot.dtype, slot.sizes, slot.device),
+                 " in forward and came back as ",
+                 describe(tensor.scalar_type(), comparable_sizes(tensor), tensor.device()));
   } else if (check == DeterminismCheck::Values) {
     if (is_about_to_be_written(tensor)) {
       unwritten_.emplace_back(index, tensor);
@@ -214,24 +223,25 @@ void RecomputePass::run_body(std::vector<at::Tensor> inputs) {
     }
   }
   if (has_stopped_) {
-    throw CheckpointError(c10::str(
-        "[reprise] ",
-        frame_.label(),
-        " swallowed the early stop of its recompute with a catch (...). Let unknown exceptions pass, or set "
-        "early_stop = false for this region."));
+    throw CheckpointError(c10::str("[reprise] ",
+                                   frame_.label(),
+                                   " swallowed the early stop of its recompute with a catch (...). "
+                                   "Let unknown exceptions pass, or set "
+                                   "early_stop = false for this region."));
   }
 }
 
 void RecomputePass::check_finished() const {
   const size_t expected = frame_.slots_.size();
   if (!difference_.empty()) {
-    throw CheckpointError(c10::str("[reprise] ",
-                                   frame_.label(),
-                                   " did other work when it was run again: ",
-                                   difference_,
-                                   ". The callable must compute the same from the same arguments: look for "
-                                   "state that changed in between, or random numbers from a generator that "
-                                   "is not listed in CheckpointOptions::generators."));
+    throw CheckpointError(
+        c10::str("[reprise] ",
+                 frame_.label(),
+                 " did other work when it was run again: ",
+                 difference_,
+                 ". The callable must compute the same from the same arguments: look for "
+                 "state that changed in between, or random numbers from a generator that "
+                 "is not listed in CheckpointOptions::generators."));
   }
   if (has_stopped_ || received_ == expected) {
     return;
@@ -249,9 +259,9 @@ void RecomputePass::check_finished() const {
       " for backward in forward but ",
       received_,
       " when it was run again",
-      received_ < expected
-          ? c10::str("; the first that is missing was saved by ", frame_.op_of(frame_.slots_[received_]))
-          : "",
+      received_ < expected ? c10::str("; the first that is missing was saved by ",
+                                      frame_.op_of(frame_.slots_[received_]))
+                           : "",
       ". The callable must do the same work each time: look for branches on state that changed in "
       "between."));
 }
@@ -270,19 +280,16 @@ void RecomputePass::report(const Replayer* replayer, std::chrono::nanoseconds ti
 
 void RecomputePass::run() {
   const bool counts = counts_stats();
-  const auto start = counts ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point{};
+  const auto start =
+      counts ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point{};
   auto inputs = frame_.region_.inputs.unpack();
   std::optional<Replayer> replayer;
   if (frame_.recording_) {
-    // A region that drew no random numbers has no state to go back to, though it may have run random operators
-    // (attention without dropout is one).
-    replayer.emplace(*frame_.recording_,
-                     frame_.region_.thread_state.has_autocast(),
-                     /*restores_rng=*/frame_.region_.rng != nullptr);
+    replayer.emplace(*frame_.recording_, frame_.region_);
   }
   {
     const ThreadStateGuard state(frame_.region_.thread_state);
-    const RngGuard rng(frame_.region_.rng.get(), frame_.region_.options.generators);
+    const RngGuard rng(frame_.region_.rng.get());
     const HookSourceGuard hooks(this);
     const c10::impl::IncludeDispatchKeyGuard writes(kWriteKey);
     const WriteListenerGuard listening(this, WriteListenerGuard::Others::Pause);

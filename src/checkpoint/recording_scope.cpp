@@ -24,7 +24,8 @@ class ForwardHooks final : public torch::autograd::SavedVariableHooks {
   ForwardHooks(const ForwardHooks&) = delete;
   ForwardHooks& operator=(const ForwardHooks&) = delete;
 
-  // Numbered here and not in the constructor: autograd makes hooks for wrapped numbers and never packs.
+  // Numbered here and not in the constructor: autograd makes hooks for wrapped numbers and never
+  // packs.
   void call_pack_hook(const at::Tensor& tensor) override { slot_ = frame_->pack(tensor); }
   at::Tensor call_unpack_hook() override { return frame_->unpack(*slot_); }
 

@@ -1,5 +1,6 @@
-// The reentrant variant: forward leaves no graph; one node stands for the whole region and runs a backward
-// call of its own inside backward. Its limits are PyTorch's, but each is refused instead of passing over.
+// The reentrant variant: forward leaves no graph; one node stands for the whole region and runs a
+// backward call of its own inside backward. Its limits are PyTorch's, but each is refused instead
+// of passing over.
 #include <reprise/detail/region.h>
 
 #include "checkpoint/engine.h"
@@ -39,7 +40,8 @@ struct ForwardWrites final : WriteListener {
 };
 
 struct RecomputeWrites final : WriteListener {
-  explicit RecomputeWrites(const Region& written_region) : region(written_region), undo(region.write_log) {}
+  explicit RecomputeWrites(const Region& written_region)
+      : region(written_region), undo(region.write_log) {}
   void before_write(const at::Tensor& target) override {
     if (const char* why_not = undo.before_write(target)) {
       throw CheckpointError(c10::str("[reprise] ", region.label(), " ", why_not));
@@ -51,10 +53,11 @@ struct RecomputeWrites final : WriteListener {
 };
 
 /// Note [Reentrant regions and autocast's cache]
-/// Autocast remembers the casts of parameters, each with its place in the graph of whoever cast first. A cast of
-/// the no-grad forward has none: later users would find it and their gradients would end there. A cast of the
-/// outer graph, found by the recompute, would lead the inner backward out of the region. So reentrant regions
-/// neither read nor fill the cache. Non-reentrant ones share it: they drop the graph of their recompute.
+/// Autocast remembers the casts of parameters, each with its place in the graph of whoever cast
+/// first. A cast of the no-grad forward has none: later users would find it and their gradients
+/// would end there. A cast of the outer graph, found by the recompute, would lead the inner
+/// backward out of the region. So reentrant regions neither read nor fill the cache. Non-reentrant
+/// ones share it: they drop the graph of their recompute.
 class NoAutocastCache {
  public:
   NoAutocastCache() : was_enabled_(at::autocast::is_autocast_cache_enabled()) {
@@ -75,7 +78,8 @@ bool is_differentiable(const at::Tensor& tensor) {
 std::vector<at::Tensor> detach_all(const std::vector<at::Tensor>& inputs) {
   std::vector<at::Tensor> leaves;
   for (const auto& input : inputs) {
-    leaves.push_back(input.defined() ? input.detach().set_requires_grad(input.requires_grad()) : input);
+    leaves.push_back(input.defined() ? input.detach().set_requires_grad(input.requires_grad())
+                                     : input);
   }
   return leaves;
 }
@@ -104,19 +108,21 @@ class ReentrantNode final : public Node {
 variable_list ReentrantNode::apply(variable_list&& grads) {
   TORCH_CHECK(region_ != nullptr, torch::autograd::ERR_BACKWARD_TWICE);
   if (!torch::autograd::Engine::get_default_engine().is_checkpoint_valid()) {
+    throw CheckpointError(c10::str("[reprise] ",
+                                   region_->label(),
+                                   " is reentrant, and a reentrant checkpoint is incompatible with "
+                                   "torch::autograd::grad() and with "
+                                   "backward(inputs): its inner backward would write the gradients "
+                                   "of all parameters. Use backward() "
+                                   "without inputs, or use_reentrant = false."));
+  }
+  if (at::GradMode::is_enabled()) {
     throw CheckpointError(c10::str(
         "[reprise] ",
         region_->label(),
-        " is reentrant, and a reentrant checkpoint is incompatible with torch::autograd::grad() and with "
-        "backward(inputs): its inner backward would write the gradients of all parameters. Use backward() "
-        "without inputs, or use_reentrant = false."));
-  }
-  if (at::GradMode::is_enabled()) {
-    throw CheckpointError(c10::str("[reprise] ",
-                                   region_->label(),
-                                   " is reentrant, and a reentrant checkpoint cannot be differentiated twice: its inner "
-                                   "backward makes no graph, so create_graph = true would silently give wrong second "
-                                   "derivatives. Use use_reentrant = false."));
+        " is reentrant, and a reentrant checkpoint cannot be differentiated twice: its inner "
+        "backward makes no graph, so create_graph = true would silently give wrong second "
+        "derivatives. Use use_reentrant = false."));
   }
   try {
     return run_backward(grads);
@@ -125,13 +131,14 @@ variable_list ReentrantNode::apply(variable_list&& grads) {
   }
 }
 
-std::vector<at::Tensor> ReentrantNode::rerun(std::vector<at::Tensor> inputs, RecomputeWrites& writes) const {
+std::vector<at::Tensor> ReentrantNode::rerun(std::vector<at::Tensor> inputs,
+                                             RecomputeWrites& writes) const {
   // First: it sets the dispatch keys that the guards after it add to.
   const ThreadStateGuard state(region_->thread_state);
   const NoAutocastCache no_cache;
   const c10::impl::IncludeDispatchKeyGuard observed(kWriteKey);
   const WriteListenerGuard listening(&writes, WriteListenerGuard::Others::Pause);
-  const RngGuard rng(region_->rng.get(), region_->options.generators);
+  const RngGuard rng(region_->rng.get());
   const HookSourceGuard no_hooks(nullptr);
   const OpObserverGuard no_observer(nullptr);
   return region_->body->run(std::move(inputs), /*wants_outputs=*/true);
@@ -166,11 +173,11 @@ variable_list ReentrantNode::run_backward(const variable_list& grads) {
     }
   }
   if (roots.empty()) {
-    throw CheckpointError(c10::str(
-        "[reprise] none of the outputs of ",
-        region_->label(),
-        " has requires_grad = true when it is run again, so this checkpoint is not necessary. Call the "
-        "function plainly."));
+    throw CheckpointError(c10::str("[reprise] none of the outputs of ",
+                                   region_->label(),
+                                   " has requires_grad = true when it is run again, so this "
+                                   "checkpoint is not necessary. Call the "
+                                   "function plainly."));
   }
   check_captures(roots, mark);
   // Outputs that the loss does not use come with an undefined gradient, which means zero.
@@ -203,18 +210,19 @@ void ReentrantNode::check_outputs(const std::vector<at::Tensor>& outputs) const 
                outputs[i].device() == output_options[i].device());
   }
   if (!is_same) {
-    throw CheckpointError(c10::str("[reprise] ",
-                                   region_->label(),
-                                   " returned other tensors when it was run again: their number, shape, "
-                                   "dtype or device differs from forward's. The callable must compute the "
-                                   "same from the same arguments."));
+    throw CheckpointError(
+        c10::str("[reprise] ",
+                 region_->label(),
+                 " returned other tensors when it was run again: their number, shape, "
+                 "dtype or device differs from forward's. The callable must compute the "
+                 "same from the same arguments."));
   }
 }
 
 /// Note [Captured tensors in reentrant regions]
-/// Only arguments get gradients through the node. A captured tensor with history would get its gradient
-/// inside our inner backward, which would run (and free) a part of the outer graph that the outer backward
-/// still has to run. PyTorch leaves that to luck; we look for it and refuse.
+/// Only arguments get gradients through the node. A captured tensor with history would get its
+/// gradient inside our inner backward, which would run (and free) a part of the outer graph that
+/// the outer backward still has to run. PyTorch leaves that to luck; we look for it and refuse.
 void ReentrantNode::check_captures(const variable_list& roots, const GraphMark& mark) const {
   std::vector<Node*> open;
   std::unordered_set<Node*> seen;
@@ -233,12 +241,13 @@ void ReentrantNode::check_captures(const variable_list& roots, const GraphMark& 
       continue;
     }
     if (mark.is_older(*node)) {
-      throw CheckpointError(c10::str("[reprise] ",
-                                     region_->label(),
-                                     " is reentrant and uses a captured tensor that requires grad and is no "
-                                     "leaf (made by ",
-                                     node->name(),
-                                     "). Pass it as an argument, or use use_reentrant = false."));
+      throw CheckpointError(
+          c10::str("[reprise] ",
+                   region_->label(),
+                   " is reentrant and uses a captured tensor that requires grad and is no "
+                   "leaf (made by ",
+                   node->name(),
+                   "). Pass it as an argument, or use use_reentrant = false."));
     }
     for (const auto& edge : node->next_edges()) {
       push(edge.function);
@@ -248,32 +257,37 @@ void ReentrantNode::check_captures(const variable_list& roots, const GraphMark& 
 
 void check_reentrant_options(const Region& region, const std::vector<at::Tensor>& inputs) {
   const auto refuse = [&region](const char* why) {
-    throw CheckpointError(c10::str("[reprise] ", region.label(), " with use_reentrant = true: ", why));
+    throw CheckpointError(
+        c10::str("[reprise] ", region.label(), " with use_reentrant = true: ", why));
   };
   if (region.options.policy) {
     refuse("a policy has no effect in a reentrant region. Use use_reentrant = false.");
   }
   if (region.options.determinism_check == DeterminismCheck::Values) {
-    refuse("DeterminismCheck::Values has no effect in a reentrant region. Use use_reentrant = false.");
+    refuse(
+        "DeterminismCheck::Values has no effect in a reentrant region. Use use_reentrant = false.");
   }
   const bool has_gradient = std::any_of(inputs.begin(), inputs.end(), [](const at::Tensor& input) {
     return input.defined() && input.requires_grad();
   });
   if (!has_gradient) {
     refuse(
-        "none of the input tensors requires grad, so no gradient would reach the region and parameters used "
-        "inside it would silently get none. Use use_reentrant = false, or make an input require grad.");
+        "none of the input tensors requires grad, so no gradient would reach the region and "
+        "parameters used "
+        "inside it would silently get none. Use use_reentrant = false, or make an input require "
+        "grad.");
   }
 }
 
 }  // namespace
 
 void refuse_reentrant_result(const std::type_info& type) {
-  throw CheckpointError(c10::str("[reprise] a reentrant region must return tensors that gradients can come "
-                                 "back to; this one returns ",
-                                 c10::demangle(type.name()),
-                                 ". Use use_reentrant = false, or make its tensors known "
-                                 "(reprise/tensor_fields.h)."));
+  throw CheckpointError(
+      c10::str("[reprise] a reentrant region must return tensors that gradients can come "
+               "back to; this one returns ",
+               c10::demangle(type.name()),
+               ". Use use_reentrant = false, or make its tensors known "
+               "(reprise/tensor_fields.h)."));
 }
 
 std::vector<at::Tensor> run_reentrant(const CheckpointOptions& options,
@@ -309,7 +323,8 @@ std::vector<at::Tensor> run_reentrant(const CheckpointOptions& options,
     node->output_options.push_back(output.defined() ? output.options() : at::TensorOptions());
     node->output_sizes.push_back(output.defined() ? output.sizes().vec() : std::vector<int64_t>());
     if (is_differentiable(output)) {
-      // A new tensor, also for an input that is returned as it came: it gets this node as its history.
+      // A new tensor, also for an input that is returned as it came: it gets this node as its
+      // history.
       output = output.detach();
       torch::autograd::set_history(output, node);
     } else {

@@ -25,8 +25,9 @@ Region::Region(const CheckpointOptions& region_options,
 
 void Region::complete_forward(bool will_run_again) {
   write_log.prune();
-  // A region that drew no random numbers draws none when it runs again.
-  if (rng && *rng == RngState(options.generators)) {
+  // What the region did not draw from it will not draw from when it runs again. Other threads may:
+  // a generator is only turned back where it must be.
+  if (rng && !rng->keep_changed()) {
     rng.reset();
   }
   if (!will_run_again) {
@@ -34,19 +35,21 @@ void Region::complete_forward(bool will_run_again) {
   }
   const auto is_undone = [this](const c10::StorageImpl* storage) { return write_log.has(storage); };
   if (const auto modified = inputs.first_modified(is_undone)) {
-    throw CheckpointError(c10::str("[reprise] ",
-                                   label(),
-                                   " changed its input tensor #",
-                                   *modified,
-                                   " in place, so it could not be run again from the same input. Clone the "
-                                   "input first, or use the out-of-place operator."));
+    throw CheckpointError(
+        c10::str("[reprise] ",
+                 label(),
+                 " changed its input tensor #",
+                 *modified,
+                 " in place, so it could not be run again from the same input. Clone the "
+                 "input first, or use the out-of-place operator."));
   }
   if (write_log.has_foreign_history()) {
-    throw CheckpointError(c10::str("[reprise] ",
-                                   label(),
-                                   " changed a captured tensor in place that has a history (a grad_fn). Running the "
-                                   "region again would change it a second time. Pass the tensor as an argument and "
-                                   "return the new value, or use the out-of-place operator."));
+    throw CheckpointError(
+        c10::str("[reprise] ",
+                 label(),
+                 " changed a captured tensor in place that has a history (a grad_fn). Running the "
+                 "region again would change it a second time. Pass the tensor as an argument and "
+                 "return the new value, or use the out-of-place operator."));
   }
 }
 
@@ -55,22 +58,23 @@ void Region::check_globals() const {
   if (now == globals) [[likely]] {
     return;
   }
-  throw CheckpointError(c10::str("[reprise] ",
-                                 label(),
-                                 " cannot be recomputed: process-wide settings changed since its forward (",
-                                 globals.difference(now),
-                                 "). Set them once, before forward."));
+  throw CheckpointError(
+      c10::str("[reprise] ",
+               label(),
+               " cannot be recomputed: process-wide settings changed since its forward (",
+               globals.difference(now),
+               "). Set them once, before forward."));
 }
 
 void Region::check_inputs() const {
   if (const auto modified = inputs.first_modified()) {
-    throw CheckpointError(c10::str(
-        "[reprise] input tensor #",
-        *modified,
-        " of ",
-        label(),
-        " was changed in place after the region used it, so the region cannot be recomputed. Change a clone "
-        "instead, or move the in-place operation after backward."));
+    throw CheckpointError(c10::str("[reprise] input tensor #",
+                                   *modified,
+                                   " of ",
+                                   label(),
+                                   " was changed in place after the region used it, so the region "
+                                   "cannot be recomputed. Change a clone "
+                                   "instead, or move the in-place operation after backward."));
   }
 }
 
@@ -88,8 +92,8 @@ void rethrow_naming(const Region& region) {
     error.add_context("while recomputing " + region.label());
     throw;
   } catch (const std::exception& error) {
-    std::throw_with_nested(
-        CheckpointError(c10::str("[reprise] recomputing ", region.label(), " threw: ", error.what())));
+    std::throw_with_nested(CheckpointError(
+        c10::str("[reprise] recomputing ", region.label(), " threw: ", error.what())));
   } catch (...) {
     const auto* type = abi::__cxa_current_exception_type();
     std::throw_with_nested(

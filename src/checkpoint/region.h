@@ -27,7 +27,8 @@ struct Region {
 
   /// Throws if process-wide settings changed since forward.
   void check_globals() const;
-  /// Throws if an input was changed in place since forward. Call it with the writes of forward undone.
+  /// Throws if an input was changed in place since forward. Call it with the writes of forward
+  /// undone.
   void check_inputs() const;
 
   /// How messages call the region.
@@ -42,8 +43,8 @@ struct Region {
   WriteLog write_log;
 };
 
-/// Rethrows the exception in flight so that it names the region and is one that the autograd engine can
-/// carry: on its threads, anything but a std::exception would end the process.
+/// Rethrows the exception in flight so that it names the region and is one that the autograd engine
+/// can carry: on its threads, anything but a std::exception would end the process.
 [[noreturn]] void rethrow_naming(const Region& region);
 
 }  // namespace reprise::detail

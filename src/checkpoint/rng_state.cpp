@@ -3,6 +3,7 @@
 #include <ATen/Context.h>
 #include <ATen/detail/CUDAHooksInterface.h>
 
+#include <algorithm>
 #include <mutex>
 #include <utility>
 
@@ -29,8 +30,8 @@ GeneratorState::GeneratorState(at::Generator generator) : generator_(std::move(g
   const std::scoped_lock lock(generator_.mutex());
   if (generator_.device().is_cpu()) {
     auto* cpu = generator_.get<at::CPUGeneratorImpl>();
-    mersenne_ = Mersenne{
-        cpu->engine(), cpu->next_float_normal_sample(), cpu->next_double_normal_sample()};
+    mersenne_ =
+        Mersenne{cpu->engine(), cpu->next_float_normal_sample(), cpu->next_double_normal_sample()};
   } else {
     seed_ = generator_.current_seed();
     offset_ = generator_.get_offset();
@@ -66,7 +67,8 @@ bool GeneratorState::operator==(const GeneratorState& other) const {
          mersenne_->next_double == other.mersenne_->next_double;
 }
 
-RngState::RngState(const std::vector<at::Generator>& extra) : cpu_(at::detail::getDefaultCPUGenerator()) {
+RngState::RngState(const std::vector<at::Generator>& extra)
+    : cpu_(at::detail::getDefaultCPUGenerator()) {
   for (int64_t i = 0; i < cuda_device_count(); ++i) {
     others_.emplace_back(
         default_generator(c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(i))));
@@ -77,44 +79,75 @@ RngState::RngState(const std::vector<at::Generator>& extra) : cpu_(at::detail::g
 }
 
 void RngState::restore() const {
-  cpu_.restore();
+  if (covers_cpu_) {
+    cpu_.restore();
+  }
   for (const auto& state : others_) {
     state.restore();
   }
 }
 
+bool RngState::keep_changed() {
+  const auto is_unchanged = [](const GeneratorState& state) { return state == state.now(); };
+  covers_cpu_ = covers_cpu_ && !is_unchanged(cpu_);
+  std::erase_if(others_, is_unchanged);
+  return covers_cpu_ || !others_.empty();
+}
+
+bool RngState::covers(const at::Generator& generator) const {
+  return (covers_cpu_ && cpu_.generator() == generator) ||
+         std::any_of(others_.begin(), others_.end(), [&generator](const GeneratorState& state) {
+           return state.generator() == generator;
+         });
+}
+
+RngState RngState::now() const {
+  RngState state = *this;
+  if (covers_cpu_) {
+    state.cpu_ = cpu_.now();
+  }
+  for (auto& other : state.others_) {
+    other = other.now();
+  }
+  return state;
+}
+
 namespace {
 
 /// Blocks of this thread that hold no state at the moment.
-std::vector<std::unique_ptr<RngState>>& spare_states() {
-  thread_local std::vector<std::unique_ptr<RngState>> spare;
-  return spare;
-}
+struct SpareStates {
+  ~SpareStates() { is_gone = true; }
+  std::vector<std::unique_ptr<RngState>> states;
+  // A graph with static storage may be freed after this thread's other thread-locals.
+  static thread_local bool is_gone;
+};
+thread_local bool SpareStates::is_gone = false;
+thread_local SpareStates spare;
 constexpr size_t kMostSpareStates = 16;
 
 }  // namespace
 
 RngStatePtr take_rng_state(const std::vector<at::Generator>& extra) {
-  auto& spare = spare_states();
-  if (spare.empty()) {
-    return RngStatePtr(new RngState(extra));
+  if (SpareStates::is_gone || spare.states.empty()) {
+    return RngStatePtr(std::make_unique<RngState>(extra).release());
   }
-  auto state = std::move(spare.back());
-  spare.pop_back();
+  auto state = std::move(spare.states.back());
+  spare.states.pop_back();
   *state = RngState(extra);
   return RngStatePtr(state.release());
 }
 
 void RngStateRecycler::operator()(RngState* state) const {
   std::unique_ptr<RngState> owned(state);
-  if (auto& spare = spare_states(); spare.size() < kMostSpareStates) {
-    spare.push_back(std::move(owned));
+  if (!SpareStates::is_gone && spare.states.size() < kMostSpareStates) {
+    owned->others_.clear();  // lets go of the user's generators
+    spare.states.push_back(std::move(owned));
   }
 }
 
-RngGuard::RngGuard(const RngState* state, const std::vector<at::Generator>& extra) {
+RngGuard::RngGuard(const RngState* state) {
   if (state != nullptr) {
-    callers_.emplace(extra);
+    callers_.emplace(state->now());
     state->restore();
   }
 }

@@ -1,4 +1,5 @@
-// The state of random number generators, taken before a region's forward and put back for its recompute.
+// The state of random number generators, taken before a region's forward and put back for its
+// recompute.
 #pragma once
 
 #include <ATen/CPUGeneratorImpl.h>
@@ -15,6 +16,9 @@ class GeneratorState {
  public:
   explicit GeneratorState(at::Generator generator);
   void restore() const;
+  /// The same generator as it is now.
+  GeneratorState now() const { return GeneratorState(generator_); }
+  const at::Generator& generator() const { return generator_; }
   bool operator==(const GeneratorState& other) const;
 
  private:
@@ -34,15 +38,22 @@ class RngState {
  public:
   explicit RngState(const std::vector<at::Generator>& extra);
   void restore() const;
-  bool operator==(const RngState&) const = default;
+  /// Forgets generators that are still in the remembered state: nobody drew from them. Returns
+  /// whether any is left.
+  bool keep_changed();
+  bool covers(const at::Generator& generator) const;
+  /// The same generators as they are now.
+  RngState now() const;
 
  private:
+  friend struct RngStateRecycler;
   GeneratorState cpu_;
+  bool covers_cpu_ = true;
   std::vector<GeneratorState> others_;
 };
 
-/// Most regions draw nothing and give their state back at once. It is a few kilobytes, and malloc takes its time
-/// for blocks of that size, so each thread keeps some.
+/// Most regions draw nothing and give their state back at once. It is a few kilobytes, and malloc
+/// takes its time for blocks of that size, so each thread keeps some.
 struct RngStateRecycler {
   void operator()(RngState* state) const;
 };
@@ -52,7 +63,7 @@ RngStatePtr take_rng_state(const std::vector<at::Generator>& extra);
 /// Puts `state` in force (null: leaves things as they are) and brings the caller's back at the end.
 class RngGuard {
  public:
-  RngGuard(const RngState* state, const std::vector<at::Generator>& extra);
+  explicit RngGuard(const RngState* state);
   ~RngGuard();
   RngGuard(const RngGuard&) = delete;
   RngGuard& operator=(const RngGuard&) = delete;

@@ -24,7 +24,8 @@ std::optional<size_t> SavedInputs::first_modified(
     const std::function<bool(const c10::StorageImpl*)>& is_ignored) const {
   for (size_t i = 0; i < inputs_.size(); ++i) {
     const auto& input = inputs_[i];
-    if (input.version_counter.enabled() && input.version_counter.current_version() != input.version &&
+    if (input.version_counter.enabled() &&
+        input.version_counter.current_version() != input.version &&
         !(is_ignored && is_ignored(input.storage))) {
       return i;
     }

@@ -13,9 +13,10 @@
 namespace reprise::detail {
 
 /// Note [Inputs are saved as autograd saves]
-/// An input is a SavedVariable of the region. When the region stands inside another one, that constructor
-/// runs the outer region's hooks: the input is then the outer region's to recompute, and nothing here
-/// holds it. A plain reference would keep every inner input alive and nesting would free nothing.
+/// An input is a SavedVariable of the region. When the region stands inside another one, that
+/// constructor runs the outer region's hooks: the input is then the outer region's to recompute,
+/// and nothing here holds it. A plain reference would keep every inner input alive and nesting
+/// would free nothing.
 class SavedInputs {
  public:
   explicit SavedInputs(const std::vector<at::Tensor>& inputs);
@@ -23,8 +24,8 @@ class SavedInputs {
   /// The inputs again; recomputes enclosing regions where necessary. Ask first_modified() before.
   std::vector<at::Tensor> unpack() const;
 
-  /// Index of the first input that was changed in place since it was saved, other than those whose storage
-  /// `is_ignored` names.
+  /// Index of the first input that was changed in place since it was saved, other than those whose
+  /// storage `is_ignored` names.
   std::optional<size_t> first_modified(
       const std::function<bool(const c10::StorageImpl*)>& is_ignored = {}) const;
 

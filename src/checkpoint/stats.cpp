@@ -55,9 +55,10 @@ void record_checkpoint_stats(bool enabled) {
 CheckpointStats checkpoint_stats() {
   auto& all = detail::counted();
   const std::scoped_lock lock(all.mutex);
-  TORCH_CHECK(all.was_enabled,
-              "[reprise] nothing was counted: call reprise::record_checkpoint_stats(true) before the "
-              "regions run.");
+  TORCH_CHECK(
+      all.was_enabled,
+      "[reprise] nothing was counted: call reprise::record_checkpoint_stats(true) before the "
+      "regions run.");
   return all.stats;
 }
 

@@ -24,9 +24,7 @@ ThreadState::ThreadState() : dispatch_keys_(c10::impl::tls_local_dispatch_key_se
 }
 
 ThreadStateGuard::ThreadStateGuard(const ThreadState& state)
-    : changes_autocast_(state.has_autocast_),
-      keys_(state.dispatch_keys_),
-      device_(state.device_) {
+    : changes_autocast_(state.has_autocast_), keys_(state.dispatch_keys_), device_(state.device_) {
   if (changes_autocast_) {
     at::autocast::increment_nesting();
     apply_autocast(state);
@@ -45,7 +43,8 @@ ThreadStateGuard::~ThreadStateGuard() {
 
 void ThreadStateGuard::apply_autocast(const ThreadState& state) const {
   for (size_t i = 0; i < ThreadState::kAutocastDevices.size(); ++i) {
-    at::autocast::set_autocast_enabled(ThreadState::kAutocastDevices[i], state.autocast_[i].enabled);
+    at::autocast::set_autocast_enabled(ThreadState::kAutocastDevices[i],
+                                       state.autocast_[i].enabled);
     at::autocast::set_autocast_dtype(ThreadState::kAutocastDevices[i], state.autocast_[i].dtype);
   }
   at::autocast::set_autocast_cache_enabled(state.autocast_cache_);

@@ -1,5 +1,6 @@
-// What a region's forward finds in thread-local state and its recompute, perhaps on another thread, must
-// find again: dispatch keys, autocast, the current device. The caller's own state comes back afterwards.
+// What a region's forward finds in thread-local state and its recompute, perhaps on another thread,
+// must find again: dispatch keys, autocast, the current device. The caller's own state comes back
+// afterwards.
 #pragma once
 
 #include <ATen/core/grad_mode.h>
@@ -49,8 +50,8 @@ class ThreadStateGuard {
   void apply_autocast(const ThreadState& state) const;
 
   const bool changes_autocast_;
-  // Before the keys: autocast's switch is itself a dispatch key, so its old state must be read first and
-  // is restored with the keys.
+  // Before the keys: autocast's switch is itself a dispatch key, so its old state must be read
+  // first and is restored with the keys.
   const ThreadState callers_;
   c10::impl::ForceDispatchKeyGuard keys_;
   at::AutoGradMode grad_mode_{true};

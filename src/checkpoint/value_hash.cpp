@@ -34,10 +34,10 @@ at::Tensor as_integers(const at::Tensor& tensor) {
 
 at::Tensor value_hash(const at::Tensor& tensor) {
   if (tensor.layout() != c10::kStrided || tensor.is_quantized()) {
-    throw CheckpointError(c10::str(
-        "[reprise] DeterminismCheck::Values cannot hash a saved tensor of layout ",
-        tensor.layout(),
-        ". Use DeterminismCheck::Metadata for this region."));
+    throw CheckpointError(
+        c10::str("[reprise] DeterminismCheck::Values cannot hash a saved tensor of layout ",
+                 tensor.layout(),
+                 ". Use DeterminismCheck::Metadata for this region."));
   }
   const EngineOpsGuard guard;
   constexpr int64_t kChunk = int64_t{1} << 20;

@@ -5,8 +5,8 @@
 
 namespace reprise::detail {
 
-/// A 64-bit hash of the tensor's bits and their positions, as a 0-dim int64 tensor on its device. Uses only
-/// integer sums, which come out the same in any order. Working memory is bounded.
+/// A 64-bit hash of the tensor's bits and their positions, as a 0-dim int64 tensor on its device.
+/// Uses only integer sums, which come out the same in any order. Working memory is bounded.
 at::Tensor value_hash(const at::Tensor& tensor);
 
 }  // namespace reprise::detail

@@ -1,5 +1,5 @@
-// Where operators that write their arguments are observed: kernels on kWriteKey that announce the write to
-// this thread's listeners and pass on. See Note [Two dispatch keys].
+// Where operators that write their arguments are observed: kernels on kWriteKey that announce the
+// write to this thread's listeners and pass on. See Note [Two dispatch keys].
 #include "checkpoint/engine_ops.h"
 #include "checkpoint/write_log.h"
 
@@ -24,17 +24,18 @@ namespace {
 
 thread_local WriteListener* top_listener = nullptr;
 
-// Identity only. Nothing from outside a region can have the address of a storage made inside it, dead or alive; a
-// new listener forgets it.
+// Identity only. Nothing from outside a region can have the address of a storage made inside it,
+// dead or alive; a new listener forgets it.
 thread_local const c10::StorageImpl* just_made = nullptr;
 
 /// Operators that write arguments which their schema does not mark.
-constexpr std::array<std::string_view, 6> kUnmarkedWriters{"aten::native_batch_norm",
-                                                           "aten::cudnn_batch_norm",
-                                                           "aten::miopen_batch_norm",
-                                                           "aten::batch_norm_gather_stats",
-                                                           "aten::batch_norm_gather_stats_with_counts",
-                                                           "aten::batch_norm_update_stats"};
+constexpr std::array<std::string_view, 6> kUnmarkedWriters{
+    "aten::native_batch_norm",
+    "aten::cudnn_batch_norm",
+    "aten::miopen_batch_norm",
+    "aten::batch_norm_gather_stats",
+    "aten::batch_norm_gather_stats_with_counts",
+    "aten::batch_norm_update_stats"};
 
 template <size_t N>
 bool contains(const std::array<std::string_view, N>& names, std::string_view name) {
@@ -48,7 +49,8 @@ struct WrittenArguments {
     const auto& arguments = schema.arguments();
     for (size_t i = 0; i < arguments.size(); ++i) {
       const auto& name = arguments[i].name();
-      const bool is_marked = arguments[i].alias_info() != nullptr && arguments[i].alias_info()->isWrite();
+      const bool is_marked =
+          arguments[i].alias_info() != nullptr && arguments[i].alias_info()->isWrite();
       if (is_marked || (is_unmarked && (name == "running_mean" || name == "running_var"))) {
         indices.push_back(i);
       }
@@ -112,10 +114,12 @@ const WrittenArguments& written_arguments(const c10::OperatorHandle& op) {
 
 /// Runs on kWriteKey.
 struct WriteDispatch {
-  static void call(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  static void call(const c10::OperatorHandle& op,
+                   c10::DispatchKeySet keys,
+                   torch::jit::Stack* stack) {
     const auto below = keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kWriteKey);
-    // What kernels write inside themselves is not the program's doing: under autograd's kernels this key is
-    // excluded.
+    // What kernels write inside themselves is not the program's doing: under autograd's kernels
+    // this key is excluded.
     const bool is_inside_kernel =
         c10::impl::tls_local_dispatch_key_set().excluded_.has(c10::DispatchKey::ADInplaceOrView);
     if (top_listener == nullptr || is_inside_kernel) {
@@ -123,8 +127,8 @@ struct WriteDispatch {
       return;
     }
     const auto& arguments = written_arguments(op);
-    const auto values = c10::ArrayRef<c10::IValue>(*stack).slice(
-        stack->size() - op.schema().arguments().size());
+    const auto values =
+        c10::ArrayRef<c10::IValue>(*stack).slice(stack->size() - op.schema().arguments().size());
     const auto targets = written_tensors(arguments, values);
     for (const auto& target : targets) {
       for (auto* listener = top_listener; listener != nullptr; listener = listener->outer_) {
@@ -175,8 +179,8 @@ at::Tensor note_empty_strided(c10::DispatchKeySet keys,
       keys & kBelowWrites, size, stride, dtype, layout, device, pin_memory));
 }
 
-/// Hears of operators that other libraries register after us. The dispatcher calls it under its lock, so it
-/// only leaves a note; the next region registers the kernel.
+/// Hears of operators that other libraries register after us. The dispatcher calls it under its
+/// lock, so it only leaves a note; the next region registers the kernel.
 class LateOperators final : public c10::OpRegistrationListener {
  public:
   explicit LateOperators(std::atomic<bool>& found) : found_(found) {}
@@ -231,7 +235,7 @@ class WriteKernels {
 
 void observe_writes() {
   // Never destroyed: at exit, operators may be gone before their kernels could be unregistered.
-  static auto* kernels = new WriteKernels();
+  static auto* kernels = new WriteKernels();  // allow: owning-new
   kernels->update();
 }
 

@@ -96,13 +96,14 @@ const char* WriteUndo::before_write(const at::Tensor& target) {
     }
     // The region's own tensors have another storage this time: this one came from outside.
     if (!target.is_leaf() && at::GradMode::is_enabled()) {
-      return "changed a captured tensor in place and so gave it a history (a grad_fn); running the region again "
-             "would give it a second one. Pass the tensor as an argument and return the new value, or write detached "
-             "values.";
+      return "changed a captured tensor in place and so gave it a history (a grad_fn); running the "
+             "region again would give it a second one. Pass the tensor as an argument and return the "
+             "new value, or write detached values.";
     }
     if (entry.before.defined()) {
       if (impl->nbytes() != bytes_in(entry.before)) {
-        return "resized a captured tensor, which cannot be undone for its recompute. Give the tensor its size before "
+        return "resized a captured tensor, which cannot be undone for its recompute. Give the "
+               "tensor its size before "
                "the region.";
       }
       continue;

@@ -2,12 +2,12 @@
 //
 // Note [Writes are done once]
 // ~~~~~~~~~~~~~~~~~~~~~~~~~~~
-// Plain training runs a region's in-place writes once; with checkpointing they run in forward and again in
-// every recompute. So forward logs which storages it writes, with their content before the first write. The
-// recompute starts from that content (it must compute what forward computed, even where forward read a
-// buffer before it wrote it) and at the end puts back what it found. A storage is identified by itself:
-// a tensor made inside the region has another storage when the region runs again, so what is written in
-// both runs came from outside.
+// Plain training runs a region's in-place writes once; with checkpointing they run in forward and
+// again in every recompute. So forward logs which storages it writes, with their content before the
+// first write. The recompute starts from that content (it must compute what forward computed, even
+// where forward read a buffer before it wrote it) and at the end puts back what it found. A storage
+// is identified by itself: a tensor made inside the region has another storage when the region runs
+// again, so what is written in both runs came from outside.
 #pragma once
 
 #include "checkpoint/graph_mark.h"
@@ -50,27 +50,30 @@ class WriteListenerGuard {
   WriteListener* previous_;
 };
 
-/// Whether the operator that runs right now on this thread is yet to write `tensor`: autograd has saved it,
-/// its content is not there yet (rrelu's noise).
+/// Whether the operator that runs right now on this thread is yet to write `tensor`: autograd has
+/// saved it, its content is not there yet (rrelu's noise).
 bool is_about_to_be_written(const at::Tensor& tensor);
 
-/// Whether the storage is the last one that an operator made on this thread, since the innermost listener began to
-/// listen: a factory is filling it, or dropout its mask. The region's own, and without content.
+/// Whether the storage is the last one that an operator made on this thread, since the innermost
+/// listener began to listen: a factory is filling it, or dropout its mask. The region's own, and
+/// without content.
 bool was_just_made(const c10::StorageImpl* storage);
 
-/// Makes sure that every operator that writes an argument is observed, those registered lately included.
+/// Makes sure that every operator that writes an argument is observed, those registered lately
+/// included.
 void observe_writes();
 
 class WriteLog {
  public:
-  /// Forward: remembers the storage of `target`, and its content unless the region has just made it.
+  /// Forward: remembers the storage of `target`, and its content unless the region has just made
+  /// it.
   void record(const at::Tensor& target);
   /// End of forward: forgets storages that are gone, which were the region's own.
   void prune();
   /// Whether the storage's content before the region is at hand.
   bool has(const c10::StorageImpl* storage) const;
-  /// Whether the region wrote, with gradients on, a tensor from outside that has a history. Running it again would
-  /// write a second history into it.
+  /// Whether the region wrote, with gradients on, a tensor from outside that has a history. Running
+  /// it again would write a second history into it.
   bool has_foreign_history() const { return has_foreign_history_; }
 
  private:
@@ -87,7 +90,8 @@ class WriteLog {
   std::vector<Entry> entries_;
 };
 
-/// For the scope of a recompute: logged storages as forward found them, afterwards as the caller left them.
+/// For the scope of a recompute: logged storages as forward found them, afterwards as the caller
+/// left them.
 class WriteUndo {
  public:
   explicit WriteUndo(const WriteLog& log);
@@ -95,8 +99,8 @@ class WriteUndo {
   WriteUndo(const WriteUndo&) = delete;
   WriteUndo& operator=(const WriteUndo&) = delete;
 
-  /// Recompute is about to write `target`: keeps what is there if it came from outside. Returns why that write
-  /// cannot be undone, or null.
+  /// Recompute is about to write `target`: keeps what is there if it came from outside. Returns why
+  /// that write cannot be undone, or null.
   const char* before_write(const at::Tensor& target);
 
  private:

@@ -1,7 +1,7 @@
 // Note [Sizes are asked back from malloc]
-// LibTorch requires that a CPU block's data pointer is also its context (raw_allocate checks it), so there is
-// no room to remember a size beside it. malloc_usable_size tells it when the block is freed; it is what malloc
-// rounded the request to.
+// LibTorch requires that a CPU block's data pointer is also its context (raw_allocate checks it),
+// so there is no room to remember a size beside it. malloc_usable_size tells it when the block is
+// freed; it is what malloc rounded the request to.
 #include "memory/cpu_counter.h"
 
 #include <c10/core/CPUAllocator.h>
@@ -22,7 +22,8 @@ std::atomic<int64_t> peak_bytes{0};
 
 void raise_peak(int64_t bytes) {
   int64_t seen = peak_bytes.load(std::memory_order_relaxed);
-  while (bytes > seen && !peak_bytes.compare_exchange_weak(seen, bytes, std::memory_order_relaxed)) {
+  while (bytes > seen &&
+         !peak_bytes.compare_exchange_weak(seen, bytes, std::memory_order_relaxed)) {
   }
 }
 
@@ -48,7 +49,8 @@ class CountingAllocator final : public c10::Allocator {
  private:
   static void free_counted(void* data) {
     if (data != nullptr) {
-      live_bytes.fetch_sub(static_cast<int64_t>(malloc_usable_size(data)), std::memory_order_relaxed);
+      live_bytes.fetch_sub(static_cast<int64_t>(malloc_usable_size(data)),
+                           std::memory_order_relaxed);
       inner_->raw_deallocate(data);
     }
   }
@@ -62,9 +64,9 @@ class CountingAllocator final : public c10::Allocator {
 void CpuCounter::install() {
   static std::once_flag once;
   std::call_once(once, [] {
-    // Highest priority: nothing that is registered later may take its place and go uncounted. Never destroyed:
-    // tensors with static storage are freed through it at exit.
-    static auto* allocator = new CountingAllocator(c10::GetCPUAllocator());
+    // Highest priority: nothing that is registered later may take its place and go uncounted. Never
+    // destroyed: tensors with static storage are freed through it at exit.
+    static auto* allocator = new CountingAllocator(c10::GetCPUAllocator());  // allow: owning-new
     c10::SetCPUAllocator(allocator, /*priority=*/255);
     installed.store(true, std::memory_order_release);
   });

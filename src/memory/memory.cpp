@@ -17,7 +17,8 @@ using detail::CpuCounter;
 
 void require_cpu_counter() {
   TORCH_CHECK(CpuCounter::is_installed(),
-              "[reprise] CPU bytes are not counted: call reprise::track_cpu_memory() first thing in main().");
+              "[reprise] CPU bytes are not counted: call reprise::track_cpu_memory() first thing "
+              "in main().");
 }
 
 /// The caching allocator of a device, reached through c10, so that nothing needs to link CUDA.
@@ -94,7 +95,10 @@ void reset_peak_bytes(c10::Device device) {
 }
 
 PeakTracker::PeakTracker(c10::Device device)
-    : device_(device), start_(live_bytes(device)), process_peak_(peak_bytes(device)), seen_(start_) {
+    : device_(device),
+      start_(live_bytes(device)),
+      process_peak_(peak_bytes(device)),
+      seen_(start_) {
   device_ = whole(device);
   reset_peak_bytes(device_);
   const std::scoped_lock lock(trackers().mutex);

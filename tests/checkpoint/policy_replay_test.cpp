@@ -233,6 +233,34 @@ TEST(KeptResults, ChangedAfterTheRegionIsAnError) {
       contains(message_of<c10::Error>([&] { y.second.sum().backward(); }), "inplace operation"));
 }
 
+TEST(KeptResults, ThatAutogradDoesNotSaveAreGuardedToo) {
+  const auto w = torch::linspace(-1, 1, 16).reshape({4, 4});
+  // mm saves its arguments and exp its result: nobody but the policy needs the product.
+  const auto outputs = checkpoint(
+      {.policy = policy::save_matmuls()},
+      [w](const at::Tensor& t) {
+        const auto product = torch::mm(t.sin(), w);
+        return std::pair(product.detach(), product.exp());
+      },
+      input());
+  outputs.first.zero_();
+  const auto message = message_of<c10::Error>([&] { outputs.second.sum().backward(); });
+  EXPECT_TRUE(contains(message, "aten::mm (call #0"));
+  EXPECT_TRUE(contains(message, "save_matmuls(1)"));
+}
+
+TEST(KeptResults, ACallbackThatThrowsLeavesNoStateBehind) {
+  const Fn fn = [](at::Tensor x) { return x.exp().sin(); };
+  const auto throwing = policy::from([](const OpContext& op) -> Decision {
+    TORCH_CHECK(op.name != "aten::sin", "no sines");
+    return Decision::Keep;
+  });
+  EXPECT_TRUE(contains(
+      message_of<c10::Error>([&] { checkpoint({.policy = throwing}, fn, input()); }), "no sines"));
+  expect_equal_to_plain(fn, keep_all());
+  expect_equal_to_plain(fn, nullptr);
+}
+
 TEST(NestedPolicies, TheInnermostAloneApplies) {
   std::vector<std::string> outer_saw, inner_saw;
   const auto spy = [](std::vector<std::string>& names) {

@@ -83,23 +83,44 @@ TEST(RandomState, IsLeftAloneOnRequest) {
   EXPECT_FALSE(bitwise_equal(plain.grad(), x.grad()));
 }
 
-TEST(RandomState, IsRestoredThoughTheRegionPutsItBackItself) {
-  const auto run = [](bool checkpointed) {
-    torch::manual_seed(8);
-    const auto x = leaf({64});
-    const auto fn = [](at::Tensor h) {
-      auto generator = at::detail::getDefaultCPUGenerator();
-      const auto state = generator.get_state();
-      h = torch::dropout(h.exp(), 0.5, true);
-      generator.set_state(state);
-      return h.sin();
-    };
-    const auto y = (checkpointed ? checkpoint(fn, x) : fn(x)).sum();
-    torch::rand({5});
-    y.backward();
-    return x.grad();
+TEST(RandomState, PutBackByTheRegionItselfIsCaughtByValues) {
+  // To the engine such a region drew no numbers, so its generator is not turned back for recompute.
+  torch::manual_seed(8);
+  const auto x = leaf({64});
+  const auto fn = [](at::Tensor h) {
+    auto generator = at::detail::getDefaultCPUGenerator();
+    const auto state = generator.get_state();
+    h = torch::dropout(h.exp(), 0.5, true);
+    generator.set_state(state);
+    return h.sin();
   };
-  EXPECT_TRUE(bitwise_equal(run(false), run(true)));
+  const auto y = checkpoint({.determinism_check = DeterminismCheck::Values}, fn, x).sum();
+  torch::rand({5});
+  EXPECT_TRUE(contains(message_of<CheckpointError>([&] { y.backward(); }), "other values"));
+}
+
+TEST(RandomState, OfGeneratorsThatTheRegionDoesNotUseIsNeverTurnedBack) {
+  // So that another thread may draw from them while backward runs; here the region itself stands
+  // for that thread.
+  auto used = at::detail::createCPUGenerator(3);
+  const auto x = leaf({16});
+  bool is_recompute = false;
+  at::Tensor drawn;
+  const auto fn = [used, &is_recompute, &drawn](at::Tensor h) {
+    h = h.exp() * torch::rand({16}, used);
+    if (is_recompute) {
+      drawn = torch::rand({4});
+    }
+    return h.sin() + 1;
+  };
+  const auto y = checkpoint({.early_stop = false, .generators = {used}}, fn, x).sum();
+  is_recompute = true;
+  torch::manual_seed(8);
+  y.backward();
+  const auto after = torch::rand({4});
+  torch::manual_seed(8);
+  EXPECT_TRUE(bitwise_equal(torch::rand({4}), drawn));
+  EXPECT_TRUE(bitwise_equal(torch::rand({4}), after));
 }
 
 TEST(RandomState, SurvivesAReseedInsideTheRegionAndBetween) {
@@ -260,6 +281,7 @@ TEST(ProcessGlobals, AChangeIsAnErrorThatNamesTheSetting) {
   EXPECT_TRUE(contains(message_after([&] { context.setBenchmarkCuDNN(true); },
                                      [&] { context.setBenchmarkCuDNN(false); }),
                        "cuDNN benchmark"));
+  context.setFloat32MatmulPrecision("highest");
   EXPECT_TRUE(contains(message_after([&] { context.setFloat32MatmulPrecision("high"); },
                                      [&] { context.setFloat32MatmulPrecision("highest"); }),
                        "matmul float32 precision"));

@@ -1,5 +1,5 @@
-// The seam between the typed call in checkpoint.h and the engine: the callable and its arguments behind
-// a virtual interface, and the scopes that run them. Not part of the public interface.
+// The seam between the typed call in checkpoint.h and the engine: the callable and its arguments
+// behind a virtual interface, and the scopes that run them. Not part of the public interface.
 #pragma once
 
 #include <reprise/export.h>
@@ -21,7 +21,8 @@ namespace reprise::detail {
 
 class Frame;
 
-/// The callable and its arguments, without the tensors among the arguments: those come back as `inputs`.
+/// The callable and its arguments, without the tensors among the arguments: those come back as
+/// `inputs`.
 class REPRISE_API RegionBody {
  public:
   virtual ~RegionBody();
@@ -36,7 +37,8 @@ class REPRISE_API RegionBody {
   RegionBody();
 };
 
-/// Forward of a non-reentrant region, from construction to `complete` or destruction by an exception.
+/// Forward of a non-reentrant region, from construction to `complete` or destruction by an
+/// exception.
 class REPRISE_API RecordingScope {
  public:
   RecordingScope(const CheckpointOptions& options,
@@ -56,7 +58,8 @@ class REPRISE_API RecordingScope {
   std::unique_ptr<State> state_;
 };
 
-/// Runs `forward` without grad and ties the tensors it returns to a node that recomputes in backward.
+/// Runs `forward` without grad and ties the tensors it returns to a node that recomputes in
+/// backward.
 REPRISE_API std::vector<at::Tensor> run_reentrant(
     const CheckpointOptions& options,
     std::unique_ptr<RegionBody> body,
@@ -74,7 +77,8 @@ REPRISE_API std::vector<size_t> segment_starts(size_t count, size_t segments);
 template <class... Ts>
 std::vector<at::Tensor> take_tensors(std::tuple<Ts...>& values) {
   std::vector<at::Tensor> tensors;
-  for_each_tensor(values, [&](at::Tensor& tensor) { tensors.push_back(std::exchange(tensor, {})); });
+  for_each_tensor(values,
+                  [&](at::Tensor& tensor) { tensors.push_back(std::exchange(tensor, {})); });
   return tensors;
 }
 
@@ -102,7 +106,8 @@ class TypedBody final : public RegionBody {
   TypedBody(Fn fn, Arguments arguments) : fn_(std::move(fn)), arguments_(std::move(arguments)) {}
 
   std::vector<at::Tensor> run(std::vector<at::Tensor> inputs, bool wants_outputs) override {
-    // Copies, so that a callable that changes itself or its arguments starts from the same state each time.
+    // Copies, so that a callable that changes itself or its arguments starts from the same state
+    // each time.
     Arguments arguments = arguments_;
     put_tensors(arguments, std::move(inputs));
     Fn fn = fn_;
@@ -129,17 +134,20 @@ class TypedBody final : public RegionBody {
 
 template <class Fn, class... Args>
 constexpr void check_arguments() {
-  static_assert((std::is_copy_constructible_v<std::decay_t<Args>> && ...),
-                "[reprise] an argument of a checkpointed region must be copyable: forward and recompute "
-                "each need one. Wrap a move-only object in a std::shared_ptr.");
+  static_assert(
+      (std::is_copy_constructible_v<std::decay_t<Args>> && ...),
+      "[reprise] an argument of a checkpointed region must be copyable: forward and recompute "
+      "each need one. Wrap a move-only object in a std::shared_ptr.");
   static_assert(std::is_copy_constructible_v<std::decay_t<Fn>>,
                 "[reprise] the callable of a checkpointed region must be copyable.");
-  static_assert(std::is_invocable_v<std::decay_t<Fn>&, std::decay_t<Args>&...>,
-                "[reprise] the callable cannot be called with these arguments. It gets copies of them as "
-                "lvalues, so a parameter may be T, const T& or T&, but not T&&.");
+  static_assert(
+      std::is_invocable_v<std::decay_t<Fn>&, std::decay_t<Args>&...>,
+      "[reprise] the callable cannot be called with these arguments. It gets copies of them as "
+      "lvalues, so a parameter may be T, const T& or T&, but not T&&.");
   static_assert(!std::is_invocable_v<std::decay_t<Fn>&, std::decay_t<Args>&...> ||
                     std::is_invocable_v<Fn&, std::decay_t<Args>&...>,
-                "[reprise] the callable changes itself when called (a mutable lambda, a module holder) but is "
+                "[reprise] the callable changes itself when called (a mutable lambda, a module "
+                "holder) but is "
                 "const here. Make the variable that holds it non-const.");
 }
 
@@ -187,8 +195,10 @@ auto call_reentrant(const CheckpointOptions& options, Fn&& fn, Args&&... args) {
       result.emplace(std::apply(call, arguments));
       return list_tensors(*result);
     };
-    auto outputs = run_reentrant(
-        options, std::make_unique<Body>(fn, std::move(without_tensors)), std::move(inputs), forward);
+    auto outputs = run_reentrant(options,
+                                 std::make_unique<Body>(fn, std::move(without_tensors)),
+                                 std::move(inputs),
+                                 forward);
     put_tensors(*result, std::move(outputs));
     return std::move(*result);
   } else {
