@@ -11,6 +11,10 @@ endif()
 # Flags that every target of ours has. Precompiled headers are only shared between targets with the
 # same flags, so whatever changes code generation belongs here and not on one target.
 set(_reprise_options -Wall -Wextra -Wshadow -Wconversion)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # GCC sees uninitialised reads that are not there in LibTorch's inlined std::optional arguments.
+  list(APPEND _reprise_options -Wno-maybe-uninitialized)
+endif()
 if(REPRISE_WERROR)
   list(APPEND _reprise_options -Werror)
 endif()
@@ -29,9 +33,8 @@ if(REPRISE_SANITIZE)
     list(APPEND _reprise_sanitize -fno-sanitize=vptr -fno-sanitize-recover=undefined)
   endif()
   list(APPEND _reprise_link_options ${_reprise_sanitize})
-  # Instrumentation makes GCC see uninitialised reads in standard headers that are not there, and
   # TSan says that it does not model atomic_thread_fence, which LibTorch's headers contain.
-  list(APPEND _reprise_options ${_reprise_sanitize} -Wno-maybe-uninitialized -Wno-tsan)
+  list(APPEND _reprise_options ${_reprise_sanitize} -Wno-tsan)
 endif()
 
 if(REPRISE_PCH AND REPRISE_CCACHE_PROGRAM AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")

@@ -34,7 +34,12 @@ using torch::autograd::variable_list;
 /// Logs the writes of a forward or undoes those of a recompute.
 struct ForwardWrites final : WriteListener {
   explicit ForwardWrites(WriteLog& write_log) : log(write_log) {}
-  void before_write(const at::Tensor& target) override { log.record(target); }
+  void before_write(const at::Tensor& target) override {
+    // Gradients are off because we switched them off: the recompute will do this write with
+    // history.
+    const at::AutoGradMode as_written(true);
+    log.record(target);
+  }
   void after_write() override {}
   WriteLog& log;
 };

@@ -97,7 +97,8 @@ const char* WriteUndo::before_write(const at::Tensor& target) {
     // The region's own tensors have another storage this time: this one came from outside.
     if (!target.is_leaf() && at::GradMode::is_enabled()) {
       return "changed a captured tensor in place and so gave it a history (a grad_fn); running the "
-             "region again would give it a second one. Pass the tensor as an argument and return the "
+             "region again would give it a second one. Pass the tensor as an argument and return "
+             "the "
              "new value, or write detached values.";
     }
     if (entry.before.defined()) {

@@ -38,7 +38,8 @@ TEST_F(ForeignEngineTest, AnotherEngineIsRefusedByName) {
   torch::autograd::set_default_engine_stub(&foreign_engine);
   for (const bool reentrant : {false, true}) {
     const auto message = message_of<CheckpointError>([&] {
-      checkpoint({.use_reentrant = reentrant}, [](at::Tensor h) { return h.exp(); }, x_);
+      checkpoint(
+          {.use_reentrant = reentrant}, [](at::Tensor h) { return h.exp(); }, x_);
     });
     EXPECT_TRUE(contains(message, "ForeignEngine"));
     EXPECT_TRUE(contains(message, "no effect"));

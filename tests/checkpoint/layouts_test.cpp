@@ -18,13 +18,15 @@ void expect_same_gradient(const at::Tensor& weight, const at::Tensor& input, con
   const auto plain = gradient([&] { return fn(input); });
   EXPECT_TRUE(bitwise_equal(plain, gradient([&] { return checkpoint(fn, input); })));
   EXPECT_TRUE(bitwise_equal(plain, gradient([&] {
-                              return checkpoint({.policy = policy::save_ops({"aten::tanh"})}, fn, input);
+                              return checkpoint(
+                                  {.policy = policy::save_ops({"aten::tanh"})}, fn, input);
                             })));
 }
 
 TEST(Layouts, NestedTensorsHaveNoSizesToCompare) {
   const auto weight = torch::randn({4, 4}).set_requires_grad(true);
-  const auto nested = at::_nested_tensor_from_tensor_list({torch::randn({2, 4}), torch::randn({3, 4})});
+  const auto nested =
+      at::_nested_tensor_from_tensor_list({torch::randn({2, 4}), torch::randn({3, 4})});
   expect_same_gradient(weight, nested, [weight](const at::Tensor& x) {
     return at::nested_to_padded_tensor(at::linear(x, weight), 0.0).tanh();
   });
@@ -40,9 +42,10 @@ TEST(Layouts, SparseInputs) {
 TEST(Layouts, ValuesCheckRefusesWhatItCannotHash) {
   const auto weight = torch::randn({4, 4}).set_requires_grad(true);
   const auto message = message_of<CheckpointError>([&] {
-    checkpoint({.determinism_check = DeterminismCheck::Values},
-               [weight](const at::Tensor& x) { return at::_sparse_mm(x, weight); },
-               torch::eye(4).to_sparse());
+    checkpoint(
+        {.determinism_check = DeterminismCheck::Values},
+        [weight](const at::Tensor& x) { return at::_sparse_mm(x, weight); },
+        torch::eye(4).to_sparse());
   });
   EXPECT_TRUE(contains(message, "Sparse"));
 }
@@ -53,9 +56,10 @@ TEST(Layouts, ChannelsLastAndConjugatedViews) {
   expect_same_gradient(
       weight, image, [weight](const at::Tensor& x) { return torch::conv2d(x, weight).tanh(); });
   const auto complex = torch::randn({3}, torch::kComplexFloat).set_requires_grad(true);
-  expect_same_gradient(complex, torch::randn({3}, torch::kComplexFloat), [complex](const at::Tensor& x) {
-    return at::real((complex.conj() * x).tanh());
-  });
+  expect_same_gradient(
+      complex, torch::randn({3}, torch::kComplexFloat), [complex](const at::Tensor& x) {
+        return at::real((complex.conj() * x).tanh());
+      });
 }
 
 }  // namespace

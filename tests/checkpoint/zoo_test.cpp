@@ -1,7 +1,8 @@
-// The law: loss, gradients, buffers and random state are the same to the last bit under every memory mode.
+// The law: loss, gradients, buffers and random state are the same to the last bit under every
+// memory mode.
+#include "support/zoo.h"
 #include "support/bitwise.h"
 #include "support/devices.h"
-#include "support/zoo.h"
 
 #include <gtest/gtest.h>
 
@@ -77,14 +78,16 @@ TEST_P(ZooTest, IsBitwiseEqualToPlain) {
   if (mode.is_reentrant && entry.differs_without_grad) {
     GTEST_SKIP() << "see ReentrantLstmEqualsItsOwnNoGradForward";
   }
-  if (device == c10::kCUDA && entry.name == "Transformer" && dtype == at::kDouble && mode.needs_attention) {
+  if (device == c10::kCUDA && entry.name == "Transformer" && dtype == at::kDouble &&
+      mode.needs_attention) {
     GTEST_SKIP() << "no fused attention for float64 on CUDA";
   }
   const auto plain = train(entry, memory_modes()[0].run, dtype, device);
   const auto ours = train(entry, mode.run, dtype, device);
   for (size_t i = 0; i < plain.size(); ++i) {
     EXPECT_TRUE(bitwise_equal(plain[i].loss, ours[i].loss)) << "loss of step " << i;
-    EXPECT_TRUE(bitwise_equal(plain[i].next_random, ours[i].next_random)) << "random state of step " << i;
+    EXPECT_TRUE(bitwise_equal(plain[i].next_random, ours[i].next_random))
+        << "random state of step " << i;
     expect_bitwise_equal(plain[i].gradients, ours[i].gradients);
     expect_bitwise_equal(plain[i].buffers, ours[i].buffers);
   }
@@ -112,8 +115,9 @@ INSTANTIATE_TEST_SUITE_P(Gpu,
                                             ::testing::Values(c10::kCUDA)),
                          name_of);
 
-// Each region's backward adds to .grad by itself, so weights shared between regions sum in another order than in plain
-// autograd, which adds up before it touches .grad. PyTorch's reentrant variant does the same.
+// Each region's backward adds to .grad by itself, so weights shared between regions sum in another
+// order than in plain autograd, which adds up before it touches .grad. PyTorch's reentrant variant
+// does the same.
 TEST(ReentrantZoo, ReentrantSumsSharedWeightsInAnotherOrder) {
   const auto gradients = [](const RegionRunner& region) {
     torch::manual_seed(11);
@@ -130,8 +134,9 @@ TEST(ReentrantZoo, ReentrantSumsSharedWeightsInAnotherOrder) {
   EXPECT_TRUE(torch::allclose(plain[2], ours[2], 1e-5, 1e-6));
 }
 
-// LSTM's CPU kernel computes other bits in no-grad mode, where the reentrant forward runs. So its loss is compared
-// with a no-grad forward, and its gradients with those of plain autograd for that loss's upstream gradient.
+// LSTM's CPU kernel computes other bits in no-grad mode, where the reentrant forward runs. So its
+// loss is compared with a no-grad forward, and its gradients with those of plain autograd for that
+// loss's upstream gradient.
 TEST(ReentrantZoo, ReentrantLstmEqualsItsOwnNoGradForward) {
   torch::manual_seed(11);
   auto model = std::make_shared<Lstm>();
@@ -141,7 +146,10 @@ TEST(ReentrantZoo, ReentrantLstmEqualsItsOwnNoGradForward) {
     torch::NoGradGuard no_grad;
     no_grad_output = std::get<0>(model->lstm(x));
   }
-  auto output = checkpoint({.use_reentrant = true}, [l = model->lstm](at::Tensor h) mutable { return std::get<0>(l(h)); }, x);
+  auto output = checkpoint(
+      {.use_reentrant = true},
+      [l = model->lstm](at::Tensor h) mutable { return std::get<0>(l(h)); },
+      x);
   EXPECT_TRUE(bitwise_equal(no_grad_output, output));
   const auto upstream = torch::randn_like(output);
   output.backward(upstream);

@@ -7,7 +7,9 @@ namespace reprise::testing {
 
 class AutocastScope {
  public:
-  explicit AutocastScope(c10::DeviceType device, at::ScalarType dtype = at::kBFloat16, bool enabled = true)
+  explicit AutocastScope(c10::DeviceType device,
+                         at::ScalarType dtype = at::kBFloat16,
+                         bool enabled = true)
       : device_(device),
         was_enabled_(at::autocast::is_autocast_enabled(device)),
         old_dtype_(at::autocast::get_autocast_dtype(device)) {

@@ -18,7 +18,8 @@ inline ::testing::AssertionResult bitwise_equal(const at::Tensor& a, const at::T
     return ::testing::AssertionSuccess();
   }
   if (a.sizes() != b.sizes() || a.scalar_type() != b.scalar_type()) {
-    return ::testing::AssertionFailure() << a.toString() << a.sizes() << " against " << b.toString() << b.sizes();
+    return ::testing::AssertionFailure()
+           << a.toString() << a.sizes() << " against " << b.toString() << b.sizes();
   }
   const auto bytes = [](const at::Tensor& t) {
     return t.detach().to(at::kCPU).contiguous().reshape({-1}).view(at::kByte);
@@ -31,7 +32,8 @@ inline ::testing::AssertionResult bitwise_equal(const at::Tensor& a, const at::T
          << (a.detach().to(at::kDouble) - b.detach().to(at::kDouble)).abs().max().item<double>();
 }
 
-inline void expect_bitwise_equal(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b) {
+inline void expect_bitwise_equal(const std::vector<at::Tensor>& a,
+                                 const std::vector<at::Tensor>& b) {
   ASSERT_EQ(a.size(), b.size());
   for (size_t i = 0; i < a.size(); ++i) {
     EXPECT_TRUE(bitwise_equal(a[i], b[i])) << "tensor " << i;

@@ -28,11 +28,11 @@ inline std::vector<c10::DeviceType> devices() {
   return list;
 }
 
-#define REPRISE_REQUIRE_CUDA()                                          \
-  do {                                                                  \
-    if (!reprise::testing::has_cuda()) {                                \
-      GTEST_SKIP() << "needs a GPU and LibTorch's CUDA library";        \
-    }                                                                   \
+#define REPRISE_REQUIRE_CUDA()                                   \
+  do {                                                           \
+    if (!reprise::testing::has_cuda()) {                         \
+      GTEST_SKIP() << "needs a GPU and LibTorch's CUDA library"; \
+    }                                                            \
   } while (false)
 
 }  // namespace reprise::testing

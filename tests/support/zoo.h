@@ -1,5 +1,6 @@
-// A zoo of small models whose parts run as regions, for tests that compare memory policies. A model calls
-// `region(name, fn, x)` where a trainer would call reprise::checkpoint; the mode under test decides what that does.
+// A zoo of small models whose parts run as regions, for tests that compare memory policies. A model
+// calls `region(name, fn, x)` where a trainer would call reprise::checkpoint; the mode under test
+// decides what that does.
 #pragma once
 
 #include "support/autocast_scope.h"
@@ -85,7 +86,8 @@ struct Lstm final : ZooModel {
 };
 
 struct Transformer final : ZooModel {
-  Transformer() : qkv(8, 24), out(8, 8), up(8, 32), down(32, 8), norm1(normalized()), norm2(normalized()) {
+  Transformer()
+      : qkv(8, 24), out(8, 8), up(8, 32), down(32, 8), norm1(normalized()), norm2(normalized()) {
     register_module("qkv", qkv);
     register_module("out", out);
     register_module("up", up);
@@ -96,8 +98,10 @@ struct Transformer final : ZooModel {
   static torch::nn::LayerNormOptions normalized() { return torch::nn::LayerNormOptions({8}); }
   at::Tensor input() const override { return torch::randn({2, 6, 8}); }
   at::Tensor forward(at::Tensor x) {
-    const auto parts = qkv(norm1(x)).view({x.size(0), x.size(1), 3, 2, 4}).permute({2, 0, 3, 1, 4}).unbind(0);
-    auto attended = at::scaled_dot_product_attention(parts[0], parts[1], parts[2], {}, 0.0, /*is_causal=*/true);
+    const auto parts =
+        qkv(norm1(x)).view({x.size(0), x.size(1), 3, 2, 4}).permute({2, 0, 3, 1, 4}).unbind(0);
+    auto attended =
+        at::scaled_dot_product_attention(parts[0], parts[1], parts[2], {}, 0.0, /*is_causal=*/true);
     attended = attended.transpose(1, 2).reshape(x.sizes());
     x = x + torch::dropout(out(attended), 0.2, is_training());
     return x + torch::dropout(down(torch::silu(up(norm2(x)))), 0.2, is_training());
@@ -144,7 +148,9 @@ struct SharedWeights final : ZooModel {
 
 /// bfloat16 under autocast, with the cast of a shared weight already cached when a region begins.
 struct Autocast final : ZooModel {
-  Autocast() : weight(register_parameter("weight", torch::randn({8, 8}) * 0.3)), norm(torch::nn::LayerNormOptions({8})) {
+  Autocast()
+      : weight(register_parameter("weight", torch::randn({8, 8}) * 0.3)),
+        norm(torch::nn::LayerNormOptions({8})) {
     register_module("norm", norm);
   }
   at::Tensor loss(const at::Tensor& x, const RegionRunner& region) override {
@@ -163,11 +169,12 @@ struct Autocast final : ZooModel {
 struct ZooEntry {
   std::string name;
   std::function<std::shared_ptr<ZooModel>()> make;
-  bool has_matmul = true;     ///< every region runs an operator of this class
+  bool has_matmul = true;  ///< every region runs an operator of this class
   bool has_attention = false;
   bool float_only = false;
   bool differs_without_grad = false;  ///< its kernel computes other bits in no-grad mode
-  bool shares_weights = false;  ///< between regions: a reentrant backward sums their gradients in another order
+  bool shares_weights =
+      false;  ///< between regions: a reentrant backward sums their gradients in another order
 };
 
 inline std::vector<ZooEntry> zoo() {
@@ -179,10 +186,17 @@ inline std::vector<ZooEntry> zoo() {
        .make = [] { return std::make_shared<Lstm>(); },
        .has_matmul = false,  // one fused operator in float32
        .differs_without_grad = true},
-      {.name = "Transformer", .make = [] { return std::make_shared<Transformer>(); }, .has_attention = true},
+      {.name = "Transformer",
+       .make = [] { return std::make_shared<Transformer>(); },
+       .has_attention = true},
       {.name = "Hooked", .make = [] { return std::make_shared<Hooked>(); }},
-      {.name = "SharedWeights", .make = [] { return std::make_shared<SharedWeights>(); }, .shares_weights = true},
-      {.name = "Autocast", .make = [] { return std::make_shared<Autocast>(); }, .float_only = true, .shares_weights = true},
+      {.name = "SharedWeights",
+       .make = [] { return std::make_shared<SharedWeights>(); },
+       .shares_weights = true},
+      {.name = "Autocast",
+       .make = [] { return std::make_shared<Autocast>(); },
+       .float_only = true,
+       .shares_weights = true},
   };
 }
 
@@ -214,7 +228,8 @@ inline RegionRunner nested(CheckpointOptions outer, CheckpointOptions inner) {
 inline std::shared_ptr<const Policy> keep_everything() {
   return policy::from(
       [](const OpContext& op) {
-        const bool writes = op.name.back() == '_' || op.overload.find("out") != std::string_view::npos;
+        const bool writes =
+            op.name.back() == '_' || op.overload.find("out") != std::string_view::npos;
         return writes || op.name == "aten::rrelu_with_noise" ? Decision::Recompute : Decision::Keep;
       },
       "keep_everything");
@@ -229,8 +244,12 @@ inline std::vector<MemoryMode> memory_modes() {
       {.name = "FullCheckingValues", .run = with({.determinism_check = DeterminismCheck::Values})},
       {.name = "FullPolicy", .run = with({.policy = policy::full()})},
       {.name = "Matmuls", .run = with({.policy = policy::save_matmuls()}), .needs_matmul = true},
-      {.name = "EverySecondMatmul", .run = with({.policy = policy::save_matmuls(2)}), .needs_matmul = true},
-      {.name = "Attention", .run = with({.policy = policy::save_attention()}), .needs_attention = true},
+      {.name = "EverySecondMatmul",
+       .run = with({.policy = policy::save_matmuls(2)}),
+       .needs_matmul = true},
+      {.name = "Attention",
+       .run = with({.policy = policy::save_attention()}),
+       .needs_attention = true},
       {.name = "KeepEverything", .run = with(keep_all)},
       {.name = "Reentrant", .run = with({.use_reentrant = true}), .is_reentrant = true},
       {.name = "Nested", .run = nested({}, {})},
