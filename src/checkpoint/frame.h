@@ -70,6 +70,8 @@ class Frame final : public std::enable_shared_from_this<Frame> {
   /// Hashes saved tensors that were not computed yet when they were packed.
   void hash_written();
   void complete_forward();
+  /// Forward failed.
+  void abandon() { region_.abandon(); }
 
   // Backward.
   at::Tensor unpack(size_t slot);

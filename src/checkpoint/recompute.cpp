@@ -146,7 +146,7 @@ void RecomputePass::before_write(const at::Tensor& target) {
     frame_.recording_->preserve(target);
   }
   if (const char* why_not = undo_.before_write(target)) {
-    throw CheckpointError(c10::str("[reprise] ", frame_.label(), " ", why_not));
+    throw UnrepeatableError(c10::str("[reprise] ", frame_.label(), " ", why_not));
   }
 }
 
@@ -304,6 +304,7 @@ void RecomputePass::run() {
 
 void Frame::recompute(Recomputed& into, std::optional<size_t> only) {
   const TaskKey task = into.task;
+  region_.check_not_abandoned();
   region_.check_globals();
   std::vector<at::Tensor> tensors = std::move(into.tensors);
   tensors.resize(slots_.size());
@@ -319,6 +320,10 @@ void Frame::recompute(Recomputed& into, std::optional<size_t> only) {
     RecomputePass pass(*this, tensors, only);
     region_.check_inputs();
     pass.run();
+  } catch (const UnrepeatableError&) {
+    forget(task);
+    region_.abandon();
+    throw;
   } catch (...) {
     forget(task);
     rethrow_naming(region_);

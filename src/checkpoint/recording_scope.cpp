@@ -68,11 +68,17 @@ RecordingScope::RecordingScope(const CheckpointOptions& options,
   state_ = std::make_unique<State>(frame_);
 }
 
-RecordingScope::~RecordingScope() = default;
+RecordingScope::~RecordingScope() {
+  if (!is_complete_) {
+    state_.reset();
+    frame_->abandon();
+  }
+}
 
 void RecordingScope::complete() {
   state_.reset();
   frame_->complete_forward();
+  is_complete_ = true;
 }
 
 void RecordingScope::annotate(c10::Error& error) const {

@@ -20,6 +20,7 @@ Region::Region(const CheckpointOptions& region_options,
                const std::vector<at::Tensor>& region_inputs)
     : options(region_options),
       body(std::move(region_body)),
+      callable(body->callable_type()),
       inputs(region_inputs),
       rng(options.preserve_rng_state ? take_rng_state(options.generators) : nullptr) {}
 
@@ -66,6 +67,15 @@ void Region::check_globals() const {
                "). Set them once, before forward."));
 }
 
+void Region::check_not_abandoned() const {
+  if (body == nullptr) {
+    throw CheckpointError(c10::str("[reprise] ",
+                                   label(),
+                                   " failed, so tensors that left it before the failure have no "
+                                   "gradient."));
+  }
+}
+
 void Region::check_inputs() const {
   if (const auto modified = inputs.first_modified()) {
     throw CheckpointError(c10::str("[reprise] input tensor #",
@@ -79,7 +89,7 @@ void Region::check_inputs() const {
 }
 
 std::string Region::label() const {
-  return options.name.empty() ? "the region of " + c10::demangle(body->callable_type().name())
+  return options.name.empty() ? "the region of " + c10::demangle(callable.name())
                               : "region \"" + options.name + "\"";
 }
 

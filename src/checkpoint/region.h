@@ -12,6 +12,7 @@
 
 #include <memory>
 #include <string>
+#include <typeinfo>
 #include <vector>
 
 namespace reprise::detail {
@@ -31,16 +32,28 @@ struct Region {
   /// undone.
   void check_inputs() const;
 
+  /// The region can never be run again. Lets go of the callable, because what it captures may hold
+  /// the graph that holds us.
+  void abandon() { body.reset(); }
+  void check_not_abandoned() const;
+
   /// How messages call the region.
   std::string label() const;
 
   const CheckpointOptions options;
-  const std::unique_ptr<RegionBody> body;
+  std::unique_ptr<RegionBody> body;
+  const std::type_info& callable;
   SavedInputs inputs;
   const ThreadState thread_state;
   const ProcessGlobals globals;
   RngStatePtr rng;  // null if it need not be restored
   WriteLog write_log;
+};
+
+/// The region did something that cannot be done again.
+class UnrepeatableError final : public CheckpointError {
+ public:
+  using CheckpointError::CheckpointError;
 };
 
 /// Rethrows the exception in flight so that it names the region and is one that the autograd engine

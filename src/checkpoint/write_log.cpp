@@ -1,22 +1,13 @@
 #include "checkpoint/write_log.h"
 
 #include "checkpoint/engine_ops.h"
-
-#include <ATen/ops/empty.h>
-#include <ATen/ops/set.h>
+#include "checkpoint/storage_bytes.h"
 
 #include <algorithm>
 #include <utility>
 
 namespace reprise::detail {
 namespace {
-
-/// All bytes of a storage as a tensor with a version counter of its own.
-at::Tensor bytes_of(const c10::Storage& storage) {
-  auto bytes = at::empty({0}, at::TensorOptions(storage.device()).dtype(at::kByte));
-  bytes.set_(storage, 0, {static_cast<int64_t>(storage.nbytes())}, {1});
-  return bytes;
-}
 
 size_t bytes_in(const at::Tensor& bytes) {
   return static_cast<size_t>(bytes.numel());

@@ -68,6 +68,28 @@ TEST(CapturedWrites, ATensorThatGetsAHistoryIsRefusedInBackwardAndStaysAsItWas) 
   EXPECT_TRUE(bitwise_equal(value, total));
 }
 
+// The captured tensor holds its new history, that holds the region, and the region the capture.
+TEST(CapturedWrites, ARefusedRegionLeavesNoCycleBehind) {
+  for (const bool has_history : {true, false}) {
+    c10::weak_intrusive_ptr<c10::TensorImpl> captured(c10::intrusive_ptr<c10::TensorImpl>{});
+    {
+      const auto x = leaf();
+      const auto total = has_history ? leaf() * 2 : torch::zeros({4});
+      captured = total.getIntrusivePtr();
+      EXPECT_THROW(checkpoint(
+                       [total](at::Tensor h) {
+                         total.add_(h.exp());
+                         return h.sin().exp();
+                       },
+                       x)
+                       .sum()
+                       .backward(),
+                   CheckpointError);
+    }
+    EXPECT_TRUE(captured.expired()) << (has_history ? "refused in forward" : "refused in backward");
+  }
+}
+
 TEST(CapturedWrites, WhatTheRegionMadeItselfMayHaveHistory) {
   const auto run = [](bool checkpointed) {
     const auto x = leaf();

@@ -56,6 +56,7 @@ class REPRISE_API RecordingScope {
   struct State;
   std::shared_ptr<Frame> frame_;
   std::unique_ptr<State> state_;
+  bool is_complete_ = false;
 };
 
 /// Runs `forward` without grad and ties the tensors it returns to a node that recomputes in
