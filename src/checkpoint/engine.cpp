@@ -27,6 +27,8 @@ using torch::autograd::Engine;
 using torch::autograd::GraphTask;
 
 thread_local HookSource* hook_source = nullptr;
+thread_local int hook_source_graph_task =
+    -1;  // that it serves; see Note [A backward call inside a region]
 
 // Graph task ids start at 0; keys leave 0 free for "no backward call". Group keys live far above.
 constexpr TaskKey kFirstGroupKey = TaskKey{1} << 62;
@@ -100,7 +102,9 @@ class CheckpointEngine final : public Engine {
   ~CheckpointEngine() override { stop(); }
 
   std::unique_ptr<torch::autograd::SavedVariableHooks> get_default_saved_variable_hooks() override {
-    return hook_source == nullptr ? nullptr : hook_source->make_hooks();
+    const bool serves = hook_source != nullptr &&
+                        hook_source_graph_task == torch::autograd::get_current_graph_task_id();
+    return serves ? hook_source->make_hooks() : nullptr;
   }
 
   torch::autograd::variable_list execute(const torch::autograd::edge_list& roots,
@@ -165,10 +169,13 @@ const bool installed_at_load = [] {
 }  // namespace
 
 HookSourceGuard::HookSourceGuard(HookSource* source)
-    : previous_(std::exchange(hook_source, source)) {}
+    : previous_(std::exchange(hook_source, source)),
+      previous_graph_task_(
+          std::exchange(hook_source_graph_task, torch::autograd::get_current_graph_task_id())) {}
 
 HookSourceGuard::~HookSourceGuard() {
   hook_source = previous_;
+  hook_source_graph_task = previous_graph_task_;
 }
 
 void require_engine() {

@@ -21,6 +21,13 @@ class HookSource {
 };
 
 /// Puts a source on top of this thread's stack.
+///
+/// Note [A backward call inside a region]
+/// Its nodes run on this thread, or on a device thread that knows nothing of the region, depending
+/// on device and on where the region runs. So that forward and recompute see the same either way, a
+/// source (and an operator observer) serves only what the region does itself, not what a backward
+/// call inside it does: it is bound to the backward call that was running when it was put there, or
+/// to none.
 class HookSourceGuard {
  public:
   explicit HookSourceGuard(HookSource* source);
@@ -30,6 +37,7 @@ class HookSourceGuard {
 
  private:
   HookSource* previous_;
+  int previous_graph_task_;
 };
 
 /// Throws unless saved tensors really come to us: another library may have put in its own engine.

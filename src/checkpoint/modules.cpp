@@ -1,6 +1,8 @@
 #include <reprise/modules.h>
 
 #include <c10/util/Type.h>
+#include <torch/nn/modules/container/moduledict.h>
+#include <torch/nn/modules/container/modulelist.h>
 
 #include <algorithm>
 #include <atomic>
@@ -167,7 +169,16 @@ struct Edge {
   const std::string& path;
   const std::shared_ptr<torch::nn::Module>& child;
   bool is_first;  // the first that leads to this child
+  /// Whose code calls the child: the nearest module above that is no mere container; null if only
+  /// the program's own code does.
+  const torch::nn::Module* caller;
 };
+
+bool is_container(const torch::nn::Module& module) {
+  return dynamic_cast<const torch::nn::SequentialImpl*>(&module) != nullptr ||
+         dynamic_cast<const torch::nn::ModuleListImpl*>(&module) != nullptr ||
+         dynamic_cast<const torch::nn::ModuleDictImpl*>(&module) != nullptr;
+}
 
 class ModuleWalk {
  public:
@@ -176,12 +187,16 @@ class ModuleWalk {
   /// Calls visit(edge) for every pair of parent and child once, parents first.
   template <class Visit>
   void run(const Visit& visit) {
-    descend(model_, "", visit);
+    descend(model_, "", nullptr, visit);
   }
 
  private:
   template <class Visit>
-  void descend(torch::nn::Module& parent, const std::string& prefix, const Visit& visit) {
+  void descend(torch::nn::Module& parent,
+               const std::string& prefix,
+               const torch::nn::Module* caller_of_parent,
+               const Visit& visit) {
+    const auto* caller = is_container(parent) ? caller_of_parent : &parent;
     for (const auto& item : parent.named_children()) {
       const auto& child = item.value();
       if (!child || !edges_.insert({&parent, child.get()}).second) {
@@ -189,9 +204,9 @@ class ModuleWalk {
       }
       const auto path = prefix.empty() ? item.key() : prefix + "." + item.key();
       const bool is_first = seen_.insert(child.get()).second;
-      visit(Edge{parent, path, child, is_first});
+      visit(Edge{parent, path, child, is_first, caller});
       if (is_first) {
-        descend(*child, path, visit);
+        descend(*child, path, caller, visit);
       }
     }
   }
@@ -223,6 +238,21 @@ torch::nn::AnyModule unwrapped(const torch::nn::AnyModule& handle) {
   return is_wrapped(handle) ? handle.get<CheckpointedChild>().child() : handle;
 }
 
+/// LibTorch's own modules call their children directly, so a mark would have no effect.
+void check_caller(const Edge& edge) {
+  if (edge.caller != nullptr && type_of(*edge.caller).starts_with("torch::nn::")) {
+    throw CheckpointError(
+        c10::str("[reprise] apply_activation_checkpointing cannot affect ",
+                 edge.path,
+                 " (",
+                 type_of(*edge.child),
+                 "): ",
+                 type_of(*edge.caller),
+                 " calls it, which is LibTorch's own code and knows nothing of reprise::call. "
+                 "Checkpoint the whole of it, or write the loop over its layers yourself."));
+  }
+}
+
 [[noreturn]] void refuse_none(const std::set<std::string>& types) {
   std::string list;
   for (const auto& type : types) {
@@ -230,8 +260,7 @@ torch::nn::AnyModule unwrapped(const torch::nn::AnyModule& handle) {
   }
   throw CheckpointError(
       c10::str("[reprise] apply_activation_checkpointing matched no module, so nothing would be "
-               "checkpointed. Types "
-               "in this model: ",
+               "checkpointed. Types in this model: ",
                list.empty() ? "none (it has no submodules)" : list,
                "."));
 }
@@ -261,6 +290,7 @@ size_t apply_activation_checkpointing(
           detail::unwrapped(*handle), detail::named(options, edge.path)));
     }
     if (handles.empty() && edge.is_first) {
+      detail::check_caller(edge);
       detail::marks().set(edge.child, detail::named(options, edge.path));
     }
     affected.insert(edge.child.get());
@@ -303,6 +333,7 @@ at::Tensor checkpoint_sequential(const CheckpointOptions& options,
                                  at::Tensor input) {
   std::vector<torch::nn::AnyModule> children(modules->begin(), modules->end());
   std::vector<std::function<at::Tensor(at::Tensor)>> functions;
+  functions.reserve(children.size());
   for (auto& child : children) {
     functions.emplace_back(
         [child](at::Tensor x) mutable { return child.forward<at::Tensor>(std::move(x)); });

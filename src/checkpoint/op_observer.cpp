@@ -2,6 +2,7 @@
 
 #include "checkpoint/engine_ops.h"
 
+#include <torch/csrc/autograd/graph_task.h>
 #include <torch/library.h>
 
 #include <utility>
@@ -10,13 +11,16 @@ namespace reprise::detail {
 namespace {
 
 thread_local OpObserver* top_observer = nullptr;
+thread_local int observed_graph_task = -1;
 
 void observe(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   const auto below = keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kRecordKey);
   // Operators that kernels call inside themselves belong to the call we see here.
   const c10::impl::ExcludeDispatchKeyGuard inner_calls(kRecordKey);
-  if (top_observer == nullptr) {
-    // The key came along to a thread of the autograd engine, our observer did not.
+  if (top_observer == nullptr ||
+      observed_graph_task != torch::autograd::get_current_graph_task_id()) {
+    // A backward call inside the region, here or on a thread of the engine, to which the key came
+    // along.
     op.redispatchBoxed(below, stack);
   } else {
     top_observer->call(op, below, stack);
@@ -26,7 +30,9 @@ void observe(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit
 }  // namespace
 
 OpObserverGuard::OpObserverGuard(OpObserver* observer)
-    : previous_(std::exchange(top_observer, observer)) {
+    : previous_(std::exchange(top_observer, observer)),
+      previous_graph_task_(
+          std::exchange(observed_graph_task, torch::autograd::get_current_graph_task_id())) {
   auto keys = c10::impl::tls_local_dispatch_key_set();
   keys.included_ =
       observer == nullptr ? keys.included_.remove(kRecordKey) : keys.included_.add(kRecordKey);
@@ -35,6 +41,7 @@ OpObserverGuard::OpObserverGuard(OpObserver* observer)
 
 OpObserverGuard::~OpObserverGuard() {
   top_observer = previous_;
+  observed_graph_task = previous_graph_task_;
 }
 
 }  // namespace reprise::detail

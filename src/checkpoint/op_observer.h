@@ -18,7 +18,8 @@ class OpObserver {
   ~OpObserver() = default;
 };
 
-/// `observer` alone observes; null: nobody does, not even one of an enclosing region.
+/// `observer` alone observes; null: nobody does, not even one of an enclosing region. See Note [A
+/// backward call inside a region].
 class OpObserverGuard {
  public:
   explicit OpObserverGuard(OpObserver* observer);
@@ -28,6 +29,7 @@ class OpObserverGuard {
 
  private:
   OpObserver* previous_;
+  int previous_graph_task_;
   c10::impl::ForceDispatchKeyGuard keys_;
 };
 

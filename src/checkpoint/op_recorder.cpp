@@ -93,7 +93,7 @@ void ForwardRecorder::call(const c10::OperatorHandle& op,
     op.redispatchBoxed(below, stack);
     return;
   }
-  const auto& info = op_info(op);
+  const OpInfo info = op_info(op);  // a copy: the policy may ask for others
   auto found = recording_.calls_.find(op_id(op));
   if (found == recording_.calls_.end()) {
     found = recording_.calls_
@@ -144,8 +144,7 @@ void ForwardRecorder::call(const c10::OperatorHandle& op,
   if (info.is_random) {
     keep_generator(*kept, arguments);
   }
-  // Looked up again: the kernel may have run a region of its own.
-  recording_.calls_.find(op_id(op))->second.results[index] = std::move(kept);
+  calls.results[index] = std::move(kept);
 }
 
 void Replayer::call(const c10::OperatorHandle& op,

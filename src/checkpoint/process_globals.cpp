@@ -6,7 +6,7 @@
 namespace reprise::detail {
 namespace {
 
-constexpr std::array<const char*, 12> kSwitchNames{"deterministic algorithms",
+constexpr std::array<const char*, 16> kSwitchNames{"deterministic algorithms",
                                                    "deterministic algorithms warn-only",
                                                    "deterministic cuDNN",
                                                    "deterministic oneDNN",
@@ -14,10 +14,14 @@ constexpr std::array<const char*, 12> kSwitchNames{"deterministic algorithms",
                                                    "cuDNN benchmark",
                                                    "oneDNN",
                                                    "flash attention",
+                                                   "flash attention 3",
                                                    "memory-efficient attention",
                                                    "math attention",
                                                    "cuDNN attention",
-                                                   "fp16 accumulation in cuBLAS"};
+                                                   "overrideable attention",
+                                                   "reduced-precision math attention",
+                                                   "fp16 accumulation in cuBLAS",
+                                                   "fp16 reduction on the CPU"};
 
 constexpr std::array<const char*, 4> kPrecisionNames{
     "CUDA matmul", "CUDA convolution", "oneDNN matmul", "oneDNN convolution"};
@@ -34,10 +38,15 @@ ProcessGlobals::ProcessGlobals() : default_dtype_(c10::get_default_dtype_as_scal
                context.benchmarkCuDNN(),
                context.userEnabledMkldnn(),
                context.userEnabledFlashSDP(),
+               context.userEnabledFA3SDP(),
                context.userEnabledMemEfficientSDP(),
                context.userEnabledMathSDP(),
                context.userEnabledCuDNNSDP(),
-               context.allowFP16AccumulationCuBLAS()};
+               context.userEnabledOverrideableSDP(),
+               context.allowFP16BF16ReductionMathSDP(),
+               context.allowFP16AccumulationCuBLAS(),
+               context.allowFP16ReductionCPU()};
+  cublas_reduction_ = {context.allowFP16ReductionCuBLAS(), context.allowBF16ReductionCuBLAS()};
   float32_precision_ = {context.float32Precision(at::Float32Backend::CUDA, at::Float32Op::MATMUL),
                         context.float32Precision(at::Float32Backend::CUDA, at::Float32Op::CONV),
                         context.float32Precision(at::Float32Backend::MKLDNN, at::Float32Op::MATMUL),
@@ -57,6 +66,9 @@ std::string ProcessGlobals::difference(const ProcessGlobals& now) const {
     if (switches_[i] != now.switches_[i]) {
       add(kSwitchNames[i], switches_[i] ? ": on in forward, off now" : ": off in forward, on now");
     }
+  }
+  if (cublas_reduction_ != now.cublas_reduction_) {
+    add("reduced-precision reduction in cuBLAS: changed");
   }
   for (size_t i = 0; i < float32_precision_.size(); ++i) {
     if (float32_precision_[i] != now.float32_precision_[i]) {

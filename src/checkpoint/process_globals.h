@@ -23,7 +23,8 @@ class ProcessGlobals {
  private:
   c10::ScalarType default_dtype_;
   // On-off switches, in the order of kSwitchNames in the .cpp.
-  std::array<bool, 12> switches_;
+  std::array<bool, 16> switches_;
+  std::array<at::CuBLASReductionOption, 2> cublas_reduction_;  // fp16, bf16
   // Float32 precision of CUDA and oneDNN matmuls and convolutions.
   std::array<at::Float32Precision, 4> float32_precision_;
 };

@@ -296,6 +296,7 @@ void RecomputePass::run() {
     const OpObserverGuard observing(replayer ? &*replayer : nullptr);
     run_body(std::move(inputs));
   }
+  undo_.put_back();
   if (counts) {
     report(replayer ? &*replayer : nullptr, std::chrono::steady_clock::now() - start);
   }

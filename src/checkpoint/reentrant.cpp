@@ -160,6 +160,7 @@ variable_list ReentrantNode::run_backward(const variable_list& grads) {
     region_->check_inputs();
     inputs = detach_all(region_->inputs.unpack());
     outputs = rerun(inputs, writes);
+    writes.undo.put_back();
   }
   if (counts_stats()) {
     RegionStats delta;

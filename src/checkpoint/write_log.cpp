@@ -18,10 +18,11 @@ size_t bytes_in(const at::Tensor& bytes) {
 void WriteLog::record(const at::Tensor& target) {
   if (!target.is_leaf()) {
     const auto history = (target.is_view() ? target._base() : target).grad_fn();
-    if (!history || !start_.is_older(*history)) {
+    if (history && !start_.is_older(*history)) {
       return;  // an activation of the region
     }
-    if (at::GradMode::is_enabled()) {
+    // Without a history it is a view of a leaf.
+    if (history && at::GradMode::is_enabled()) {
       has_foreign_history_ = true;
       return;
     }
@@ -57,16 +58,26 @@ bool WriteLog::has(const c10::StorageImpl* storage) const {
 }
 
 WriteUndo::WriteUndo(const WriteLog& log) : log_(log) {
+  std::vector<const WriteLog::Entry*> rewound;
   for (const auto& entry : log_.entries_) {
     auto storage = entry.storage.lock();
     // A storage that changed its size is the region's own, or before_write refuses it.
     if (!storage || !entry.before.defined() || storage->nbytes() != bytes_in(entry.before)) {
       continue;
     }
+    rewound.push_back(&entry);
     save(entry, c10::Storage(std::move(storage)));
+  }
+  // All is saved before anything is touched; if touching fails, what was touched is put back.
+  try {
     const EngineOpsGuard guard;
-    bytes_of(saved_.back().storage).copy_(entry.before);
-    saved_.back().version_counter.set_version(entry.version);
+    for (size_t i = 0; i < rewound.size(); ++i) {
+      bytes_of(saved_[i].storage).copy_(rewound[i]->before);
+      saved_[i].version_counter.set_version(rewound[i]->version);
+    }
+  } catch (...) {
+    put_back();
+    throw;
   }
 }
 
@@ -89,14 +100,12 @@ const char* WriteUndo::before_write(const at::Tensor& target) {
     if (!target.is_leaf() && at::GradMode::is_enabled()) {
       return "changed a captured tensor in place and so gave it a history (a grad_fn); running the "
              "region again would give it a second one. Pass the tensor as an argument and return "
-             "the "
-             "new value, or write detached values.";
+             "the new value, or write detached values.";
     }
     if (entry.before.defined()) {
       if (impl->nbytes() != bytes_in(entry.before)) {
         return "resized a captured tensor, which cannot be undone for its recompute. Give the "
-               "tensor its size before "
-               "the region.";
+               "tensor its size before the region.";
       }
       continue;
     }
@@ -110,11 +119,19 @@ const char* WriteUndo::before_write(const at::Tensor& target) {
   return nullptr;
 }
 
-WriteUndo::~WriteUndo() {
+void WriteUndo::put_back() {
   const EngineOpsGuard guard;
-  for (auto& saved : saved_) {
+  for (auto& saved : std::exchange(saved_, {})) {
     bytes_of(saved.storage).copy_(saved.bytes);
     saved.version_counter.set_version(saved.version);
+  }
+}
+
+WriteUndo::~WriteUndo() {
+  try {
+    put_back();
+  } catch (...) {
+    // Another exception is on its way already, and it tells why the device does not copy.
   }
 }
 

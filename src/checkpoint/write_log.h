@@ -103,6 +103,9 @@ class WriteUndo {
   /// that write cannot be undone, or null.
   const char* before_write(const at::Tensor& target);
 
+  /// The recompute is over: puts back what was found. The destructor does it too, but cannot throw.
+  void put_back();
+
  private:
   struct Saved {
     c10::Storage storage;

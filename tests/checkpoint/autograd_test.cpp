@@ -1,6 +1,7 @@
 // Non-reentrant regions against plain autograd: every way of asking for gradients gives the same
 // ones, and the callable runs as often as it must and no more.
 #include "support/bitwise.h"
+#include "support/devices.h"
 
 #include <reprise/reprise.h>
 
@@ -86,22 +87,29 @@ TEST(Autograd, DoubleAndTripleBackward) {
   expect_bitwise_equal(run(false), run(true));
 }
 
+// On a GPU the inner backward call runs on another thread in forward, and on the recompute's own in
+// backward; what it saves and runs must not shift what is the region's own.
 TEST(Autograd, GradientPenaltyInsideTheRegion) {
-  const auto run = [](bool checkpointed, const CheckpointOptions& options) {
-    const auto x = leaf({3, 2}, 5), w = leaf({2, 2}, 6);
-    const auto fn = [w](at::Tensor h) {
-      const auto y = torch::mm(h, w).tanh();
-      const auto g = torch::autograd::grad({y.sum()}, {h}, {}, true, /*create_graph=*/true)[0];
-      return y.sum() + g.square().sum();
+  for (const auto device : devices()) {
+    const auto run = [device](bool checkpointed, const CheckpointOptions& options) {
+      const auto x = leaf({3, 2}, 5).detach().to(device).set_requires_grad(true);
+      const auto w = leaf({2, 2}, 6).detach().to(device).set_requires_grad(true);
+      const auto fn = [w](at::Tensor h) {
+        const auto y = torch::mm(h, w).tanh();
+        const auto g = torch::autograd::grad({y.sum()}, {h}, {}, true, /*create_graph=*/true)[0];
+        return y.sum() + torch::mm(g.exp(), w.sin()).square().sum();
+      };
+      const auto y = checkpointed ? checkpoint(options, fn, x) : fn(x);
+      y.backward();
+      return std::vector<at::Tensor>{y, x.grad(), w.grad()};
     };
-    const auto y = checkpointed ? checkpoint(options, fn, x) : fn(x);
-    y.backward();
-    return std::vector<at::Tensor>{y, x.grad(), w.grad()};
-  };
-  const auto plain = run(false, {});
-  expect_bitwise_equal(plain, run(true, {}));
-  expect_bitwise_equal(plain, run(true, {.early_stop = false}));
-  expect_bitwise_equal(plain, run(true, {.determinism_check = DeterminismCheck::Values}));
+    const auto plain = run(false, {});
+    expect_bitwise_equal(plain, run(true, {}));
+    expect_bitwise_equal(plain, run(true, {.early_stop = false}));
+    expect_bitwise_equal(plain, run(true, {.determinism_check = DeterminismCheck::Values}));
+    expect_bitwise_equal(plain, run(true, {.policy = policy::save_matmuls()}));
+    expect_bitwise_equal(plain, run(true, {.policy = policy::save_ops({"aten::tanh"})}));
+  }
 }
 
 TEST(Autograd, OnlyParametersNeedGrad) {

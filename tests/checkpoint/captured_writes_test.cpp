@@ -68,6 +68,26 @@ TEST(CapturedWrites, ATensorThatGetsAHistoryIsRefusedInBackwardAndStaysAsItWas) 
   EXPECT_TRUE(bitwise_equal(value, total));
 }
 
+// A view of a leaf has a history of its own kind, but the leaf under it is the program's.
+TEST(CapturedWrites, AViewOfACapturedLeafIsWrittenOnce) {
+  const auto run = [](bool checkpointed) {
+    const auto x = leaf();
+    const auto weight = torch::arange(8, torch::kDouble).reshape({2, 4}).set_requires_grad(true);
+    const auto fn = [weight](at::Tensor h) {
+      const auto row = weight[0];
+      h = h + weight.detach()[0];
+      {
+        torch::NoGradGuard no_grad;
+        row.mul_(0.5);
+      }
+      return h.exp();
+    };
+    (checkpointed ? checkpoint(fn, x) : fn(x)).sum().backward();
+    return std::vector<at::Tensor>{x.grad(), weight.detach()};
+  };
+  expect_bitwise_equal(run(false), run(true));
+}
+
 // The captured tensor holds its new history, that holds the region, and the region the capture.
 TEST(CapturedWrites, ARefusedRegionLeavesNoCycleBehind) {
   for (const bool has_history : {true, false}) {

@@ -355,5 +355,23 @@ TEST(Call, OfNothingIsAnErrorAndNoCrash) {
   EXPECT_THROW(call(Block(nullptr), input()), c10::Error);
 }
 
+// LibTorch's own modules call their children without asking us.
+TEST(ApplyActivationCheckpointing, RefusesWhatLibTorchCallsItself) {
+  struct Model : torch::nn::Module {
+    Model() {
+      register_module("encoder",
+                      torch::nn::TransformerEncoder(torch::nn::TransformerEncoderLayer(8, 2), 2));
+    }
+  };
+  Model model;
+  const auto is_layer = [](const torch::nn::Module& m) {
+    return dynamic_cast<const torch::nn::TransformerEncoderLayerImpl*>(&m) != nullptr;
+  };
+  const auto message =
+      message_of<CheckpointError>([&] { apply_activation_checkpointing(model, {}, is_layer); });
+  EXPECT_TRUE(contains(message, "encoder.layers.0"));
+  EXPECT_TRUE(contains(message, "torch::nn::TransformerEncoderImpl calls it"));
+}
+
 }  // namespace
 }  // namespace reprise::testing

@@ -332,5 +332,23 @@ TEST(OpClasses, AreKnownForMatricesAndAttentionAndDeclaredForOthers) {
   EXPECT_EQ(op_class("aten::exp2"), OpClass::Other);
 }
 
+TEST(CallbackPolicy, MayAskForOperatorClasses) {
+  const auto x = torch::randn({3, 3}).set_requires_grad(true);
+  const auto asks = policy::from([](const OpContext& op) {
+    register_op_class("aten::cosh", OpClass::Other);  // clears what the engine has looked up
+    return op_class(std::string(op.name), std::string(op.overload)) == OpClass::Matmul
+               ? Decision::Keep
+               : Decision::Recompute;
+  });
+  checkpoint(
+      {.policy = asks}, [](at::Tensor h) { return torch::mm(h, h).sin(); }, x)
+      .sum()
+      .backward();
+  const auto ours = x.grad().clone();
+  x.mutable_grad() = at::Tensor();
+  torch::mm(x, x).sin().sum().backward();
+  EXPECT_TRUE(bitwise_equal(x.grad(), ours));
+}
+
 }  // namespace
 }  // namespace reprise::testing

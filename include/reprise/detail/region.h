@@ -135,6 +135,9 @@ class TypedBody final : public RegionBody {
 
 template <class Fn, class... Args>
 constexpr void check_arguments() {
+  static_assert(!std::is_nothrow_invocable_v<std::decay_t<Fn>&, std::decay_t<Args>&...>,
+                "[reprise] the callable of a checkpointed region must not be noexcept: a recompute "
+                "ends early by an exception.");
   static_assert(
       (std::is_copy_constructible_v<std::decay_t<Args>> && ...),
       "[reprise] an argument of a checkpointed region must be copyable: forward and recompute "
