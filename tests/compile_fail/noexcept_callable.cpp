@@ -5,8 +5,8 @@
 
 at::Tensor doubled(const at::Tensor& x) {
 #ifdef REPRISE_VALID
-  return reprise::checkpoint([](const at::Tensor& t) { return t * 2; }, x);
+  return reprise::checkpoint([](const at::Tensor& t) { return t.mul(2); }, x);
 #else
-  return reprise::checkpoint([](const at::Tensor& t) noexcept { return t * 2; }, x);
+  return reprise::checkpoint([](const at::Tensor& t) noexcept { return t.mul(2); }, x);
 #endif
 }
