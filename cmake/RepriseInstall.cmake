@@ -1,5 +1,4 @@
 # Install rules: libraries, public headers, the program, and the package for find_package(Reprise).
-include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 install(TARGETS reprise_checkpoint EXPORT RepriseTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})

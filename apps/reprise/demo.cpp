@@ -6,6 +6,7 @@
 #include <reprise/policy.h>
 #include <reprise/stats.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <iomanip>
@@ -30,12 +31,12 @@ constexpr std::string_view kText =
     "mind (as well as she could, for the hot day made her feel very sleepy and stupid), whether "
     "the pleasure of making "
     "a daisy-chain would be worth the trouble of getting up and picking the daisies, when suddenly "
-    "a White Rabbit with "
-    "pink eyes ran close by her. There was nothing so very remarkable in that; nor did Alice think "
-    "it so very much out "
-    "of the way to hear the Rabbit say to itself, \"Oh dear! Oh dear! I shall be late!\" But when "
-    "the Rabbit actually "
-    "took a watch out of its waistcoat-pocket, and looked at it, and then hurried on, Alice "
+    "a White Rabbit with pink eyes ran close by her. There was nothing so very remarkable in that; "
+    "nor did Alice think "
+    "it so very much out of the way to hear the Rabbit say to itself, \"Oh dear! Oh dear! I shall "
+    "be late!\" But when "
+    "the Rabbit actually took a watch out of its waistcoat-pocket, and looked at it, and then "
+    "hurried on, Alice "
     "started to her feet, for "
     "it flashed across her mind that she had never before seen a rabbit with either a "
     "waistcoat-pocket, or a watch to "

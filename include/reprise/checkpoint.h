@@ -1,6 +1,6 @@
 // Activation checkpointing for any LibTorch program.
 //
-//   auto y = reprise::checkpoint([&](at::Tensor x) { return block->forward(x); }, x);
+//   auto y = reprise::checkpoint([block](at::Tensor x) { return block->forward(x); }, x);
 //
 // Forward runs the callable as it is, but keeps none of the tensors that autograd saves inside it;
 // backward runs the callable again to get them back. Loss and gradients are the same to the last
@@ -12,6 +12,8 @@
 #include <reprise/options.h>
 #include <reprise/tensor_fields.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <type_traits>
 #include <utility>
@@ -53,17 +55,25 @@ T checkpoint_sequential(const CheckpointOptions& options,
                         size_t segments,
                         T input) {
   const auto cuts = detail::segment_starts(functions.size(), segments);
-  auto run = [functions = std::move(functions)](size_t begin, size_t end, T value) {
-    for (size_t i = begin; i < end; ++i) {
-      auto fn = functions[i];
+  const auto run = [](const std::vector<Fn>& segment, T value) {
+    for (const auto& function : segment) {
+      auto fn = function;  // a copy, which may change itself
       value = std::invoke(fn, std::move(value));
     }
     return value;
   };
+  // A region holds the functions of its own segment only.
+  const auto segment = [&](size_t i) {
+    return std::vector<Fn>(functions.begin() + static_cast<std::ptrdiff_t>(cuts[i]),
+                           functions.begin() + static_cast<std::ptrdiff_t>(cuts[i + 1]));
+  };
   for (size_t i = 0; i + 2 < cuts.size(); ++i) {
-    input = checkpoint(options, run, cuts[i], cuts[i + 1], std::move(input));
+    const auto part = [run, functions_of_segment = segment(i)](T value) {
+      return run(functions_of_segment, std::move(value));
+    };
+    input = checkpoint(options, part, std::move(input));
   }
-  return run(cuts[cuts.size() - 2], cuts.back(), std::move(input));
+  return run(segment(cuts.size() - 2), std::move(input));
 }
 
 /// The same with default options.

@@ -187,8 +187,8 @@ void require_engine() {
       "[reprise] another autograd engine is installed (",
       c10::demangle(typeid(engine).name()),
       "), so saved tensors cannot be intercepted and checkpointing would have no effect. Reprise "
-      "needs "
-      "LibTorch's own engine: do not load it into a Python process, and install no other engine."));
+      "needs LibTorch's own engine: do not load it into a Python process, and install no other "
+      "engine."));
 }
 
 TaskKey current_task() {

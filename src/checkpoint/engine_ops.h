@@ -11,8 +11,8 @@ namespace reprise::detail {
 /// Operators are observed through two dispatch keys that LibTorch reserves for libraries outside of
 /// it and that nothing else uses. A thread sees an observer only while the key is included:
 /// - DeferredInit lies above autograd. Only operators that write an argument have a kernel there
-///   (write_log.cpp); all others fall through at no cost, so every region can afford it.
-/// - Fake lies below autograd. A fallback sees every operator (op_recorder.cpp), which costs about
+///   (write_dispatch.cpp); all others fall through at no cost, so every region can afford it.
+/// - Fake lies below autograd. A fallback sees every operator (op_observer.cpp), which costs about
 /// a
 ///   microsecond each: only regions with a policy include it.
 inline constexpr c10::DispatchKey kWriteKey = c10::DispatchKey::DeferredInit;

@@ -92,8 +92,7 @@ class CheckpointedChild final : public torch::nn::Module {
                   "[reprise] ",
                   type_of(*child.ptr()),
                   " is a checkpointed child of a Sequential, so it must map one tensor to one "
-                  "tensor, but it "
-                  "returned ",
+                  "tensor, but it returned ",
                   c10::demangle(result.type_info().name()),
                   ". Leave it out, or checkpoint inside its forward.");
       return *tensor;

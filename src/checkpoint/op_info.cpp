@@ -8,8 +8,10 @@
 #include <array>
 #include <atomic>
 #include <mutex>
+#include <optional>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 
 namespace reprise {
 namespace detail {

@@ -279,8 +279,8 @@ void check_reentrant_options(const Region& region, const std::vector<at::Tensor>
   if (!has_gradient) {
     refuse(
         "none of the input tensors requires grad, so no gradient would reach the region and "
-        "parameters used "
-        "inside it would silently get none. Use use_reentrant = false, or make an input require "
+        "parameters used inside it would silently get none. Use use_reentrant = false, or make an "
+        "input require "
         "grad.");
   }
 }

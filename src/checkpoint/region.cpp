@@ -83,8 +83,8 @@ void Region::check_inputs() const {
                                    " of ",
                                    label(),
                                    " was changed in place after the region used it, so the region "
-                                   "cannot be recomputed. Change a clone "
-                                   "instead, or move the in-place operation after backward."));
+                                   "cannot be recomputed. Change a clone instead, or move the "
+                                   "in-place operation after backward."));
   }
 }
 

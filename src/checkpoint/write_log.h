@@ -16,6 +16,7 @@
 #include <c10/core/Storage.h>
 #include <c10/core/TensorImpl.h>
 
+#include <cstdint>
 #include <vector>
 
 namespace reprise::detail {

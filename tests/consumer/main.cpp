@@ -7,7 +7,7 @@
 int main() {
   at::Tensor weight = at::randn({8, 8}).requires_grad_();
   at::Tensor x = at::randn({4, 8}).requires_grad_();
-  auto layer = [&](const at::Tensor& input) { return at::tanh(at::mm(input, weight)); };
+  auto layer = [weight](const at::Tensor& input) { return at::tanh(at::mm(input, weight)); };
 
   at::Tensor y = reprise::checkpoint(layer, x);
   y.sum().backward();

@@ -151,8 +151,7 @@ constexpr void check_arguments() {
   static_assert(!std::is_invocable_v<std::decay_t<Fn>&, std::decay_t<Args>&...> ||
                     std::is_invocable_v<Fn&, std::decay_t<Args>&...>,
                 "[reprise] the callable changes itself when called (a mutable lambda, a module "
-                "holder) but is "
-                "const here. Make the variable that holds it non-const.");
+                "holder) but is const here. Make the variable that holds it non-const.");
 }
 
 template <class Fn, class... Args>
