@@ -71,7 +71,7 @@ function(reprise_library target)
     VERSION ${PROJECT_VERSION}
     SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
     LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib
-    INSTALL_RPATH_USE_LINK_PATH ON)
+    INSTALL_RPATH "${LibTorch_LIBRARY_DIR}")
   target_include_directories(${target}
     PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:include>
     PRIVATE ${PROJECT_SOURCE_DIR}/src)
@@ -116,8 +116,8 @@ function(reprise_program target)
   _reprise_configure(${target})
   set_target_properties(${target} PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin
-    INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}"
-    INSTALL_RPATH_USE_LINK_PATH ON)
+    # Named, since CMake's own way leaves out folders inside the source tree, where .deps is.
+    INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR};${LibTorch_LIBRARY_DIR}")
   target_link_libraries(${target} PRIVATE Reprise::checkpoint ${arg_LINK})
   _reprise_use_program_pch(${target})
   reprise_group(programs ${target})
@@ -226,11 +226,10 @@ function(reprise_example name source)
   endif()
 endfunction()
 
-# reprise_benchmark(name file.cpp): a Google Benchmark program, in bin/bench_name.
+# reprise_benchmark(name file.cpp) -> bin/bench_name.
 function(reprise_benchmark name source)
   cmake_parse_arguments(PARSE_ARGV 2 arg "" "" "LINK")
-  find_package(benchmark REQUIRED)
-  reprise_program(bench_${name} SOURCES ${source} LINK benchmark::benchmark ${arg_LINK})
+  reprise_program(bench_${name} SOURCES ${source} LINK ${arg_LINK})
   target_include_directories(bench_${name} PRIVATE ${PROJECT_SOURCE_DIR}/src)
   reprise_group(benchmarks bench_${name})
 endfunction()
