@@ -82,6 +82,7 @@ bool is_differentiable(const at::Tensor& tensor) {
 
 std::vector<at::Tensor> detach_all(const std::vector<at::Tensor>& inputs) {
   std::vector<at::Tensor> leaves;
+  leaves.reserve(inputs.size());
   for (const auto& input : inputs) {
     leaves.push_back(input.defined() ? input.detach().set_requires_grad(input.requires_grad())
                                      : input);

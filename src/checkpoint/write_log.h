@@ -86,7 +86,7 @@ class WriteLog {
     uint32_t version;   // before the first write
     at::Tensor before;  // bytes; undefined for a storage that the region made
   };
-  const GraphMark start_;
+  const GraphMark start_{};
   bool has_foreign_history_ = false;
   std::vector<Entry> entries_;
 };
