@@ -2,6 +2,7 @@
 // autocast's cache of casts.
 #include "support/autocast_scope.h"
 #include "support/bitwise.h"
+#include "support/policy_step.h"
 
 #include <reprise/reprise.h>
 
@@ -16,41 +17,7 @@
 namespace reprise::testing {
 namespace {
 
-using Fn = std::function<at::Tensor(at::Tensor)>;
 using policy::save_ops;
-
-std::shared_ptr<const Policy> keep_all() {
-  return policy::from([](const OpContext&) { return Decision::Keep; }, "keep_all");
-}
-
-at::Tensor input() {
-  return torch::linspace(-1, 1, 16).reshape({4, 4}).requires_grad_();
-}
-
-struct Step {
-  at::Tensor output, gradient, next_random;
-};
-
-/// One step over `fn`, plainly or as a region.
-Step step(const Fn& fn, const std::shared_ptr<const Policy>& policy, at::Tensor x = input()) {
-  torch::manual_seed(4);
-  Step result;
-  result.output = policy ? checkpoint({.policy = policy}, fn, x) : fn(x);
-  const auto upstream = torch::linspace(1, 2, result.output.numel())
-                            .view(result.output.sizes())
-                            .to(result.output.dtype());
-  result.gradient = torch::autograd::grad({result.output}, {x}, {upstream})[0];
-  result.next_random = torch::rand({3});
-  return result;
-}
-
-void expect_equal_to_plain(const Fn& fn, const std::shared_ptr<const Policy>& policy) {
-  const auto plain = step(fn, nullptr);
-  const auto ours = step(fn, policy);
-  EXPECT_TRUE(bitwise_equal(plain.output, ours.output));
-  EXPECT_TRUE(bitwise_equal(plain.gradient, ours.gradient));
-  EXPECT_TRUE(bitwise_equal(plain.next_random, ours.next_random));
-}
 
 TEST(KeptRandomOps, LeaveTheGeneratorAsTheyDidForTheNext) {
   const Fn two_masks = [](at::Tensor x) {
