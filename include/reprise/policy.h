@@ -44,12 +44,13 @@ struct OpContext {
   c10::ArrayRef<c10::IValue> arguments;
 };
 
-/// An operator of which at least one result was kept, as reported to Policy::verify.
+/// An operator that a policy said Keep to at least once in a region, as reported to Policy::verify.
+/// (Views and factories among them are made again all the same.)
 struct KeptOp {
   std::string_view name;
   std::string_view overload;
   OpClass op_class = OpClass::Other;
-  size_t kept = 0;
+  size_t kept = 0;  ///< Keep decisions
 };
 
 /// Decides per operator call. Implementations are immutable and may be shared by regions and

@@ -6,7 +6,7 @@
 #include "checkpoint/engine.h"
 #include "checkpoint/engine_ops.h"
 #include "checkpoint/graph_mark.h"
-#include "checkpoint/op_recorder.h"
+#include "checkpoint/op_observer.h"
 #include "checkpoint/region.h"
 #include "checkpoint/stats.h"
 
@@ -171,29 +171,28 @@ variable_list ReentrantNode::run_backward(const variable_list& grads) {
   }
   check_outputs(outputs);
 
+  variable_list differentiable;
+  // Outputs that the loss does not use come with an undefined gradient, which means zero.
   variable_list roots;
   variable_list root_grads;
   for (size_t i = 0; i < outputs.size(); ++i) {
-    if (outputs[i].defined() && outputs[i].requires_grad()) {
+    if (!outputs[i].defined() || !outputs[i].requires_grad()) {
+      continue;
+    }
+    differentiable.push_back(outputs[i]);
+    if (grads[i].defined()) {
       roots.push_back(outputs[i]);
       root_grads.push_back(grads[i]);
     }
   }
-  if (roots.empty()) {
+  if (differentiable.empty()) {
     throw CheckpointError(c10::str("[reprise] none of the outputs of ",
                                    region_->label(),
                                    " has requires_grad = true when it is run again, so this "
                                    "checkpoint is not necessary. Call the "
                                    "function plainly."));
   }
-  check_captures(roots, mark);
-  // Outputs that the loss does not use come with an undefined gradient, which means zero.
-  for (size_t i = roots.size(); i-- > 0;) {
-    if (!root_grads[i].defined()) {
-      roots.erase(roots.begin() + static_cast<std::ptrdiff_t>(i));
-      root_grads.erase(root_grads.begin() + static_cast<std::ptrdiff_t>(i));
-    }
-  }
+  check_captures(differentiable, mark);
   if (!roots.empty()) {
     torch::autograd::backward(roots, root_grads);
   }
