@@ -4,27 +4,21 @@ usage: region_compare.py <bench_region> [python with a full torch]
 
 The cost of a region is its time beyond plain training plus one more forward, both measured in the same process.
 """
-import json
-import subprocess
 import sys
+
+from turns import in_turns
 
 TURNS = 3
 SAVED_PER_LINK = 3  # mm saves two tensors, tanh one
 OPS_PER_LINK = 2
 
 
-def run(command):
-    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-
-
 def best_of(commands):
-    """Runs the commands in turns and keeps the least time of each measurement."""
-    best = [{} for _ in commands]
-    for _ in range(TURNS):
-        for result, command in zip(best, commands):
-            for name, time in run(command).items():
-                result[name] = min(time, result.get(name, time))
-    return best
+    """The least time of each measurement over all turns."""
+    return [
+        {name: min(result[name] for result in results) for name in results[0]}
+        for results in in_turns(commands, TURNS)
+    ]
 
 
 def extra(times, depth, variant):

@@ -57,10 +57,12 @@ function(_reprise_configure target)
   endif()
 endfunction()
 
-# reprise_library(reprise_foo EXPORT_NAME foo SOURCES a.cpp … [LINK targets …] [PCH headers …])
-# A shared library, also known as Reprise::foo here and to those who install it.
+# reprise_library(reprise_foo EXPORT_NAME foo [SOURCES a.cpp …] [LINK targets …]
+#                 [LINK_PRIVATE targets …] [PCH headers …])
+# A shared library, also known as Reprise::foo here and to those who install it. Sources may also
+# come from the folders' own target_sources().
 function(reprise_library target)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "EXPORT_NAME" "SOURCES;LINK;PCH")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "EXPORT_NAME" "SOURCES;LINK;LINK_PRIVATE;PCH")
   # Always shared: the autograd engine hooks and the allocator are one per process, and two static
   # copies in two shared objects would be two states.
   add_library(${target} SHARED ${arg_SOURCES})
@@ -71,11 +73,11 @@ function(reprise_library target)
     VERSION ${PROJECT_VERSION}
     SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
     LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib
-    INSTALL_RPATH "${LibTorch_LIBRARY_DIR}")
+    INSTALL_RPATH "$ORIGIN;${LibTorch_LIBRARY_DIR}")
   target_include_directories(${target}
     PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:include>
     PRIVATE ${PROJECT_SOURCE_DIR}/src)
-  target_link_libraries(${target} PUBLIC LibTorch::LibTorch ${arg_LINK})
+  target_link_libraries(${target} PUBLIC LibTorch::LibTorch ${arg_LINK} PRIVATE ${arg_LINK_PRIVATE})
   if(REPRISE_PCH AND arg_PCH)
     target_precompile_headers(${target} PRIVATE ${arg_PCH})
   endif()
@@ -171,6 +173,7 @@ function(reprise_test name source)
   _reprise_configure(${name})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests)
+  target_compile_definitions(${name} PRIVATE REPRISE_FIXTURES="${PROJECT_SOURCE_DIR}/tests/fixtures")
   target_link_libraries(${name} PRIVATE Reprise::checkpoint reprise_test_support ${arg_LINK})
   _reprise_use_program_pch(${name})
   add_test(NAME ${name} COMMAND ${name})

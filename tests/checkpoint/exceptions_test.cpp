@@ -1,9 +1,9 @@
 // Exceptions of user code, in forward and in recompute: they keep or get a type that can be caught,
 // name the region, and leave no state behind.
-#include "support/autocast_scope.h"
 #include "support/bitwise.h"
 #include "support/devices.h"
 
+#include <reprise/autocast.h>
 #include <reprise/reprise.h>
 
 #include <gtest/gtest.h>

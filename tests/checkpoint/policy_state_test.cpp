@@ -1,9 +1,9 @@
 // Policies beside state that changes between forward and recompute: random generators, and
 // autocast's cache of casts.
-#include "support/autocast_scope.h"
 #include "support/bitwise.h"
 #include "support/policy_step.h"
 
+#include <reprise/autocast.h>
 #include <reprise/reprise.h>
 
 #include <gtest/gtest.h>

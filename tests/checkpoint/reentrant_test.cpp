@@ -1,8 +1,8 @@
 // The reentrant variant: what it can do equals plain autograd; what it cannot is refused with a
 // message, never a silent wrong gradient.
-#include "support/autocast_scope.h"
 #include "support/bitwise.h"
 
+#include <reprise/autocast.h>
 #include <reprise/reprise.h>
 
 #include <gtest/gtest.h>

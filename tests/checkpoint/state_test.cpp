@@ -1,10 +1,10 @@
 // Recompute finds the state that forward found, and the caller finds its own afterwards: random
 // numbers, autocast, grad mode. Process-wide settings cannot be restored, so a change is an error
 // that names the setting.
-#include "support/autocast_scope.h"
 #include "support/bitwise.h"
 #include "support/devices.h"
 
+#include <reprise/autocast.h>
 #include <reprise/reprise.h>
 
 #include <gtest/gtest.h>

@@ -1,9 +1,9 @@
 // The claims of the checkpoint tests in PyTorch's TestAutograd and TestAutogradDeviceType
 // (test/test_autograd.py). docs/upstream-tests.md says which test is which.
-#include "support/autocast_scope.h"
 #include "support/bitwise.h"
 #include "support/devices.h"
 
+#include <reprise/autocast.h>
 #include <reprise/reprise.h>
 
 #include <gtest/gtest.h>

@@ -3,8 +3,8 @@
 // decides what that does.
 #pragma once
 
-#include "support/autocast_scope.h"
 
+#include <reprise/autocast.h>
 #include <reprise/reprise.h>
 
 #include <torch/torch.h>

@@ -3,8 +3,10 @@
 
 #include <ATen/autocast_mode.h>
 
-namespace reprise::testing {
+namespace reprise {
 
+/// While it lives, matrix products and their like run in `dtype` on this kind of device, and
+/// parameters stay as they are.
 class AutocastScope {
  public:
   explicit AutocastScope(c10::DeviceType device,
@@ -33,4 +35,4 @@ class AutocastScope {
   at::ScalarType old_dtype_;
 };
 
-}  // namespace reprise::testing
+}  // namespace reprise

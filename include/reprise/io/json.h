@@ -1,0 +1,38 @@
+// JSON as it comes from files we did not write: size and depth are bounded, errors name the file.
+#pragma once
+
+#include <reprise/export.h>
+
+#include <nlohmann/json.hpp>
+
+#include <cstddef>
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+namespace reprise {
+
+/// Keeps the order of keys, so that what is written again looks like what was read.
+using Json = nlohmann::ordered_json;
+
+struct JsonLimits {
+  size_t max_bytes = size_t{256} << 20;
+  size_t max_depth = 100;
+};
+
+/// Parses `text`. Throws c10::Error naming `source`, line and column of what is wrong; refuses
+/// duplicate keys, text that is too long or too deeply nested, and text after the value.
+REPRISE_API Json parse_json(std::string_view text,
+                            const std::string& source,
+                            const JsonLimits& limits = {});
+
+/// Reads and parses a file.
+REPRISE_API Json read_json(const std::filesystem::path& path, const JsonLimits& limits = {});
+
+/// Writes `json` atomically, indented by two spaces as transformers does, with a final newline.
+REPRISE_API void write_json(const std::filesystem::path& path, const Json& json);
+
+/// Text for messages: "a string", "an array", "null", ...
+REPRISE_API std::string kind_of(const Json& value);
+
+}  // namespace reprise

@@ -1,0 +1,43 @@
+// Keys and values of the positions that a generation has passed, allocated once for its longest
+// length.
+#pragma once
+
+#include <reprise/export.h>
+#include <reprise/model/config.h>
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/TensorOptions.h>
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace reprise {
+
+class REPRISE_API KvCache {
+ public:
+  /// Room for `batch` sequences of at most `capacity` positions: 2 * layers * (batch, kv_heads,
+  /// capacity, head_dim) values of `options`' type.
+  KvCache(const ModelConfig& config, int64_t batch, int64_t capacity, at::TensorOptions options);
+
+  int64_t length() const { return length_; }  ///< positions that all layers have
+  int64_t capacity() const { return capacity_; }
+  int64_t batch() const;
+  int64_t bytes() const;
+
+  /// Writes keys and values (B, kv_heads, T, head_dim) of one layer behind the `length()` positions
+  /// that are there, and returns views of all of them (B, kv_heads, length() + T, head_dim).
+  std::pair<at::Tensor, at::Tensor> append(int64_t layer, const at::Tensor& k, const at::Tensor& v);
+  /// After all layers have appended T positions.
+  void advance(int64_t positions);
+
+  /// Keeps these rows of the batch, in this order; rows may repeat.
+  void select_rows(const at::Tensor& rows);
+
+ private:
+  std::vector<at::Tensor> keys_, values_;
+  int64_t length_ = 0;
+  int64_t capacity_;
+};
+
+}  // namespace reprise

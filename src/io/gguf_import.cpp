@@ -1,0 +1,60 @@
+// A GGUF file to a Hugging Face folder. Everything is checked before anything is written, and
+// config.json, without which nobody opens a folder, is written last.
+#include "io/gguf_config.h"
+#include "io/gguf_tokenizer.h"
+#include "io/gguf_weights.h"
+
+#include <reprise/io/gguf.h>
+#include <reprise/io/gguf_import.h>
+#include <reprise/io/json.h>
+#include <reprise/io/safetensors.h>
+
+#include <c10/util/Exception.h>
+
+#include <system_error>
+
+namespace reprise {
+namespace {
+
+void count(const std::vector<LazyTensor>& weights, ImportReport& report) {
+  report.tensors = static_cast<int64_t>(weights.size());
+  for (const LazyTensor& weight : weights) {
+    int64_t elements = 1;
+    for (const int64_t size : weight.shape) {
+      elements *= size;
+    }
+    report.parameters += elements;
+    report.bytes += static_cast<uint64_t>(elements) * c10::elementSize(weight.dtype);
+  }
+}
+
+void create_folder(const std::filesystem::path& folder) {
+  std::error_code failed;
+  std::filesystem::create_directories(folder, failed);
+  TORCH_CHECK(!failed, "[gguf] cannot create ", folder.string(), ": ", failed.message());
+}
+
+}  // namespace
+
+ImportReport import_gguf(const std::filesystem::path& file,
+                         const std::filesystem::path& folder,
+                         const ImportOptions& options) {
+  const GgufFile gguf(file);
+  const detail::LlamaSizes sizes = detail::llama_sizes(gguf);
+  ImportReport report;
+  const Json config = detail::llama_config(gguf, sizes, options.dtype, report.warnings);
+  const Json generation = detail::generation_config(gguf);
+  const detail::TokenizerFiles tokenizer = detail::tokenizer_files(gguf, report.warnings);
+  const std::vector<LazyTensor> weights = detail::llama_weights(gguf, sizes, options.dtype);
+  count(weights, report);
+
+  create_folder(folder);
+  write_json(folder / "tokenizer.json", tokenizer.tokenizer);
+  write_json(folder / "tokenizer_config.json", tokenizer.tokenizer_config);
+  write_json(folder / "generation_config.json", generation);
+  stream_checkpoint(folder, weights);
+  write_json(folder / "config.json", config);
+  return report;
+}
+
+}  // namespace reprise

@@ -1,0 +1,112 @@
+// One mapped safetensors file. Tensors are copied out in pieces, and the pages of each piece are
+// given back at once: a loaded model costs its own memory, not that of the file as well.
+#include "io/safetensors_header.h"
+
+#include <reprise/io/safetensors.h>
+
+#include <ATen/Functions.h>
+#include <c10/core/GradMode.h>
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+#include <unordered_map>
+
+namespace reprise {
+namespace {
+
+constexpr int64_t kPieceBytes = int64_t{8} << 20;
+
+/// Both contiguous. Plain bytes are not worth waking threads for: the page cache sets the pace.
+void copy_piece(const at::Tensor& from, const at::Tensor& to) {
+  if (to.is_cpu() && to.scalar_type() == from.scalar_type()) {
+    std::memcpy(to.mutable_data_ptr(), from.const_data_ptr(), from.nbytes());
+  } else {
+    to.copy_(from);
+  }
+}
+
+}  // namespace
+
+struct SafetensorsFile::Contents {
+  explicit Contents(const std::filesystem::path& path)
+      : file(path), header(detail::parse_safetensors_header(file.bytes(), path.string())) {
+    for (const TensorInfo& info : header.tensors) {
+      by_name.emplace(info.name, &info);
+    }
+  }
+
+  MappedFile file;
+  detail::SafetensorsHeader header;
+  std::unordered_map<std::string_view, const TensorInfo*> by_name;
+};
+
+SafetensorsFile::SafetensorsFile(const std::filesystem::path& path)
+    : contents_(std::make_shared<const Contents>(path)) {}
+
+const std::vector<TensorInfo>& SafetensorsFile::tensors() const {
+  return contents_->header.tensors;
+}
+
+const TensorInfo* SafetensorsFile::find(const std::string& name) const {
+  const auto found = contents_->by_name.find(name);
+  return found == contents_->by_name.end() ? nullptr : found->second;
+}
+
+const std::map<std::string, std::string>& SafetensorsFile::metadata() const {
+  return contents_->header.metadata;
+}
+
+const std::filesystem::path& SafetensorsFile::path() const {
+  return contents_->file.path();
+}
+
+at::Tensor SafetensorsFile::view(const TensorInfo& info) const {
+  const auto bytes = contents_->file.bytes();
+  TORCH_INTERNAL_ASSERT(info.begin <= info.end && info.end <= bytes.size());
+  if (info.begin == info.end) {
+    return at::empty(info.shape, info.dtype);
+  }
+  // at::Tensor has no read-only kind; the pages are mapped read-only, so a write would fault.
+  auto* const data = const_cast<std::byte*>(bytes.data() + info.begin);
+  const bool aligned = reinterpret_cast<uintptr_t>(data) % c10::elementSize(info.dtype) == 0;
+  if (!aligned) {
+    at::Tensor copy = at::empty(info.shape, info.dtype);
+    std::copy_n(data, info.end - info.begin, static_cast<std::byte*>(copy.data_ptr()));
+    return copy;
+  }
+  return at::from_blob(
+      data, info.shape, [keep = contents_](void*) {}, at::TensorOptions().dtype(info.dtype));
+}
+
+void SafetensorsFile::copy_to(const TensorInfo& info, at::Tensor target) const {
+  TORCH_CHECK(target.sizes() == at::IntArrayRef(info.shape),
+              "[safetensors] ",
+              path().string(),
+              ": tensor \"",
+              info.name,
+              "\": expected shape ",
+              target.sizes(),
+              ", found ",
+              at::IntArrayRef(info.shape));
+  const c10::NoGradGuard no_grad;
+  const at::Tensor source = view(info);
+  if (!target.is_contiguous()) {
+    target.copy_(source);
+    contents_->file.release(info.begin, info.end - info.begin);
+    return;
+  }
+  const auto item = static_cast<int64_t>(c10::elementSize(info.dtype));
+  const int64_t piece = kPieceBytes / item;
+  const at::Tensor from = source.view(-1);
+  const at::Tensor to = target.view(-1);
+  for (int64_t done = 0; done < from.numel(); done += piece) {
+    const int64_t count = std::min(piece, from.numel() - done);
+    copy_piece(from.narrow(0, done, count), to.narrow(0, done, count));
+    contents_->file.release(info.begin + static_cast<uint64_t>(done * item),
+                            static_cast<uint64_t>(count * item));
+  }
+}
+
+}  // namespace reprise

@@ -1,0 +1,39 @@
+#include <reprise/loss/next_token.h>
+
+#include <ATen/ATen.h>
+
+namespace reprise {
+
+namespace {
+
+void check(const at::Tensor& logits, const at::Tensor& labels) {
+  TORCH_CHECK(logits.dim() == 3 && labels.dim() == 2 && logits.size(0) == labels.size(0) &&
+                  logits.size(1) == labels.size(1) && labels.size(1) > 1,
+              "[loss] expected logits (B, T, V) and labels (B, T) with T > 1, got ",
+              logits.sizes(),
+              " and ",
+              labels.sizes());
+}
+
+}  // namespace
+
+at::Tensor next_token_loss(const at::Tensor& logits, const at::Tensor& labels) {
+  check(logits, labels);
+  // The labels are shifted, not the logits, which are large and would have to be copied.
+  const auto targets = at::constant_pad_nd(labels, {0, 1}, kIgnoredLabel).slice(1, 1);
+  return at::cross_entropy_loss(logits.to(at::kFloat).flatten(0, 1),
+                                targets.flatten(),
+                                /*weight=*/{},
+                                at::Reduction::Mean,
+                                kIgnoredLabel);
+}
+
+at::Tensor token_logprobs(const at::Tensor& logits, const at::Tensor& ids) {
+  check(logits, ids);
+  const auto targets = ids.slice(1, 1).unsqueeze(-1);
+  const auto rows = logits.slice(1, 0, logits.size(1) - 1).to(at::kFloat);
+  // Two small results instead of a log-softmax as large as the logits.
+  return (rows.gather(-1, targets) - rows.logsumexp({-1}, /*keepdim=*/true)).squeeze(-1);
+}
+
+}  // namespace reprise

@@ -1,0 +1,106 @@
+// Adapters into a folder that peft and vLLM open. The config is written last: a folder that opens
+// is whole.
+#include <reprise/model/lora.h>
+
+#include "model/lora_plan.h"
+
+#include <reprise/io/json.h>
+#include <reprise/io/safetensors.h>
+
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <set>
+
+namespace reprise {
+
+namespace {
+
+// A config of other adapters would make a folder that does not open, or computes something else.
+void check_made_with(const LoraPlan& plan, const NamedTensors& tensors) {
+  std::set<std::string> names;
+  for (const auto& [name, tensor] : tensors) {
+    names.insert(name);
+  }
+  constexpr const char* kAdvice =
+      ": save_adapter needs the config that the adapters were made with.";
+  for (const auto& target : plan.targets) {
+    const auto& branch = target.module->branch();
+    TORCH_CHECK(branch != nullptr, "[lora] ", target.path, " has no adapter", kAdvice);
+    TORCH_CHECK(branch->rank() == target.rank && branch->scale() == target.scale,
+                "[lora] ",
+                target.path,
+                ": the adapter has rank ",
+                branch->rank(),
+                " and scale ",
+                branch->scale(),
+                ", by the config rank ",
+                target.rank,
+                " and scale ",
+                target.scale,
+                kAdvice);
+    names.erase(adapter_name(target.path, "lora_A.weight"));
+    names.erase(adapter_name(target.path, "lora_B.weight"));
+  }
+  for (const auto& saved : plan.saved) {
+    TORCH_CHECK(saved.module->has_original(), "[lora] ", saved.path, " is not trained", kAdvice);
+    for (const auto& parameter : saved.module->named_parameters()) {
+      names.erase(adapter_name(saved.path, parameter.key()));
+    }
+  }
+  TORCH_CHECK(names.empty(), "[lora] the config does not name ", *names.begin(), kAdvice);
+}
+
+// peft writes out what "all-linear" meant for the model.
+void name_targets(LoraConfig& config, const LoraPlan& plan) {
+  if (!std::holds_alternative<LoraConfig::AllLinear>(config.targets)) {
+    return;
+  }
+  std::vector<std::string> paths;
+  paths.reserve(plan.targets.size());
+  for (const auto& target : plan.targets) {
+    paths.push_back(target.path);
+  }
+  std::sort(paths.begin(), paths.end());
+  config.targets = std::move(paths);
+}
+
+bool holds(const NamedTensors& tensors, const std::string& name) {
+  return std::any_of(
+      tensors.begin(), tensors.end(), [&](const auto& item) { return item.first == name; });
+}
+
+bool has_in_out_weights(const LoraPlan& plan) {
+  return std::any_of(plan.targets.begin(), plan.targets.end(), [](const auto& target) {
+    return target.module->shape().layout == WeightLayout::InOut;
+  });
+}
+
+}  // namespace
+
+void save_adapter(const Model& model,
+                  const std::filesystem::path& folder,
+                  const LoraConfig& config) {
+  TORCH_CHECK(has_lora(model), "[lora] the model has no adapters to save.");
+  const NamedTensors tensors = adapter_tensors(model);
+  LoraConfig complete = with_task(model, config);
+  if (holds(tensors, adapter_name(model.head_path(), "weight"))) {
+    complete = with_head(model, std::move(complete));
+  }
+  const LoraPlan plan = plan_lora(model, complete, UnmatchedName::Allowed);
+  check_made_with(plan, tensors);
+  name_targets(complete, plan);
+  complete.fan_in_fan_out = has_in_out_weights(plan);
+
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  TORCH_CHECK(std::filesystem::is_directory(folder),
+              "[lora] ",
+              folder.string(),
+              ": the folder cannot be made: ",
+              error.message());
+  write_safetensors(folder / "adapter_model.safetensors", tensors);
+  write_json(folder / "adapter_config.json", complete.to_json());
+}
+
+}  // namespace reprise

@@ -1,0 +1,122 @@
+#include "model/attention.h"
+
+#include "model/module_tree.h"
+#include "model/rope.h"
+
+#include <ATen/ATen.h>
+
+namespace reprise {
+
+namespace {
+
+// (B, T, heads * d) -> (B, heads, T, d)
+at::Tensor split_heads(const at::Tensor& x, int64_t heads, int64_t head_dim) {
+  return x.unflatten(-1, {heads, head_dim}).transpose(1, 2);
+}
+
+// Each key/value head once for every query head that shares it.
+at::Tensor repeat_heads(const at::Tensor& x, int64_t times) {
+  return x.unsqueeze(2).expand({-1, -1, times, -1, -1}).flatten(1, 2);
+}
+
+}  // namespace
+
+Attention::Attention(torch::nn::Module& block,
+                     const ModelConfig& config,
+                     const Architecture& architecture,
+                     int64_t layer,
+                     const at::TensorOptions& options)
+    : layer_(layer),
+      heads_(config.heads),
+      kv_heads_(config.kv_heads),
+      head_dim_(config.head_dim),
+      scale_(config.attention_scales.at(static_cast<size_t>(layer))),
+      dropout_(config.attention_dropout),
+      rope_(config.rope),
+      layout_(architecture.qkv_layout) {
+  const auto linear = [&](const std::string& path, int64_t in, int64_t out, bool has_bias) {
+    return adopt(block,
+                 path,
+                 std::make_shared<Linear>(
+                     Linear::Shape{in, out, has_bias, architecture.weight_layout}, options));
+  };
+  const int64_t width = heads_ * head_dim_, kv_width = kv_heads_ * head_dim_;
+  if (layout_ == QkvLayout::Separate) {
+    query_ = linear(architecture.query, config.hidden, width, config.qkv_bias);
+    key_ = linear(architecture.key, config.hidden, kv_width, config.qkv_bias);
+    value_ = linear(architecture.value, config.hidden, kv_width, config.qkv_bias);
+  } else {
+    query_ = linear(architecture.qkv, config.hidden, width + 2 * kv_width, config.qkv_bias);
+  }
+  output_ =
+      linear(architecture.attention_output, width, config.hidden, config.attention_output_bias);
+  if (config.qk_norm) {
+    const auto norm = [&](const std::string& path) {
+      return adopt(block,
+                   path,
+                   std::make_shared<Norm>(NormKind::Rms, head_dim_, config.norm_epsilon, options));
+    };
+    query_norm_ = norm(architecture.query_norm);
+    key_norm_ = norm(architecture.key_norm);
+  }
+}
+
+std::array<at::Tensor, 3> Attention::project(const at::Tensor& x, const Pass& pass) const {
+  at::Tensor q, k, v;
+  if (layout_ == QkvLayout::Separate) {
+    q = query_->forward(x, pass);
+    k = key_->forward(x, pass);
+    v = value_->forward(x, pass);
+  } else {
+    const auto all = query_->forward(x, pass);
+    if (layout_ == QkvLayout::FusedPerHead) {
+      const auto parts = all.unflatten(-1, {heads_, 3 * head_dim_}).transpose(1, 2).chunk(3, -1);
+      return {parts[0], parts[1], parts[2]};
+    }
+    const int64_t kv_width = kv_heads_ * head_dim_;
+    const auto parts = all.split_with_sizes({heads_ * head_dim_, kv_width, kv_width}, -1);
+    q = parts[0];
+    k = parts[1];
+    v = parts[2];
+  }
+  return {split_heads(q, heads_, head_dim_),
+          split_heads(k, kv_heads_, head_dim_),
+          split_heads(v, kv_heads_, head_dim_)};
+}
+
+at::Tensor Attention::forward(const at::Tensor& x,
+                              const AttentionContext& context,
+                              const Pass& pass,
+                              KvCache* cache) const {
+  auto [q, k, v] = project(x, pass);
+  if (query_norm_ != nullptr) {
+    q = query_norm_->forward(q);
+    k = key_norm_->forward(k);
+  }
+  if (context.cos.defined()) {
+    q = apply_rope(rope_, q, context.cos, context.sin);
+    k = apply_rope(rope_, k, context.cos, context.sin);
+  }
+  if (cache != nullptr) {
+    std::tie(k, v) = cache->append(layer_, k, v);
+  }
+  bool shares_heads = heads_ != kv_heads_;
+  if (shares_heads && context.allowed.defined() && x.is_cuda()) {
+    // On a GPU no fused kernel takes a mask and shared heads together.
+    k = repeat_heads(k, heads_ / kv_heads_);
+    v = repeat_heads(v, heads_ / kv_heads_);
+    shares_heads = false;
+  }
+  const auto mask = context.allowed.defined() ? std::optional(context.allowed) : std::nullopt;
+  const auto y = at::scaled_dot_product_attention(q,
+                                                  k,
+                                                  v,
+                                                  mask,
+                                                  pass.training ? dropout_ : 0.0,
+                                                  context.is_causal,
+                                                  scale_,
+                                                  /*enable_gqa=*/shares_heads);
+  return output_->forward(y.transpose(1, 2).flatten(2), pass);
+}
+
+}  // namespace reprise

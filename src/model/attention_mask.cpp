@@ -1,0 +1,110 @@
+#include "model/attention_mask.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+namespace reprise {
+
+namespace {
+
+void check_shape(const char* name, const at::Tensor& tensor, int64_t batch, int64_t length) {
+  TORCH_CHECK(!tensor.defined() ||
+                  (tensor.dim() == 2 && tensor.size(0) == batch && tensor.size(1) == length),
+              "[model] ",
+              name,
+              ": expected the shape (",
+              batch,
+              ", ",
+              length,
+              "), got ",
+              tensor.sizes());
+}
+
+void check(const ModelInput& input, int64_t past) {
+  const auto& ids = input.input_ids;
+  TORCH_CHECK(ids.defined() && ids.dim() == 2 && ids.numel() > 0 &&
+                  (ids.scalar_type() == at::kLong || ids.scalar_type() == at::kInt),
+              "[model] input_ids: expected integers of the shape (batch, length), got ",
+              ids.defined() ? c10::str(ids.scalar_type(), ids.sizes()) : "nothing");
+  check_shape("attention_mask", input.attention_mask, ids.size(0), past + ids.size(1));
+  check_shape("position_ids", input.position_ids, ids.size(0), ids.size(1));
+  check_shape("document_ids", input.document_ids, ids.size(0), ids.size(1));
+  TORCH_CHECK(!input.document_ids.defined() || past == 0,
+              "[model] packed documents cannot continue a KV cache.");
+}
+
+// Everything but causality and window: (B, 1, T, S), or undefined if nothing is forbidden.
+at::Tensor padding_and_documents(const ModelInput& input) {
+  at::Tensor allowed;
+  // A mask of ones says nothing, and without one the faster kernels apply.
+  if (input.attention_mask.defined() && !input.attention_mask.all().item<bool>()) {
+    allowed = input.attention_mask.to(at::kBool).unsqueeze(1).unsqueeze(1);
+  }
+  if (input.document_ids.defined()) {
+    const auto& documents = input.document_ids;
+    const auto same = (documents.unsqueeze(1) == documents.unsqueeze(2)).unsqueeze(1);
+    allowed = allowed.defined() ? allowed & same : same;
+  }
+  return allowed;
+}
+
+}  // namespace
+
+at::Tensor positions_of(const ModelInput& input, int64_t past) {
+  if (input.position_ids.defined()) {
+    return input.position_ids;
+  }
+  const int64_t length = input.input_ids.size(1);
+  const auto counted =
+      at::arange(past, past + length, input.input_ids.options().dtype(at::kLong)).unsqueeze(0);
+  if (!input.document_ids.defined()) {
+    return counted;
+  }
+  // In each row, the place where the token's document began.
+  const auto& documents = input.document_ids;
+  auto begins = at::zeros_like(documents, at::kLong);
+  if (length > 1) {
+    const auto is_new = documents.slice(1, 1) != documents.slice(1, 0, length - 1);
+    begins.slice(1, 1).copy_(is_new * counted.slice(1, 1));
+  }
+  return counted - std::get<0>(begins.cummax(1));
+}
+
+std::map<int64_t, AttentionMask> attention_masks(const ModelInput& input,
+                                                 int64_t past,
+                                                 const std::vector<int64_t>& windows) {
+  check(input, past);
+  const at::NoGradGuard no_grad;
+  const int64_t length = input.input_ids.size(1), total = past + length;
+  const auto options = input.input_ids.options().dtype(at::kLong);
+  const auto keys = at::arange(total, options);
+  const auto queries = at::arange(past, total, options).unsqueeze(1);
+  const auto shared = padding_and_documents(input);
+  std::map<int64_t, AttentionMask> masks;
+  for (const int64_t window : windows) {
+    if (masks.contains(window)) {
+      continue;
+    }
+    const bool cuts = window > 0 && window < total;
+    if (!shared.defined() && !cuts) {
+      // One new token sees all of the past: neither mask nor causality is needed.
+      if (length == 1 || past == 0) {
+        masks[window] = {{}, length > 1};
+        continue;
+      }
+    }
+    auto allowed = keys <= queries;
+    if (cuts) {
+      allowed = allowed & (keys > queries - window);
+    }
+    allowed = allowed.unsqueeze(0).unsqueeze(0);
+    if (shared.defined()) {
+      // A padded query would see nothing, and the softmax of nothing is NaN: it sees itself.
+      allowed = (allowed & shared) | (keys == queries);
+    }
+    masks[window] = {allowed, false};
+  }
+  return masks;
+}
+
+}  // namespace reprise

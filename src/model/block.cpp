@@ -1,0 +1,58 @@
+#include "model/block.h"
+
+#include "model/module_tree.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+namespace reprise {
+
+namespace {
+
+std::shared_ptr<Norm> make_norm(torch::nn::Module& block,
+                                const std::string& path,
+                                const ModelConfig& config,
+                                const at::TensorOptions& options) {
+  return adopt(block,
+               path,
+               std::make_shared<Norm>(config.norm, config.hidden, config.norm_epsilon, options));
+}
+
+}  // namespace
+
+Block::Block(const ModelConfig& config,
+             const Architecture& architecture,
+             int64_t layer,
+             const at::TensorOptions& options)
+    : is_parallel_(config.parallel_residual),
+      dropout_(config.residual_dropout),
+      attention_norm_(make_norm(*this, architecture.attention_norm, config, options)),
+      mlp_norm_(make_norm(*this, architecture.mlp_norm, config, options)),
+      attention_(*this, config, architecture, layer, options),
+      mlp_(*this, config, architecture, options) {}
+
+at::Tensor Block::drop(const at::Tensor& x, const Pass& pass) const {
+  return dropout_ > 0 && pass.training ? at::dropout(x, dropout_, true) : x;
+}
+
+at::Tensor Block::forward(const at::Tensor& x,
+                          const AttentionContext& context,
+                          const Pass& pass,
+                          KvCache* cache) const {
+  const auto attended =
+      drop(attention_.forward(attention_norm_->forward(x), context, pass, cache), pass);
+  if (is_parallel_) {
+    return drop(mlp_.forward(mlp_norm_->forward(x), pass), pass) + attended + x;
+  }
+  const auto stream = x + attended;
+  return stream + drop(mlp_.forward(mlp_norm_->forward(stream), pass), pass);
+}
+
+bool Block::is_trained() const {
+  const auto all = parameters();
+  return std::any_of(
+      all.begin(), all.end(), [](const at::Tensor& tensor) { return tensor.requires_grad(); });
+}
+
+}  // namespace reprise

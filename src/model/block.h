@@ -1,0 +1,39 @@
+// The decoder block that all families share: attention and MLP behind norms, added to the stream
+// one after the other or side by side. One block is one checkpointed region.
+#pragma once
+
+#include "model/attention.h"
+#include "model/mlp.h"
+
+#include <torch/nn/module.h>
+
+#include <memory>
+
+namespace reprise {
+
+class Block : public torch::nn::Module {
+ public:
+  Block(const ModelConfig& config,
+        const Architecture& architecture,
+        int64_t layer,
+        const at::TensorOptions& options);
+
+  at::Tensor forward(const at::Tensor& x,
+                     const AttentionContext& context,
+                     const Pass& pass,
+                     KvCache* cache = nullptr) const;
+
+  /// Whether one of its parameters is trained.
+  bool is_trained() const;
+
+ private:
+  at::Tensor drop(const at::Tensor& x, const Pass& pass) const;
+
+  bool is_parallel_;
+  double dropout_;
+  std::shared_ptr<Norm> attention_norm_, mlp_norm_;
+  Attention attention_;
+  Mlp mlp_;
+};
+
+}  // namespace reprise

@@ -1,0 +1,48 @@
+// Typed access to the fields of one config.json that remembers which fields were asked for: what
+// nobody asked for is unknown and becomes a warning.
+#pragma once
+
+#include <reprise/io/json.h>
+
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace reprise {
+
+class ConfigReader {
+ public:
+  ConfigReader(const Json& json, std::string source);
+
+  /// The field under the first of these names that is there and not null.
+  const Json* find(std::initializer_list<const char*> names);
+
+  int64_t size(std::initializer_list<const char*> names);  ///< required, positive
+  int64_t size_or(std::initializer_list<const char*> names, int64_t fallback);
+  std::optional<int64_t> token_id(const char* name);
+  double number_or(std::initializer_list<const char*> names, double fallback);
+  bool flag_or(const char* name, bool fallback);
+  std::string text_or(std::initializer_list<const char*> names, const std::string& fallback);
+
+  /// Refuses the file if the field is there with another value than this one: we compute nothing
+  /// else.
+  void require(const char* name, const Json& value);
+  /// Fields that do not change what is computed here.
+  void ignore(std::initializer_list<const char*> names);
+
+  [[noreturn]] void refuse(const std::string& field,
+                           const std::string& expected,
+                           const Json& found) const;
+  const std::string& source() const { return source_; }
+  std::vector<std::string> unknown_fields() const;
+
+ private:
+  const Json& json_;
+  std::string source_;
+  std::set<std::string> known_;
+};
+
+}  // namespace reprise

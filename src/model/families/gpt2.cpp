@@ -1,0 +1,66 @@
+// GPT-2: learned positions, layer norms, weights stored (in, out).
+#include "model/architecture.h"
+#include "model/config_reader.h"
+
+#include <cmath>
+
+namespace reprise {
+
+Architecture gpt2_architecture() {
+  Architecture architecture;
+  architecture.class_prefix = "GPT2";
+  architecture.backbone = "transformer";
+  architecture.embedding = "transformer.wte";
+  architecture.positions = "transformer.wpe";
+  architecture.blocks = "transformer.h";
+  architecture.final_norm = "transformer.ln_f";
+  architecture.token_head = "classifier";
+  architecture.attention_norm = "ln_1";
+  architecture.mlp_norm = "ln_2";
+  architecture.qkv = "attn.c_attn";
+  architecture.attention_output = "attn.c_proj";
+  architecture.up = "mlp.c_fc";
+  architecture.down = "mlp.c_proj";
+  architecture.qkv_layout = QkvLayout::FusedBlocks;
+  architecture.mlp_layout = MlpLayout::Plain;
+  architecture.weight_layout = WeightLayout::InOut;
+  architecture.computed_buffers = {".attn.bias", ".attn.masked_bias"};
+  return architecture;
+}
+
+void read_gpt2(ConfigReader& fields, ModelConfig& config) {
+  config.vocabulary = fields.size({"vocab_size"});
+  config.hidden = fields.size({"n_embd", "hidden_size"});
+  config.layers = fields.size({"n_layer", "num_hidden_layers"});
+  config.heads = config.kv_heads = fields.size({"n_head", "num_attention_heads"});
+  config.max_positions = fields.size({"n_positions", "max_position_embeddings"});
+  config.intermediate = fields.size_or({"n_inner"}, 4 * config.hidden);
+  config.head_dim = config.hidden / config.heads;
+  config.norm = NormKind::Layer;
+  config.norm_epsilon = fields.number_or({"layer_norm_epsilon"}, 1e-5);
+  read_activation(fields, config, "activation_function", "gelu_new");
+  config.qkv_bias = config.attention_output_bias = config.mlp_bias = true;
+  config.tied_head = fields.flag_or("tie_word_embeddings", true);
+  config.embedding_dropout = fields.number_or({"embd_pdrop"}, 0.1);
+  config.attention_dropout = fields.number_or({"attn_pdrop"}, 0.1);
+  config.residual_dropout = fields.number_or({"resid_pdrop"}, 0.1);
+  config.classifier_dropout = fields.number_or({"classifier_dropout", "hidden_dropout"}, 0.1);
+  // transformers gives up the scale by head size only if told to.
+  const double scale =
+      fields.flag_or("scale_attn_weights", true) ? 1.0 / std::sqrt(config.head_dim) : 1.0;
+  const bool by_layer = fields.flag_or("scale_attn_by_inverse_layer_idx", false);
+  for (int64_t layer = 0; layer < config.layers; ++layer) {
+    config.attention_scales.push_back(by_layer ? scale / static_cast<double>(layer + 1) : scale);
+  }
+  fields.require("add_cross_attention", false);
+  fields.ignore({"reorder_and_upcast_attn",  // where it is computed, not what
+                 "n_ctx",
+                 "summary_activation",
+                 "summary_first_dropout",
+                 "summary_proj_to_labels",
+                 "summary_type",
+                 "summary_use_proj",
+                 "task_specific_params"});
+}
+
+}  // namespace reprise

@@ -1,0 +1,41 @@
+// GPT-NeoX and Pythia: attention and MLP side by side, a quarter of each head rotated.
+#include "model/architecture.h"
+#include "model/config_reader.h"
+
+namespace reprise {
+
+Architecture gpt_neox_architecture() {
+  Architecture architecture;
+  architecture.class_prefix = "GPTNeoX";
+  architecture.backbone = "gpt_neox";
+  architecture.embedding = "gpt_neox.embed_in";
+  architecture.blocks = "gpt_neox.layers";
+  architecture.final_norm = "gpt_neox.final_layer_norm";
+  architecture.lm_head = "embed_out";
+  architecture.token_head = "classifier";
+  architecture.qkv = "attention.query_key_value";
+  architecture.attention_output = "attention.dense";
+  architecture.up = "mlp.dense_h_to_4h";
+  architecture.down = "mlp.dense_4h_to_h";
+  architecture.qkv_layout = QkvLayout::FusedPerHead;
+  architecture.mlp_layout = MlpLayout::Plain;
+  architecture.computed_buffers = {
+      ".attention.bias", ".attention.masked_bias", ".attention.rotary_emb.inv_freq"};
+  return architecture;
+}
+
+void read_gpt_neox(ConfigReader& fields, ModelConfig& config) {
+  read_usual_sizes(fields, config);
+  read_rope(fields, config, /*default_fraction=*/0.25);
+  read_activation(fields, config, "hidden_act", "gelu");
+  config.norm = NormKind::Layer;
+  config.norm_epsilon = fields.number_or({"layer_norm_eps"}, 1e-5);
+  config.qkv_bias = config.attention_output_bias = fields.flag_or("attention_bias", true);
+  config.mlp_bias = true;
+  config.parallel_residual = fields.flag_or("use_parallel_residual", true);
+  config.attention_dropout = fields.number_or({"attention_dropout"}, 0.0);
+  config.embedding_dropout = config.residual_dropout = fields.number_or({"hidden_dropout"}, 0.0);
+  config.classifier_dropout = fields.number_or({"classifier_dropout"}, 0.1);
+}
+
+}  // namespace reprise

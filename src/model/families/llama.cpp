@@ -1,0 +1,27 @@
+// Llama 1 to 3.x and models of its shape (SmolLM, TinyLlama, Yi, ...).
+#include "model/architecture.h"
+#include "model/config_reader.h"
+
+namespace reprise {
+
+Architecture llama_architecture(const std::string& class_prefix) {
+  Architecture architecture;  // the defaults are Llama's
+  architecture.class_prefix = class_prefix;
+  architecture.computed_buffers = {"rotary_emb.inv_freq"};
+  return architecture;
+}
+
+void read_llama(ConfigReader& fields, ModelConfig& config) {
+  read_usual_sizes(fields, config);
+  read_rope(fields, config);
+  read_activation(fields, config, "hidden_act", "silu");
+  config.norm_epsilon = fields.number_or({"rms_norm_eps"}, 1e-6);
+  config.qkv_bias = config.attention_output_bias = fields.flag_or("attention_bias", false);
+  config.mlp_bias = fields.flag_or("mlp_bias", false);
+  config.attention_dropout = fields.number_or({"attention_dropout"}, 0.0);
+  // pretraining_tp only splits matrix products; is_llama_config and the like are notes of
+  // converters.
+  fields.ignore({"pretraining_tp", "rope_interleaved", "is_llama_config"});
+}
+
+}  // namespace reprise

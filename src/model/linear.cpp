@@ -1,0 +1,98 @@
+#include "model/linear.h"
+
+#include <reprise/autocast.h>
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include <utility>
+
+namespace reprise {
+
+Linear::Linear(const Shape& shape, const at::TensorOptions& options) : shape_(shape) {
+  const bool is_out_in = shape.layout == WeightLayout::OutIn;
+  weight = register_parameter(
+      "weight",
+      at::empty({is_out_in ? shape.out : shape.in, is_out_in ? shape.in : shape.out}, options));
+  if (shape.has_bias) {
+    bias = register_parameter("bias", at::empty({shape.out}, options));
+  }
+}
+
+// (out, in) from what is stored, and back.
+at::Tensor Linear::in_out_order(const at::Tensor& w) const {
+  return shape_.layout == WeightLayout::OutIn ? w : w.t();
+}
+
+at::Tensor Linear::forward(const at::Tensor& x, const Pass& pass) const {
+  const auto [w, b] = values(pass.adapters);
+  return add_branch(at::linear(x, in_out_order(w), b), x, pass);
+}
+
+at::Tensor Linear::forward_in_float32(const at::Tensor& x, const Pass& pass) const {
+  const AutocastScope no_autocast(x.device().type(), at::kFloat, /*enabled=*/false);
+  const auto [w, b] = values(pass.adapters);
+  return add_branch(linear_in_float32(x, in_out_order(w), b), x, pass);
+}
+
+at::Tensor Linear::add_branch(const at::Tensor& y, const at::Tensor& x, const Pass& pass) const {
+  const bool is_trained = pass.adapters == AdapterUse::Trained;
+  const LoraBranch* branch = is_trained                               ? branch_.get()
+                             : pass.adapters == AdapterUse::Reference ? reference_branch_.get()
+                                                                      : nullptr;
+  if (branch == nullptr) {
+    return y;
+  }
+  if (is_trained && is_folded_) {
+    TORCH_CHECK(!at::GradMode::is_enabled() || !branch->a.requires_grad(),
+                "[lora] the adapters are merged for now, so no gradient reaches them: end the "
+                "MergedLora before training, or switch gradients off.");
+    return y;
+  }
+  // Summed in the wider type and rounded once, as peft does.
+  return (y + branch->forward(x, is_trained && pass.training)).to(y.scalar_type());
+}
+
+void Linear::set_branch(std::shared_ptr<LoraBranch> branch) {
+  if (branch_ != nullptr) {
+    unregister_module("lora");
+  }
+  branch_ = std::move(branch);
+  is_folded_ = false;
+  if (branch_ != nullptr) {
+    register_module("lora", branch_);
+  }
+}
+
+void Linear::fold_branch() {
+  TORCH_INTERNAL_ASSERT(branch_ != nullptr && !is_folded_);
+  const at::NoGradGuard no_grad;
+  const auto delta = in_out_order(branch_->delta());
+  keep_original();
+  weight.add_(delta);
+  is_folded_ = true;
+}
+
+void Linear::unfold_branch() {
+  TORCH_INTERNAL_ASSERT(is_folded_);
+  restore_original();
+  is_folded_ = false;
+}
+
+at::Tensor linear_in_float32(const at::Tensor& x,
+                             const at::Tensor& weight,
+                             const at::Tensor& bias) {
+  const AutocastScope no_autocast(x.device().type(), at::kFloat, /*enabled=*/false);
+  return at::linear(
+      x.to(at::kFloat), weight.to(at::kFloat), bias.defined() ? bias.to(at::kFloat) : at::Tensor());
+}
+
+Embedding::Embedding(int64_t rows, int64_t columns, const at::TensorOptions& options) {
+  weight = register_parameter("weight", at::empty({rows, columns}, options));
+}
+
+at::Tensor Embedding::forward(const at::Tensor& ids, AdapterUse adapters) const {
+  return at::embedding(values(adapters).weight, ids);
+}
+
+}  // namespace reprise

@@ -1,0 +1,207 @@
+// Opening a Hugging Face directory: config.json, then every tensor to its parameter.
+#include <reprise/model/checkpoint.h>
+
+#include "model/architecture.h"
+
+#include <reprise/io/safetensors.h>
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace reprise {
+
+namespace {
+
+std::string listed(const std::vector<std::string>& names) {
+  constexpr size_t kShown = 5;
+  std::string text;
+  for (size_t i = 0; i < std::min(names.size(), kShown); ++i) {
+    text += (i == 0 ? "" : ", ") + names[i];
+  }
+  return names.size() > kShown ? text + " and " + std::to_string(names.size() - kShown) + " more"
+                               : text;
+}
+
+// Parameter name -> name in the checkpoint. Checkpoints of the bare backbone lack its prefix
+// (wte.weight for transformer.wte.weight), and old ones hold buffers that are computed.
+std::map<std::string, std::string> checkpoint_names(const SafetensorsCheckpoint& checkpoint,
+                                                    const Architecture& architecture) {
+  const auto names = checkpoint.names();
+  const std::string prefix = architecture.backbone + ".";
+  const bool lacks_prefix = std::none_of(
+      names.begin(), names.end(), [&](const auto& name) { return name.starts_with(prefix); });
+  const auto is_computed = [&](const std::string& name) {
+    return std::any_of(architecture.computed_buffers.begin(),
+                       architecture.computed_buffers.end(),
+                       [&](const auto& end) { return name.ends_with(end); });
+  };
+  const std::set<std::string> heads = {
+      architecture.lm_head, architecture.sequence_head, architecture.token_head};
+  std::map<std::string, std::string> result;
+  for (const auto& name : names) {
+    if (!is_computed((lacks_prefix ? prefix : "") + name)) {
+      const bool is_head = heads.contains(name.substr(0, name.rfind('.')));
+      result[lacks_prefix && !is_head ? prefix + name : name] = name;
+    }
+  }
+  return result;
+}
+
+// Copies tensor by tensor; says what did not fit together.
+class Loading {
+ public:
+  Loading(const std::filesystem::path& folder, const LoadOptions& options)
+      : folder_(folder),
+        options_(options),
+        config_(ModelConfig::read(folder)),
+        architecture_(architecture_of(config_)),
+        checkpoint_(folder),
+        names_(checkpoint_names(checkpoint_, architecture_)) {
+    warnings_ = config_.warnings;
+  }
+
+  LoadedModel run() {
+    choose_labels();
+    const auto dtype = options_.dtype.value_or(stored_dtype());
+    model_ = std::make_shared<Model>(
+        config_, options_.head, at::TensorOptions(dtype).device(options_.device));
+    copy_parameters();
+    check_leftovers();
+    return {model_, warnings_};
+  }
+
+ private:
+  bool has_head(HeadKind kind) const {
+    const auto& path = kind == HeadKind::TokenClasses ? architecture_.token_head
+                       : kind == HeadKind::CausalLm   ? architecture_.lm_head
+                                                      : architecture_.sequence_head;
+    return names_.contains(path + ".weight");
+  }
+
+  // A head made anew is as wide as asked for; one that is there is as wide as its config says.
+  void choose_labels() {
+    if (options_.head == HeadKind::CausalLm) {
+      return;
+    }
+    const bool is_there = has_head(options_.head);
+    TORCH_CHECK(!is_there || !options_.labels || *options_.labels == config_.labels,
+                "[load] ",
+                folder_.string(),
+                ": the head has ",
+                config_.labels,
+                " labels, asked for were ",
+                options_.labels.value_or(0));
+    if (!is_there) {
+      config_.labels =
+          options_.labels.value_or(options_.head == HeadKind::Score ? 1 : config_.labels);
+    }
+  }
+
+  at::ScalarType stored_dtype() const {
+    if (config_.dtype) {
+      return *config_.dtype;
+    }
+    const auto embedding = names_.find(architecture_.embedding + ".weight");
+    const auto* info = embedding == names_.end() ? nullptr : checkpoint_.find(embedding->second);
+    return info != nullptr && at::isFloatingType(info->dtype) ? info->dtype : at::kFloat;
+  }
+
+  void copy_parameters() {
+    const at::NoGradGuard no_grad;
+    std::vector<std::string> missing;
+    for (const auto& item : model_->named_parameters()) {
+      const auto name = names_.find(item.key());
+      if (name == names_.end()) {
+        missing.push_back(item.key());
+        continue;
+      }
+      copy(name->second, item.value());
+      names_.erase(name);
+    }
+    if (missing.empty()) {
+      return;
+    }
+    const bool only_head = std::all_of(missing.begin(), missing.end(), [&](const auto& name) {
+      return name.starts_with(model_->head_path() + ".");
+    });
+    TORCH_CHECK(only_head && options_.head != HeadKind::CausalLm,
+                "[load] ",
+                folder_.string(),
+                ": tensors are missing: ",
+                listed(missing));
+    model_->initialize_head(options_.seed);
+    warnings_.push_back(folder_.string() + ": has no " + listed(missing) +
+                        "; the head starts from random values.");
+  }
+
+  void copy(const std::string& name, const at::Tensor& parameter) {
+    const TensorInfo& info = *checkpoint_.find(name);
+    TORCH_CHECK(info.shape == parameter.sizes(),
+                "[load] ",
+                folder_.string(),
+                ": tensor ",
+                name,
+                ": expected the shape ",
+                parameter.sizes(),
+                " (by config.json), found ",
+                c10::IntArrayRef(info.shape));
+    TORCH_CHECK(info.dtype == at::kFloat || info.dtype == at::kBFloat16 ||
+                    info.dtype == at::kHalf || info.dtype == at::kDouble,
+                "[load] ",
+                folder_.string(),
+                ": tensor ",
+                name,
+                ": expected float32, bfloat16 or float16, found ",
+                c10::toString(info.dtype));
+    checkpoint_.copy_to(name, parameter);
+  }
+
+  // What is left over may only be a head that this model does not have.
+  void check_leftovers() {
+    std::vector<std::string> unexpected, dropped;
+    for (const auto& [name, stored] : names_) {
+      const std::string path = name.substr(0, name.rfind('.'));
+      if (path == architecture_.lm_head) {
+        continue;  // tied, or not wanted under another head
+      }
+      const bool is_head = path == architecture_.sequence_head || path == architecture_.token_head;
+      (is_head ? dropped : unexpected).push_back(stored);
+    }
+    TORCH_CHECK(unexpected.empty(),
+                "[load] ",
+                folder_.string(),
+                ": tensors that a ",
+                model_type(config_.family),
+                " model of this config does not have: ",
+                listed(unexpected));
+    if (!dropped.empty()) {
+      warnings_.push_back(folder_.string() + ": " + listed(dropped) + " is not used.");
+    }
+  }
+
+  std::filesystem::path folder_;
+  LoadOptions options_;
+  ModelConfig config_;
+  Architecture architecture_;
+  SafetensorsCheckpoint checkpoint_;
+  std::map<std::string, std::string> names_;
+  std::vector<std::string> warnings_;
+  std::shared_ptr<Model> model_;
+};
+
+}  // namespace
+
+LoadedModel load_model(const std::filesystem::path& folder, const LoadOptions& options) {
+  TORCH_CHECK(std::filesystem::is_directory(folder),
+              "[load] ",
+              folder.string(),
+              ": no such folder. A model is a folder with config.json "
+              "and safetensors files.");
+  return Loading(folder, options).run();
+}
+
+}  // namespace reprise

@@ -1,0 +1,32 @@
+// The feed-forward part of one block, gated or plain.
+#pragma once
+
+#include "model/architecture.h"
+#include "model/linear.h"
+#include "model/pass.h"
+
+#include <reprise/model/config.h>
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+
+namespace reprise {
+
+class Mlp {
+ public:
+  Mlp(torch::nn::Module& block,
+      const ModelConfig& config,
+      const Architecture& architecture,
+      const at::TensorOptions& options);
+
+  at::Tensor forward(const at::Tensor& x, const Pass& pass) const;
+
+ private:
+  MlpLayout layout_;
+  Activation activation_;
+  std::shared_ptr<Linear> gate_;  // null unless MlpLayout::Gated
+  std::shared_ptr<Linear> up_, down_;
+};
+
+}  // namespace reprise

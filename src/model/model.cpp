@@ -1,0 +1,199 @@
+#include <reprise/model/model.h>
+
+#include "model/architecture.h"
+#include "model/block.h"
+#include "model/module_tree.h"
+#include "model/rope.h"
+
+#include <reprise/checkpoint.h>
+
+#include <ATen/ATen.h>
+
+#include <utility>
+
+namespace reprise {
+
+namespace {
+
+std::string path_of_head(const Architecture& architecture, HeadKind kind) {
+  switch (kind) {
+    case HeadKind::CausalLm:
+      return architecture.lm_head;
+    case HeadKind::Score:
+    case HeadKind::Value:
+      return architecture.sequence_head;
+    case HeadKind::TokenClasses:
+      break;
+  }
+  return architecture.token_head;
+}
+
+}  // namespace
+
+Model::Model(ModelConfig config, HeadKind head, const at::TensorOptions& options)
+    : config_(std::move(config)), head_kind_(head) {
+  const Architecture architecture = architecture_of(config_);
+  const auto layers = static_cast<size_t>(config_.layers);
+  embedding_ = adopt(*this,
+                     architecture.embedding,
+                     std::make_shared<Embedding>(config_.vocabulary, config_.hidden, options));
+  if (!architecture.positions.empty()) {
+    positions_ = adopt(*this,
+                       architecture.positions,
+                       std::make_shared<Embedding>(config_.max_positions, config_.hidden, options));
+  }
+  blocks_.reserve(layers);
+  for (int64_t layer = 0; layer < config_.layers; ++layer) {
+    blocks_.push_back(adopt(*this,
+                            architecture.blocks + "." + std::to_string(layer),
+                            std::make_shared<Block>(config_, architecture, layer, options)));
+  }
+  final_norm_ =
+      adopt(*this,
+            architecture.final_norm,
+            std::make_shared<Norm>(config_.norm, config_.hidden, config_.norm_epsilon, options));
+  if (!has_tied_head()) {
+    const bool has_bias = head == HeadKind::TokenClasses;
+    head_ = adopt(
+        *this,
+        path_of_head(architecture, head),
+        std::make_shared<Linear>(
+            Linear::Shape{config_.hidden, outputs(), has_bias, WeightLayout::OutIn}, options));
+  }
+  regions_.resize(layers);
+}
+
+Model::~Model() = default;
+
+at::Device Model::device() const {
+  return embedding_->weight.device();
+}
+
+at::ScalarType Model::dtype() const {
+  return embedding_->weight.scalar_type();
+}
+
+int64_t Model::outputs() const {
+  switch (head_kind_) {
+    case HeadKind::CausalLm:
+      return config_.vocabulary;
+    case HeadKind::Value:
+      return 1;
+    case HeadKind::Score:
+    case HeadKind::TokenClasses:
+      break;
+  }
+  return config_.labels;
+}
+
+std::string Model::head_path() const {
+  return path_of_head(architecture_of(config_), head_kind_);
+}
+
+void Model::enable_checkpointing(const BlockChoice& blocks, const CheckpointOptions& options) {
+  const auto chosen = blocks.choose(config_.layers);
+  disable_checkpointing();
+  const std::string path = architecture_of(config_).blocks;
+  for (const int64_t block : chosen) {
+    CheckpointOptions named = options;
+    if (named.name.empty()) {
+      named.name = path + "." + std::to_string(block);
+    }
+    regions_[static_cast<size_t>(block)] =
+        std::make_shared<const CheckpointOptions>(std::move(named));
+  }
+}
+
+void Model::disable_checkpointing() {
+  regions_.assign(blocks_.size(), nullptr);
+}
+
+std::vector<int64_t> Model::checkpointed_blocks() const {
+  std::vector<int64_t> blocks;
+  for (size_t i = 0; i < regions_.size(); ++i) {
+    if (regions_[i] != nullptr) {
+      blocks.push_back(static_cast<int64_t>(i));
+    }
+  }
+  return blocks;
+}
+
+at::Tensor Model::embed(const ModelInput& input, const at::Tensor& positions) {
+  auto x = embedding_->forward(input.input_ids, input.adapters);
+  if (positions_ != nullptr) {
+    x = x + positions_->forward(positions, input.adapters);
+  }
+  const double dropout = config_.embedding_dropout;
+  return dropout > 0 && is_training() ? at::dropout(x, dropout, true) : x;
+}
+
+at::Tensor Model::hidden_states(const ModelInput& input, KvCache* cache) {
+  TORCH_CHECK(
+      cache == nullptr || !at::GradMode::is_enabled(),
+      "[model] a KV cache is for inference: switch gradients off (torch::NoGradGuard), or pass "
+      "the whole sequence without a cache.");
+  const int64_t past = cache == nullptr ? 0 : cache->length();
+  const auto masks = attention_masks(input, past, config_.windows);
+  const auto positions = positions_of(input, past);
+  TORCH_CHECK(positions_ == nullptr || past + input.input_ids.size(1) <= config_.max_positions,
+              "[model] a sequence of ",
+              past + input.input_ids.size(1),
+              " tokens: this model has learned ",
+              config_.max_positions,
+              " positions.");
+  const RopeTables rope = rope_tables(config_.rope, positions);
+  const Pass pass{is_training(), input.adapters};
+  auto x = embed(input, positions);
+  for (size_t i = 0; i < blocks_.size(); ++i) {
+    const auto& mask = masks.at(config_.windows[i]);
+    AttentionContext context{rope.cos, rope.sin, mask.allowed, mask.is_causal};
+    x = run_block(i, std::move(x), context, pass, cache);
+  }
+  if (cache != nullptr) {
+    cache->advance(input.input_ids.size(1));
+  }
+  return final_norm_->forward(x);
+}
+
+at::Tensor Model::run_block(
+    size_t index, at::Tensor x, const AttentionContext& context, const Pass& pass, KvCache* cache) {
+  const auto& block = blocks_[index];
+  const auto& region = regions_[index];
+  const bool needs_gradient =
+      at::GradMode::is_enabled() && cache == nullptr && (x.requires_grad() || block->is_trained());
+  if (region == nullptr || !needs_gradient) {
+    return block->forward(x, context, pass, cache);
+  }
+  if (region->use_reentrant && !x.requires_grad()) {
+    // The reentrant variant follows gradients through its arguments only. Nothing lies below that
+    // could be trained, so the gradient ends here.
+    x = x.detach().requires_grad_();
+  }
+  const auto run = [block](const at::Tensor& input, const AttentionContext& shared, Pass mode) {
+    return block->forward(input, shared, mode);
+  };
+  return checkpoint(*region, run, std::move(x), context, pass);
+}
+
+at::Tensor Model::apply_head(const at::Tensor& hidden, AdapterUse adapters) {
+  auto x = hidden;
+  const bool is_classifier = head_kind_ == HeadKind::TokenClasses;
+  if (is_classifier && is_training() && config_.classifier_dropout > 0) {
+    x = at::dropout(x, config_.classifier_dropout, true);
+  }
+  const Pass pass{is_training(), adapters};
+  if (head_ != nullptr) {
+    return head_in_float32_ ? head_->forward_in_float32(x, pass) : head_->forward(x, pass);
+  }
+  if (head_in_float32_) {
+    return linear_in_float32(x, embedding_->weight);
+  }
+  return at::linear(x, embedding_->weight);
+}
+
+at::Tensor Model::forward(const ModelInput& input) {
+  const auto result = apply_head(hidden_states(input), input.adapters);
+  return head_kind_ == HeadKind::Value ? result.squeeze(-1) : result;
+}
+
+}  // namespace reprise

@@ -1,0 +1,149 @@
+// Writing a Hugging Face directory: weights first and config.json last, so that a folder that opens
+// is whole.
+#include <reprise/model/checkpoint.h>
+
+#include "model/architecture.h"
+
+#include <reprise/io/file.h>
+#include <reprise/io/json.h>
+#include <reprise/io/safetensors.h>
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include <array>
+#include <set>
+
+namespace reprise {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// What belongs to a model beside its weights and is not ours to change.
+constexpr std::array kCompanions = {"tokenizer.json",
+                                    "tokenizer_config.json",
+                                    "special_tokens_map.json",
+                                    "added_tokens.json",
+                                    "tokenizer.model",
+                                    "vocab.json",
+                                    "merges.txt",
+                                    "chat_template.jinja",
+                                    "chat_template.json",
+                                    "generation_config.json",
+                                    "configuration_chatglm.py",
+                                    "modeling_chatglm.py",
+                                    "tokenization_chatglm.py",
+                                    "quantization.py"};
+
+std::string class_name(const Model& model) {
+  const auto& config = model.config();
+  const std::string prefix = architecture_of(config).class_prefix;
+  switch (model.head()) {
+    case HeadKind::CausalLm:
+      if (config.family == Family::ChatGlm) {
+        return config.architecture.empty() ? "ChatGLMModel" : config.architecture;
+      }
+      return prefix + (config.family == Family::Gpt2 ? "LMHeadModel" : "ForCausalLM");
+    case HeadKind::Score:
+    case HeadKind::Value:
+      return prefix + "ForSequenceClassification";
+    case HeadKind::TokenClasses:
+      break;
+  }
+  return prefix + "ForTokenClassification";
+}
+
+Json config_json(const Model& model, at::ScalarType dtype) {
+  Json json = model.config().source;
+  json["architectures"] = Json::array({class_name(model)});
+  json[json.contains("torch_dtype") ? "torch_dtype" : "dtype"] = dtype_name(dtype);
+  if (model.head() != HeadKind::CausalLm) {
+    Json names = Json::object(), ids = Json::object();
+    for (int64_t label = 0; label < model.outputs(); ++label) {
+      const std::string name = "LABEL_" + std::to_string(label);
+      names[std::to_string(label)] = name;
+      ids[name] = label;
+    }
+    json["id2label"] = names;
+    json["label2id"] = ids;
+  }
+  return json;
+}
+
+Json generation_config(const ModelConfig& config) {
+  Json json = {{"_from_model_config", true}};
+  if (config.bos_id) {
+    json["bos_token_id"] = *config.bos_id;
+  }
+  if (config.eos_ids.size() == 1) {
+    json["eos_token_id"] = config.eos_ids.front();
+  } else if (!config.eos_ids.empty()) {
+    json["eos_token_id"] = config.eos_ids;
+  }
+  if (config.pad_id) {
+    json["pad_token_id"] = *config.pad_id;
+  }
+  return json;
+}
+
+void copy_companions(const fs::path& source, const fs::path& folder) {
+  for (const char* name : kCompanions) {
+    if (fs::exists(source / name)) {
+      write_file(folder / name, read_file(source / name));
+    }
+  }
+}
+
+NamedTensors tensors_of(const Model& model, at::ScalarType dtype) {
+  NamedTensors tensors;
+  for (const auto& item : model.named_parameters()) {
+    if (item.key().find(".lora.") != std::string::npos) {
+      continue;
+    }
+    tensors.emplace_back(item.key(), item.value().detach().to(dtype));
+  }
+  return tensors;
+}
+
+// Buffers that the family's own code expects in its checkpoints, as they were.
+void add_carried_buffers(NamedTensors& tensors, const Model& model, const fs::path& source) {
+  const auto ends = architecture_of(model.config()).carried_buffers;
+  if (source.empty() || ends.empty()) {
+    return;
+  }
+  const SafetensorsCheckpoint checkpoint(source);
+  for (const auto& name : checkpoint.names()) {
+    for (const auto& end : ends) {
+      if (name.ends_with(end)) {
+        tensors.emplace_back(name, checkpoint.view(name));
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void save_model(const Model& model, const fs::path& folder, const SaveOptions& options) {
+  const at::NoGradGuard no_grad;
+  const auto dtype = options.dtype.value_or(model.dtype());
+  std::error_code error;
+  fs::create_directories(folder, error);
+  TORCH_CHECK(fs::is_directory(folder),
+              "[save] ",
+              folder.string(),
+              ": the folder cannot be made: ",
+              error.message());
+  auto tensors = tensors_of(model, dtype);
+  add_carried_buffers(tensors, model, options.source);
+  write_checkpoint(folder, tensors, options.max_shard_bytes);
+  if (!options.source.empty() && !fs::equivalent(options.source, folder)) {
+    copy_companions(options.source, folder);
+  }
+  if (!fs::exists(folder / "generation_config.json")) {
+    write_json(folder / "generation_config.json", generation_config(model.config()));
+  }
+  write_json(folder / "config.json", config_json(model, dtype));
+}
+
+}  // namespace reprise

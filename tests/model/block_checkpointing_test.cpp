@@ -1,0 +1,238 @@
+// Every family under every choice of blocks: the same loss and gradients to the last bit, and
+// exactly the chosen blocks recomputed.
+#include "support/bitwise.h"
+#include "support/fixtures.h"
+#include "support/parity.h"
+
+#include <reprise/loss/next_token.h>
+#include <reprise/memory.h>
+#include <reprise/model/checkpoint.h>
+#include <reprise/stats.h>
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <string>
+#include <vector>
+
+namespace reprise {
+namespace {
+
+using testing::contains;
+using testing::expect_bitwise_equal;
+using testing::message_of;
+
+const std::vector<std::string> kFamilies = {
+    "llama", "llama_untied", "mistral", "qwen2", "qwen3", "gpt2", "gpt_neox", "chatglm2"};
+
+std::shared_ptr<Model> open(const std::string& name) {
+  return load_model(testing::fixtures() / "models" / name).model;
+}
+
+ModelInput input_of(const std::string& name) {
+  const testing::Expected expected(testing::fixtures() / "models" / name);
+  ModelInput input;
+  input.input_ids = expected["input_ids"];
+  input.attention_mask = expected["attention_mask"];
+  return input;
+}
+
+// Loss and all gradients, from a fixed state of the random numbers.
+std::vector<at::Tensor> step(Model& model, const ModelInput& input) {
+  torch::manual_seed(7);
+  model.zero_grad();
+  const auto loss = next_token_loss(model.forward(input), input.input_ids);
+  loss.backward();
+  std::vector<at::Tensor> results = {loss.detach()};
+  for (const auto& parameter : model.parameters()) {
+    results.push_back(parameter.grad().clone());
+  }
+  return results;
+}
+
+// Blocks recomputed in one step, as region names.
+std::vector<std::string> recomputed_in_step(Model& model, const ModelInput& input) {
+  record_checkpoint_stats(true);
+  reset_checkpoint_stats();
+  step(model, input);
+  std::vector<std::string> names;
+  for (const auto& [name, stats] : checkpoint_stats().regions) {
+    if (stats.recomputed > 0) {
+      EXPECT_EQ(stats.recomputed, 1U) << name;
+      names.push_back(name);
+    }
+  }
+  record_checkpoint_stats(false);
+  return names;
+}
+
+CheckpointOptions reentrant() {
+  CheckpointOptions options;
+  options.use_reentrant = true;
+  return options;
+}
+
+class EveryFamily : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(EveryFamily, HasTheSameGradientsWhateverIsCheckpointed) {
+  const auto model = open(GetParam());
+  model->eval();  // no dropout: attention then takes a fused kernel, which the policy can keep
+  const auto input = input_of(GetParam());
+  const auto plain = step(*model, input);
+  const std::vector<std::pair<BlockChoice, CheckpointOptions>> ways = {
+      {BlockChoice::all(), {}},
+      {BlockChoice::every(2), {}},
+      {BlockChoice::ratio(0.5), {}},
+      {BlockChoice::first(1), {}},
+      {BlockChoice::list({1}), {}},
+      {BlockChoice::all(), checkpoint_options_named("attention")},
+      {BlockChoice::all(), checkpoint_options_named("matmuls")},
+      {BlockChoice::all(), reentrant()},
+      {BlockChoice::every(2), reentrant()},
+  };
+  for (const auto& [choice, options] : ways) {
+    if (choice.describe() == "blocks 1" && model->config().layers < 2) {
+      continue;
+    }
+    SCOPED_TRACE(choice.describe() + (options.use_reentrant ? ", reentrant" : ""));
+    model->enable_checkpointing(choice, options);
+    expect_bitwise_equal(step(*model, input), plain);
+  }
+}
+
+TEST_P(EveryFamily, HasTheSameDropoutWhenABlockRunsAgain) {
+  const auto folder = testing::fixtures() / "models" / GetParam();
+  auto config = ModelConfig::read(folder);
+  config.attention_dropout = config.residual_dropout = config.embedding_dropout = 0.2;
+  Model model(config, HeadKind::CausalLm);
+  model.initialize(3);
+  model.train();
+  const auto input = input_of(GetParam());
+  const auto plain = step(model, input);
+  for (const auto& options : {CheckpointOptions(), reentrant()}) {
+    model.enable_checkpointing(BlockChoice::all(), options);
+    expect_bitwise_equal(step(model, input), plain);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, EveryFamily, ::testing::ValuesIn(kFamilies), [](const auto& test) {
+  return test.param;
+});
+
+TEST(BlockCheckpointing, RecomputesExactlyTheChosenBlocks) {
+  const auto model = open("llama");  // three blocks
+  const auto input = input_of("llama");
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(recomputed_in_step(*model, input), Names());
+  model->enable_checkpointing();
+  EXPECT_EQ(recomputed_in_step(*model, input),
+            (Names{"model.layers.0", "model.layers.1", "model.layers.2"}));
+  model->enable_checkpointing(BlockChoice::every(2));
+  EXPECT_EQ(recomputed_in_step(*model, input), (Names{"model.layers.0", "model.layers.2"}));
+  EXPECT_EQ(model->checkpointed_blocks(), (std::vector<int64_t>{0, 2}));
+  model->enable_checkpointing(BlockChoice::ratio(0.4));
+  EXPECT_EQ(model->checkpointed_blocks(), (std::vector<int64_t>{0, 1}));
+  model->enable_checkpointing(BlockChoice::list({2}));
+  EXPECT_EQ(recomputed_in_step(*model, input), (Names{"model.layers.2"}));
+  model->disable_checkpointing();
+  EXPECT_EQ(recomputed_in_step(*model, input), Names());
+}
+
+TEST(BlockCheckpointing, DoesNotDependOnTrainOrEvalNorOnTheirOrder) {
+  const auto model = open("llama");
+  const auto input = input_of("llama");
+  model->eval();
+  model->enable_checkpointing();
+  EXPECT_EQ(recomputed_in_step(*model, input).size(), 3U);
+  model->train();
+  EXPECT_EQ(recomputed_in_step(*model, input).size(), 3U);
+}
+
+TEST(BlockCheckpointing, IsNotActiveWithoutGradNorWithACache) {
+  const auto model = open("llama");
+  model->enable_checkpointing();
+  record_checkpoint_stats(true);
+  reset_checkpoint_stats();
+  const torch::NoGradGuard no_grad;
+  auto input = input_of("llama");
+  model->forward(input);
+  KvCache cache(model->config(), 2, 16, at::kFloat);
+  model->hidden_states(input, &cache);
+  EXPECT_EQ(cache.length(), 12);
+  EXPECT_EQ(checkpoint_stats().total.entered, 0U);
+  record_checkpoint_stats(false);
+}
+
+TEST(BlockCheckpointing, SparesWhatLiesBelowTheLowestTrainedParameter) {
+  for (const bool is_reentrant : {false, true}) {
+    const auto model = open("llama");
+    for (auto& item : model->named_parameters()) {
+      item.value().requires_grad_(item.key().starts_with("model.layers.2"));
+    }
+    model->enable_checkpointing(BlockChoice::all(),
+                                is_reentrant ? reentrant() : CheckpointOptions());
+    record_checkpoint_stats(true);
+    reset_checkpoint_stats();
+    const auto input = input_of("llama");
+    next_token_loss(model->forward(input), input.input_ids).backward();
+    const auto stats = checkpoint_stats();
+    record_checkpoint_stats(false);
+    EXPECT_EQ(stats.total.entered, 1U);
+    EXPECT_EQ(stats.regions.at("model.layers.2").recomputed, 1U);
+  }
+}
+
+TEST(BlockCheckpointing, LeavesLessAliveBetweenForwardAndBackward) {
+  auto config = ModelConfig::read(testing::fixtures() / "models" / "llama");
+  config.layers = 8;
+  config.windows.assign(8, 0);
+  config.attention_scales.assign(8, config.attention_scales.front());
+  Model model(config, HeadKind::CausalLm);
+  model.initialize(1);
+  ModelInput input;
+  input.input_ids = torch::randint(3, config.vocabulary, {2, 64});
+  const auto alive_after_forward = [&] {
+    const int64_t before = live_bytes(at::kCPU);
+    const auto logits = model.forward(input);
+    return live_bytes(at::kCPU) - before;
+  };
+  const int64_t plain = alive_after_forward();
+  model.enable_checkpointing();
+  const int64_t full = alive_after_forward();
+  model.enable_checkpointing(BlockChoice::every(2));
+  const int64_t half = alive_after_forward();
+  model.enable_checkpointing(BlockChoice::all(), checkpoint_options_named("attention"));
+  const int64_t attention = alive_after_forward();
+  EXPECT_LT(full * 4, plain);
+  EXPECT_LT(full, attention);
+  EXPECT_LT(attention, half);
+  EXPECT_LT(half * 3, plain * 2);
+}
+
+TEST(BlockChoice, RefusesWhatWouldHaveNoEffect) {
+  const auto model = open("llama");
+  const auto refusal = [&](const std::string& text) {
+    return message_of<c10::Error>([&] { model->enable_checkpointing(BlockChoice::parse(text)); });
+  };
+  EXPECT_TRUE(contains(refusal("first:4"), "has 3 blocks"));
+  EXPECT_TRUE(contains(refusal("list:1,3"), "blocks 0 to 2"));
+  EXPECT_TRUE(contains(refusal("list:1,1"), "listed twice"));
+  EXPECT_TRUE(contains(refusal("ratio:0"), "more than 0"));
+  EXPECT_TRUE(contains(refusal("ratio:1.5"), "at most 1"));
+  EXPECT_TRUE(contains(refusal("every:0"), "at least 1"));
+  EXPECT_TRUE(contains(refusal("every:x"), "\"x\" is not a number"));
+  EXPECT_TRUE(contains(refusal("some"), "expected all, every:N"));
+  EXPECT_TRUE(contains(message_of<c10::Error>([] { checkpoint_options_named("offload"); }),
+                       "expected full, attention or matmuls"));
+  EXPECT_TRUE(model->checkpointed_blocks().empty());
+}
+
+TEST(BlockChoice, KeepsTheEarlierChoiceIfANewOneIsRefused) {
+  const auto model = open("llama");
+  model->enable_checkpointing(BlockChoice::first(2));
+  EXPECT_ANY_THROW(model->enable_checkpointing(BlockChoice::first(9)));
+  EXPECT_EQ(model->checkpointed_blocks(), (std::vector<int64_t>{0, 1}));
+}
+
+}  // namespace
+}  // namespace reprise

@@ -1,0 +1,101 @@
+// config.json: both spellings mean the same, and what is not supported is refused by name.
+#include "support/bitwise.h"
+#include "support/fixtures.h"
+
+#include <reprise/model/config.h>
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+
+namespace reprise {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::contains;
+using testing::message_of;
+
+Json llama() {
+  return read_json(testing::fixtures() / "models" / "llama_untied" / "config.json");
+}
+
+std::string refusal_of(const std::string& field, const Json& value) {
+  Json json = llama();
+  json[field] = value;
+  return message_of<c10::Error>([&] { ModelConfig::from_json(json, "config.json"); });
+}
+
+void expect_same(const ModelConfig& a, const ModelConfig& b) {
+  EXPECT_EQ(a.rope.theta, b.rope.theta);
+  EXPECT_EQ(a.rope.dims, b.rope.dims);
+  EXPECT_EQ(a.rope.scaling, b.rope.scaling);
+  EXPECT_EQ(a.rope.factor, b.rope.factor);
+  EXPECT_EQ(a.rope.original_positions, b.rope.original_positions);
+  EXPECT_EQ(a.windows, b.windows);
+  EXPECT_EQ(a.dtype, b.dtype);
+  EXPECT_EQ(a.tied_head, b.tied_head);
+  EXPECT_EQ(a.eos_ids, b.eos_ids);
+  EXPECT_EQ(a.head_dim, b.head_dim);
+}
+
+TEST(ConfigSpelling, OfTransformersFourAndFiveMeansTheSame) {
+  size_t pairs = 0;
+  for (const auto& entry : fs::directory_iterator(testing::fixtures() / "models")) {
+    for (const char* other : {"config.transformers4.json", "config.transformers5.json"}) {
+      if (fs::exists(entry.path() / other)) {
+        SCOPED_TRACE(entry.path().filename().string());
+        expect_same(ModelConfig::read(entry.path()),
+                    ModelConfig::from_json(read_json(entry.path() / other), other));
+        ++pairs;
+      }
+    }
+  }
+  EXPECT_GE(pairs, 12U);
+}
+
+TEST(ConfigRefusals, NameTheFieldWhatIsExpectedAndWhatWasFound) {
+  EXPECT_TRUE(contains(refusal_of("model_type", "mamba"), "expected one of llama, mistral"));
+  EXPECT_TRUE(contains(refusal_of("model_type", "mamba"), "found \"mamba\""));
+  EXPECT_TRUE(contains(refusal_of("hidden_act", "swiglu"), "hidden_act: expected silu"));
+  EXPECT_TRUE(contains(refusal_of("hidden_size", -4), "hidden_size: expected a positive integer"));
+  EXPECT_TRUE(contains(refusal_of("hidden_size", "16"), "found \"16\""));
+  EXPECT_TRUE(contains(refusal_of("hidden_size", nullptr), "hidden_size is missing"));
+  EXPECT_TRUE(contains(refusal_of("num_key_value_heads", 3), "cannot share 3"));
+  EXPECT_TRUE(contains(refusal_of("rope_parameters", {{"rope_type", "yarn"}, {"factor", 2.0}}),
+                       "expected default, linear or llama3"));
+  EXPECT_TRUE(contains(refusal_of("dtype", "int8"), "float32, bfloat16 or float16"));
+  EXPECT_TRUE(contains(refusal_of("quantization_config", {{"bits", 4}}), "quantization_config"));
+  EXPECT_TRUE(contains(refusal_of("attention_dropout", 1.5), "a probability below 1"));
+  EXPECT_TRUE(
+      contains(message_of<c10::Error>([] { ModelConfig::from_json(Json::array(), "config.json"); }),
+               "expected an object, found an array"));
+}
+
+TEST(ConfigRefusals, CoverWhatChatGlmHasInTwoMeanings) {
+  Json json = read_json(testing::fixtures() / "models" / "chatglm2" / "config.json");
+  json["rope_ratio"] = 2;
+  EXPECT_TRUE(contains(message_of<c10::Error>([&] { ModelConfig::from_json(json, "c"); }),
+                       "rope_ratio: expected 1"));
+}
+
+TEST(ConfigWarnings, AreGivenForUnknownFieldsOnly) {
+  EXPECT_TRUE(ModelConfig::from_json(llama(), "config.json").warnings.empty());
+  Json json = llama();
+  json["moe_router_bias"] = 3;
+  const auto warnings = ModelConfig::from_json(json, "config.json").warnings;
+  ASSERT_EQ(warnings.size(), 1U);
+  EXPECT_TRUE(contains(warnings.front(), "moe_router_bias"));
+}
+
+TEST(ConfigDefaults, AreThoseOfTheClassNotOfLlama) {
+  Json json = read_json(testing::fixtures() / "models" / "qwen3" / "config.json");
+  json.erase("head_dim");
+  EXPECT_EQ(ModelConfig::from_json(json, "c").head_dim, 128);
+  json = read_json(testing::fixtures() / "models" / "gpt2" / "config.json");
+  json.erase("tie_word_embeddings");
+  EXPECT_TRUE(ModelConfig::from_json(json, "c").tied_head);
+}
+
+}  // namespace
+}  // namespace reprise

@@ -1,0 +1,107 @@
+// Models of tests/fixtures and what the tests of adapters do with them.
+#pragma once
+
+#include "support/bitwise.h"
+#include "support/fixtures.h"
+
+#include <reprise/loss/next_token.h>
+#include <reprise/model/checkpoint.h>
+#include <reprise/model/lora.h>
+
+#include <torch/torch.h>
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace reprise::testing {
+
+/// One causal model of each family, ChatGLM among them.
+inline const std::vector<std::string>& family_cases() {
+  static const std::vector<std::string> cases = {
+      "llama", "mistral", "qwen2", "qwen3", "gpt2", "gpt_neox", "chatglm2"};
+  return cases;
+}
+
+inline std::shared_ptr<Model> open_model(const std::string& name, const LoadOptions& options = {}) {
+  return load_model(fixtures() / "models" / name, options).model;
+}
+
+/// Ids that every model of the fixtures knows.
+inline ModelInput plain_input() {
+  ModelInput input;
+  input.input_ids = torch::arange(3, 23).reshape({2, 10});
+  return input;
+}
+
+/// Random values for all trained parameters: a fresh B would be zero, and with it half of what
+/// is compared.
+inline void shake(Model& model, uint64_t seed = 7) {
+  const torch::NoGradGuard no_grad;
+  torch::manual_seed(seed);
+  for (auto& [name, parameter] : trained_parameters(model)) {
+    parameter.normal_(0, 0.2);
+  }
+}
+
+struct Step {
+  at::Tensor loss;
+  std::map<std::string, at::Tensor> gradients;  ///< of the trained parameters
+};
+
+/// Loss and gradients of one training step; the seed rules dropout.
+inline Step step_of(Model& model, const ModelInput& input) {
+  model.zero_grad();
+  torch::manual_seed(11);
+  const auto outputs = model.forward(input);
+  Step step;
+  step.loss = model.head() == HeadKind::CausalLm ? next_token_loss(outputs, input.input_ids)
+                                                 : outputs.square().mean();
+  step.loss.backward();
+  for (const auto& [name, parameter] : trained_parameters(model)) {
+    step.gradients[name] = parameter.grad().defined() ? parameter.grad().clone() : at::Tensor();
+  }
+  return step;
+}
+
+inline void expect_same_step(const Step& a, const Step& b) {
+  EXPECT_TRUE(bitwise_equal(a.loss, b.loss));
+  ASSERT_EQ(a.gradients.size(), b.gradients.size());
+  for (const auto& [name, gradient] : a.gradients) {
+    ASSERT_TRUE(b.gradients.contains(name)) << name;
+    EXPECT_TRUE(gradient.defined()) << name;
+    EXPECT_TRUE(bitwise_equal(gradient, b.gradients.at(name))) << name;
+  }
+}
+
+inline at::Tensor logits_of(Model& model,
+                            const ModelInput& input,
+                            AdapterUse adapters = AdapterUse::Trained) {
+  const torch::NoGradGuard no_grad;
+  ModelInput used = input;
+  used.adapters = adapters;
+  return model.forward(used);
+}
+
+/// A folder that goes away with its owner.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string name = (std::filesystem::temp_directory_path() / "reprise-XXXXXX").string();
+    if (mkdtemp(name.data()) == nullptr) {
+      throw std::runtime_error("no temporary folder");
+    }
+    path_ = name;
+  }
+  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+}  // namespace reprise::testing

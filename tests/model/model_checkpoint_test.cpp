@@ -1,0 +1,185 @@
+// Hugging Face directories in and out: nothing changes on the way, nothing wrong gets in.
+#include "support/bitwise.h"
+#include "support/fixtures.h"
+#include "support/parity.h"
+#include "support/temporary_folder.h"
+
+#include <reprise/io/json.h>
+#include <reprise/io/safetensors.h>
+#include <reprise/model/checkpoint.h>
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <string>
+
+namespace reprise {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::bitwise_equal;
+using testing::contains;
+using testing::message_of;
+
+fs::path fixture(const std::string& name) {
+  return testing::fixtures() / "models" / name;
+}
+
+HeadKind head_of(const std::string& name) {
+  if (name.find("_score") != std::string::npos) {
+    return HeadKind::Score;
+  }
+  return name.ends_with("_token_classes") ? HeadKind::TokenClasses : HeadKind::CausalLm;
+}
+
+void expect_same_tensors(const fs::path& a, const fs::path& b) {
+  const SafetensorsCheckpoint x(a), y(b);
+  EXPECT_EQ(x.names(), y.names());
+  for (const auto& name : x.names()) {
+    EXPECT_TRUE(bitwise_equal(x.view(name), y.view(name))) << name;
+  }
+}
+
+TEST(RoundTrip, KeepsEveryTensorOfEveryFixtureAndItsConfig) {
+  size_t folders = 0;
+  for (const auto& entry : fs::directory_iterator(testing::fixtures() / "models")) {
+    SCOPED_TRACE(entry.path().filename().string());
+    const testing::TemporaryFolder folder;
+    const auto loaded = load_model(entry.path(), {.head = head_of(entry.path().filename())});
+    save_model(*loaded.model, folder.path(), {.source = entry.path()});
+    expect_same_tensors(entry.path(), folder.path());
+    const auto before = read_json(entry.path() / "config.json");
+    EXPECT_EQ(Json(read_json(folder.path() / "config.json")), before);
+    EXPECT_TRUE(fs::exists(folder.path() / "generation_config.json"));
+    ++folders;
+  }
+  EXPECT_EQ(folders, 27U);
+}
+
+TEST(RoundTrip, ShardsAndOpensThemAgain) {
+  const testing::TemporaryFolder folder;
+  const auto model = load_model(fixture("qwen3")).model;
+  save_model(*model, folder.path(), {.max_shard_bytes = 4000});
+  EXPECT_TRUE(fs::exists(folder.path() / "model.safetensors.index.json"));
+  EXPECT_FALSE(fs::exists(folder.path() / "model.safetensors"));
+  expect_same_tensors(fixture("qwen3"), folder.path());
+  // Saved whole into the same folder, the shards are gone.
+  save_model(*model, folder.path());
+  EXPECT_FALSE(fs::exists(folder.path() / "model.safetensors.index.json"));
+  expect_same_tensors(fixture("qwen3"), folder.path());
+}
+
+TEST(RoundTrip, ConvertsWhenAskedAndSaysSoInTheConfig) {
+  const testing::TemporaryFolder folder;
+  const auto model = load_model(fixture("llama")).model;
+  save_model(*model, folder.path(), {.dtype = at::kBFloat16});
+  const auto config = ModelConfig::read(folder.path());
+  EXPECT_EQ(config.dtype, at::kBFloat16);
+  EXPECT_EQ(load_model(folder.path()).model->dtype(), at::kBFloat16);
+}
+
+TEST(Heads, ARewardModelBeginsFromALanguageModelAndOpensAgain) {
+  const testing::TemporaryFolder folder;
+  const auto fresh = load_model(fixture("llama_untied"), {.head = HeadKind::Score, .seed = 5});
+  ASSERT_EQ(fresh.warnings.size(), 1U);
+  EXPECT_TRUE(contains(fresh.warnings.front(), "score.weight"));
+  EXPECT_EQ(fresh.model->outputs(), 1);
+  save_model(*fresh.model, folder.path());
+  const auto json = read_json(folder.path() / "config.json");
+  EXPECT_EQ(json["architectures"][0], "LlamaForSequenceClassification");
+  EXPECT_EQ(json["id2label"].size(), 1U);
+  const auto again = load_model(folder.path(), {.head = HeadKind::Value});
+  EXPECT_TRUE(again.warnings.empty());
+  const auto name = std::string("score.weight");
+  EXPECT_TRUE(
+      bitwise_equal(again.model->named_parameters()[name], fresh.model->named_parameters()[name]));
+}
+
+TEST(Heads, AreChosenByTheCallerNotByTheFolder) {
+  const auto classes =
+      load_model(fixture("gpt2"), {.head = HeadKind::TokenClasses, .labels = 4}).model;
+  EXPECT_EQ(classes->head_path(), "classifier");
+  EXPECT_EQ(classes->outputs(), 4);
+  const auto message =
+      message_of<c10::Error>([] { load_model(fixture("llama_score"), {.labels = 3}); });
+  // Asked for as a language model: its lm_head is not there.
+  EXPECT_TRUE(contains(message, "tensors are missing: lm_head.weight"));
+}
+
+TEST(OldCheckpoints, OfTheBareBackboneWithComputedBuffersOpen) {
+  const testing::TemporaryFolder folder;
+  const SafetensorsCheckpoint whole(fixture("gpt2"));
+  NamedTensors bare;
+  for (const auto& name : whole.names()) {
+    bare.emplace_back(name.substr(std::string("transformer.").size()), whole.view(name));
+  }
+  bare.emplace_back("h.0.attn.bias", torch::ones({1, 1, 4, 4}, at::kBool));
+  bare.emplace_back("h.0.attn.masked_bias", torch::tensor(-1e4));
+  write_safetensors(folder.path() / "model.safetensors", bare);
+  fs::copy(fixture("gpt2") / "config.json", folder.path());
+  const auto loaded = load_model(folder.path());
+  EXPECT_TRUE(loaded.warnings.empty());
+  const auto name = std::string("transformer.wte.weight");
+  EXPECT_TRUE(bitwise_equal(loaded.model->named_parameters()[name].detach(), whole.view(name)));
+}
+
+// A copy of the untied llama with its tensors changed.
+class Broken {
+ public:
+  explicit Broken(const std::function<void(NamedTensors&)>& change) {
+    const SafetensorsCheckpoint whole(fixture("llama_untied"));
+    NamedTensors tensors;
+    for (const auto& name : whole.names()) {
+      tensors.emplace_back(name, whole.view(name));
+    }
+    change(tensors);
+    write_safetensors(folder_.path() / "model.safetensors", tensors);
+    fs::copy(fixture("llama_untied") / "config.json", folder_.path());
+  }
+  std::string message() const {
+    return message_of<c10::Error>([&] { load_model(folder_.path()); });
+  }
+
+ private:
+  testing::TemporaryFolder folder_;
+};
+
+at::Tensor& tensor_named(NamedTensors& tensors, const std::string& name) {
+  for (auto& [key, tensor] : tensors) {
+    if (key == name) {
+      return tensor;
+    }
+  }
+  TORCH_CHECK(false, name);
+}
+
+TEST(Refusals, NameTheTensorWhatWasExpectedAndWhatWasFound) {
+  const std::string query = "model.layers.0.self_attn.q_proj.weight";
+  const Broken missing([&](NamedTensors& tensors) {
+    std::erase_if(tensors, [&](const auto& item) { return item.first == query; });
+  });
+  EXPECT_TRUE(contains(missing.message(), "tensors are missing: " + query));
+  const Broken extra([](NamedTensors& tensors) {
+    tensors.emplace_back("model.layers.7.mlp.up_proj.weight", torch::zeros({2}));
+  });
+  EXPECT_TRUE(contains(extra.message(), "does not have: model.layers.7.mlp.up_proj.weight"));
+  const Broken misshapen([&](NamedTensors& tensors) {
+    tensor_named(tensors, query) = torch::zeros({3, 16});
+  });
+  EXPECT_TRUE(contains(misshapen.message(), query + ": expected the shape [16, 16]"));
+  EXPECT_TRUE(contains(misshapen.message(), "found [3, 16]"));
+  const Broken mistyped([&](NamedTensors& tensors) {
+    tensor_named(tensors, query) = torch::zeros({16, 16}, at::kLong);
+  });
+  EXPECT_TRUE(contains(mistyped.message(), query + ": expected float32, bfloat16 or float16"));
+}
+
+TEST(Refusals, SayWhatAModelFolderIs) {
+  const testing::TemporaryFolder folder;
+  EXPECT_TRUE(contains(message_of<c10::Error>([&] { load_model(folder.path() / "none"); }),
+                       "no such folder"));
+  EXPECT_TRUE(contains(message_of<c10::Error>([&] { load_model(folder.path()); }), "config.json"));
+}
+
+}  // namespace
+}  // namespace reprise

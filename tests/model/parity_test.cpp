@@ -1,0 +1,257 @@
+// Every family and head computes what transformers computes: logits, loss and every gradient.
+#include "support/parity.h"
+#include "support/fixtures.h"
+
+#include <reprise/loss/next_token.h>
+#include <reprise/model/checkpoint.h>
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <cstdio>
+#include <map>
+#include <string>
+
+namespace reprise {
+namespace {
+
+using testing::Expected;
+using testing::relative_error;
+
+constexpr double kFloat32Bound = 1e-5;
+constexpr double kBFloat16Factor = 2.0;
+
+struct Outcome {
+  at::Tensor logits, loss;
+  std::map<std::string, at::Tensor> gradients;
+};
+
+HeadKind head_of(const std::string& name) {
+  if (name.find("_score") != std::string::npos) {
+    return HeadKind::Score;
+  }
+  return name.ends_with("_token_classes") ? HeadKind::TokenClasses : HeadKind::CausalLm;
+}
+
+at::Tensor loss_of(HeadKind head, const at::Tensor& logits, const at::Tensor& labels) {
+  switch (head) {
+    case HeadKind::CausalLm:
+      return next_token_loss(logits, labels);
+    case HeadKind::Score:  // transformers: one label is a regression
+      return torch::mse_loss(logits.squeeze(-1).to(at::kFloat), labels.to(at::kFloat));
+    default:
+      return torch::nn::functional::cross_entropy(logits.to(at::kFloat).flatten(0, 1),
+                                                  labels.flatten());
+  }
+}
+
+struct Batch {
+  ModelInput input;
+  at::Tensor labels;
+};
+
+// The batch that the fixture's errors in bfloat16 were measured with as number `step`: as `shifted`
+// in tests/fixtures/model_oracle.py.
+Batch shifted_batch(const Expected& expected, int64_t vocabulary, int64_t step) {
+  constexpr int64_t kFirstPlainId = 3;
+  const auto move = [&](const at::Tensor& ids) {
+    const auto moved =
+        kFirstPlainId + (ids - kFirstPlainId + 5 * step).remainder(vocabulary - kFirstPlainId);
+    return torch::where(ids >= kFirstPlainId, moved, ids);
+  };
+  Batch batch;
+  const auto ids = expected["input_ids"], labels = expected["labels"];
+  batch.input.input_ids = move(ids);
+  batch.input.attention_mask = expected["attention_mask"];
+  const bool labels_are_ids =
+      labels.dim() == 2 && ((labels == ids) | (labels == kIgnoredLabel)).all().item<bool>();
+  batch.labels = labels_are_ids ? move(labels) : labels;
+  return batch;
+}
+
+std::shared_ptr<Model> open(const std::string& name, at::ScalarType dtype) {
+  const auto folder = testing::fixtures() / "models" / name;
+  const auto loaded = load_model(folder, {.head = head_of(name), .dtype = dtype});
+  EXPECT_TRUE(loaded.warnings.empty()) << loaded.warnings.front();
+  loaded.model->eval();
+  return loaded.model;
+}
+
+Outcome run(Model& model, const Batch& batch) {
+  model.zero_grad();
+  Outcome outcome;
+  const bool is_score = model.head() == HeadKind::Score;
+  outcome.logits = is_score ? model.score(batch.input) : model.forward(batch.input);
+  outcome.loss = loss_of(model.head(), outcome.logits, batch.labels);
+  outcome.loss.backward();
+  for (const auto& item : model.named_parameters()) {
+    outcome.gradients[item.key()] = item.value().grad();
+  }
+  // transformers calls GPT-NeoX's head embed_out in files and lm_head in memory.
+  if (auto head_gradient = outcome.gradients.extract("embed_out.weight")) {
+    head_gradient.key() = "lm_head.weight";
+    outcome.gradients.insert(std::move(head_gradient));
+  }
+  return outcome;
+}
+
+// Logits at attended positions: those of padding are nobody's business.
+at::Tensor attended(const at::Tensor& logits, const at::Tensor& mask) {
+  return logits.dim() == 3 ? logits.index({mask.to(at::kBool)}) : logits;
+}
+
+class Parity : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(Parity, Float32EqualsTransformers) {
+  const Expected expected(testing::fixtures() / "models" / GetParam());
+  const auto model = open(GetParam(), at::kFloat);
+  const auto outcome = run(*model, shifted_batch(expected, model->config().vocabulary, 0));
+  const bool is_score = model->head() == HeadKind::Score;
+  const auto mask = expected["attention_mask"];
+  const double logits_error =
+      relative_error(attended(outcome.logits, mask),
+                     attended(expected[is_score ? "pooled_logits" : "logits"], mask));
+  EXPECT_LE(logits_error, kFloat32Bound);
+  EXPECT_LE(relative_error(outcome.loss, expected["loss"]), kFloat32Bound);
+  double worst = 0;
+  for (const auto& name : expected.gradients()) {
+    ASSERT_TRUE(outcome.gradients.contains(name)) << name;
+    const double error = relative_error(outcome.gradients.at(name), expected["grad." + name]);
+    EXPECT_LE(error, kFloat32Bound) << name;
+    worst = std::max(worst, error);
+  }
+  std::printf("%-24s logits %.1e  worst of %zu gradients %.1e\n",
+              GetParam().c_str(),
+              logits_error,
+              expected.gradients().size(),
+              worst);
+}
+
+TEST_P(Parity, BFloat16ErrsAtMostTwiceAsMuchAsTransformers) {
+  constexpr int64_t kBatches = 32;
+  const Expected expected(testing::fixtures() / "models" / GetParam());
+  const auto exact_model = open(GetParam(), at::kFloat), model = open(GetParam(), at::kBFloat16);
+  const std::string logits_name = model->head() == HeadKind::Score ? "pooled_logits" : "logits";
+  const auto mask = expected["attention_mask"];
+  std::map<std::string, double> errors;
+  for (int64_t step = 0; step < kBatches; ++step) {
+    const Batch batch = shifted_batch(expected, model->config().vocabulary, step);
+    const auto exact = run(*exact_model, batch), rounded = run(*model, batch);
+    const auto add = [&](const std::string& name, const at::Tensor& a, const at::Tensor& b) {
+      errors[name] += relative_error(a, b) / kBatches;
+    };
+    add(logits_name, attended(rounded.logits, mask), attended(exact.logits, mask));
+    add("loss", rounded.loss, exact.loss);
+    for (const auto& name : expected.gradients()) {
+      add("grad." + name, rounded.gradients.at(name), exact.gradients.at(name));
+    }
+  }
+  double worst = 0;
+  for (const auto& [name, error] : errors) {
+    const double ratio = error / expected.bfloat16_error(name);
+    EXPECT_LE(ratio, kBFloat16Factor) << name;
+    worst = std::max(worst, ratio);
+  }
+  std::printf("%-24s bfloat16: worst error %.2f of transformers'\n", GetParam().c_str(), worst);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models,
+                         Parity,
+                         ::testing::Values("llama",
+                                           "llama_untied",
+                                           "llama3_rope",
+                                           "llama_linear_rope",
+                                           "llama_biases",
+                                           "mistral",
+                                           "qwen2",
+                                           "qwen2_window",
+                                           "qwen3",
+                                           "gpt2",
+                                           "gpt_neox",
+                                           "gpt_neox_sequential",
+                                           "chatglm2",
+                                           "chatglm3",
+                                           "llama_score",
+                                           "llama_score_pad_is_eos",
+                                           "mistral_score",
+                                           "qwen2_score",
+                                           "qwen3_score",
+                                           "gpt2_score",
+                                           "gpt_neox_score",
+                                           "llama_token_classes",
+                                           "mistral_token_classes",
+                                           "qwen2_token_classes",
+                                           "qwen3_token_classes",
+                                           "gpt2_token_classes",
+                                           "gpt_neox_token_classes"),
+                         [](const auto& test) { return test.param; });
+
+class Inputs : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(Inputs, LeftPaddedRowsEqualTransformers) {
+  const auto folder = testing::fixtures() / "models" / GetParam();
+  const Expected expected(folder);
+  const auto model = load_model(folder).model;
+  model->eval();
+  ModelInput input;
+  input.input_ids = expected["left.input_ids"];
+  input.attention_mask = expected["left.attention_mask"];
+  input.position_ids = expected["left.position_ids"];
+  const auto logits = model->forward(input);
+  EXPECT_LE(relative_error(attended(logits, input.attention_mask),
+                           attended(expected["left.logits"], input.attention_mask)),
+            kFloat32Bound);
+}
+
+TEST_P(Inputs, PackedDocumentsDoNotSeeEachOther) {
+  const auto folder = testing::fixtures() / "models" / GetParam();
+  const Expected expected(folder);
+  const auto model = load_model(folder).model;
+  model->eval();
+  ModelInput input;
+  input.input_ids = expected["packed.input_ids"];
+  const auto positions = expected["packed.position_ids"];
+  input.document_ids = (positions == 0).cumsum(1);
+  EXPECT_LE(relative_error(model->forward(input), expected["packed.logits"]), kFloat32Bound);
+  // Positions given by the caller mean the same as those found.
+  input.position_ids = positions;
+  EXPECT_LE(relative_error(model->forward(input), expected["packed.logits"]), kFloat32Bound);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Families,
+    Inputs,
+    ::testing::Values("llama", "mistral", "qwen2", "qwen3", "gpt2", "gpt_neox", "chatglm2"),
+    [](const auto& test) { return test.param; });
+
+TEST(Pooling, TransformersAndOpenRlhfDifferWherePaddingIsEos) {
+  const auto folder = testing::fixtures() / "models" / "llama_score_pad_is_eos";
+  const Expected expected(folder);
+  const auto model = load_model(folder, {.head = HeadKind::Score}).model;
+  model->eval();
+  ModelInput input;
+  input.input_ids = expected["input_ids"];
+  input.attention_mask = expected["attention_mask"];
+  const auto at_mask_end = model->score(input, Pooling::LastAttended);
+  const auto last = input.attention_mask.sum(1) - 1;
+  const auto rows = torch::arange(2);
+  EXPECT_LE(relative_error(at_mask_end, expected["logits"].index({rows, last})), kFloat32Bound);
+  EXPECT_GT(relative_error(at_mask_end, expected["pooled_logits"]), 0.01);
+}
+
+TEST(ValueHead, GivesTheScoreOfEveryPosition) {
+  const auto folder = testing::fixtures() / "models" / "llama_score";
+  const Expected expected(folder);
+  const auto model = load_model(folder, {.head = HeadKind::Value}).model;
+  model->eval();
+  ModelInput input;
+  input.input_ids = expected["input_ids"];
+  input.attention_mask = expected["attention_mask"];
+  const auto values = model->forward(input);
+  const auto mask = input.attention_mask.to(at::kBool);
+  EXPECT_LE(relative_error(values.index({mask}), expected["logits"].squeeze(-1).index({mask})),
+            kFloat32Bound);
+}
+
+}  // namespace
+}  // namespace reprise
