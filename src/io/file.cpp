@@ -41,7 +41,7 @@ class Descriptor {
   int number_;
 };
 
-/// Opens a regular file for reading (a pipe in its place would block) and returns its size.
+/// The size of a file that was opened for reading. Only a regular file has all its bytes at hand.
 size_t check_regular(const Descriptor& file, const std::filesystem::path& path) {
   TORCH_CHECK(file.valid(), "[file] cannot open ", path.string(), ": ", last_error());
   struct stat status {};
@@ -58,7 +58,7 @@ size_t check_regular(const Descriptor& file, const std::filesystem::path& path) 
   return static_cast<size_t>(status.st_size);
 }
 
-constexpr int kReadFlags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
+constexpr int kReadFlags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;  // opening a pipe would wait
 
 std::filesystem::path folder_of(const std::filesystem::path& path) {
   return path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
@@ -126,11 +126,14 @@ void MappedFile::release(size_t offset, size_t length) const {
 
 AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)) {
   static std::atomic<uint64_t> serial = 0;
-  TORCH_CHECK(path_.has_filename(), "[file] expected the name of a file, found ", path_.string());
-  temporary_ = folder_of(path_) / ("." + path_.filename().string() + "." +
-                                   std::to_string(::getpid()) + "." + std::to_string(serial++));
   constexpr mode_t kAllButUmask = 0666;
-  descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kAllButUmask);
+  TORCH_CHECK(path_.has_filename(), "[file] expected the name of a file, found ", path_.string());
+  const std::string stem = "." + path_.filename().string() + "." + std::to_string(::getpid()) + ".";
+  do {
+    // A process of the same number may have been killed here and have left its file.
+    temporary_ = folder_of(path_) / (stem + std::to_string(serial++));
+    descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kAllButUmask);
+  } while (descriptor_ < 0 && errno == EEXIST);
   TORCH_CHECK(descriptor_ >= 0, "[file] cannot create ", temporary_.string(), ": ", last_error());
 }
 

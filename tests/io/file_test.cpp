@@ -110,6 +110,15 @@ TEST(AtomicFile, TwoWritersOfOneNameDoNotMix) {
   EXPECT_EQ(read_file(folder / "x"), "first");
 }
 
+TEST(AtomicFile, StepsOverWhatAKilledProcessLeft) {
+  const TemporaryFolder folder;
+  for (int serial = 0; serial < 200; ++serial) {  // this process may be anywhere among them
+    std::ofstream(folder / (".x." + std::to_string(::getpid()) + "." + std::to_string(serial)));
+  }
+  write_file(folder / "x", "text");
+  EXPECT_EQ(read_file(folder / "x"), "text");
+}
+
 TEST(AtomicFile, HonoursTheUmask) {
   const TemporaryFolder folder;
   const mode_t before = ::umask(027);

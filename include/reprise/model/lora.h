@@ -74,9 +74,10 @@ struct AdapterOptions {
   std::optional<at::ScalarType> dtype = {};  ///< the adapters' own type; unset: float32
 };
 
-/// Adds adapters that peft or save_adapter wrote; the model is unchanged if that fails. Missing,
-/// unexpected or misshapen tensors are refused by name. Returns their config, for save_adapter: an
-/// adapter of a language model that goes on to train a reward model gets its head added.
+/// Adds adapters that peft or save_adapter wrote. Missing, unexpected or misshapen tensors are
+/// refused by name; a folder that does not fit leaves the model as it was. Returns the config, for
+/// save_adapter: an adapter of a language model that goes on to train a reward model gets its head
+/// added.
 REPRISE_API LoraConfig load_adapter(Model& model,
                                     const std::filesystem::path& folder,
                                     const AdapterOptions& options = {});
