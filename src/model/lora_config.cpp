@@ -7,6 +7,7 @@
 
 #include <cmath>
 #include <map>
+#include <utility>
 
 namespace reprise {
 
@@ -60,13 +61,12 @@ LoraConfig::Targets read_targets(ConfigReader& fields) {
 
 std::optional<LoraConfig::Names> read_excluded(ConfigReader& fields) {
   const Json* field = fields.find({"exclude_modules"});
-  if (field == nullptr || field->empty() || *field == "") {
-    return std::nullopt;
+  if (field != nullptr && field->is_string()) {
+    auto expression = field->get<std::string>();
+    return expression.empty() ? std::nullopt : std::optional<LoraConfig::Names>(expression);
   }
-  if (field->is_string()) {
-    return field->get<std::string>();
-  }
-  return text_list(fields, "exclude_modules");
+  auto names = text_list(fields, "exclude_modules");
+  return names.empty() ? std::nullopt : std::optional<LoraConfig::Names>(std::move(names));
 }
 
 std::vector<int64_t> read_layers(ConfigReader& fields) {

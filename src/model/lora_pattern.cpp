@@ -90,7 +90,7 @@ std::optional<std::string> ModulePattern::find(const std::string& path, const ch
   }
   const int number = pcre2_substring_number_from_name(code, reinterpret_cast<PCRE2_SPTR>(group));
   TORCH_INTERNAL_ASSERT(number > 0);
-  const PCRE2_SIZE* ends = pcre2_get_ovector_pointer(data.get()) + 2 * number;
+  const PCRE2_SIZE* ends = pcre2_get_ovector_pointer(data.get()) + ptrdiff_t{2} * number;
   return ends[0] == PCRE2_UNSET ? std::nullopt
                                 : std::optional(path.substr(ends[0], ends[1] - ends[0]));
 }

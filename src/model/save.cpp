@@ -7,6 +7,7 @@
 #include <reprise/io/file.h>
 #include <reprise/io/json.h>
 #include <reprise/io/safetensors.h>
+#include <reprise/model/lora.h>
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
@@ -95,19 +96,22 @@ void copy_companions(const fs::path& source, const fs::path& folder) {
   }
 }
 
-NamedTensors tensors_of(const Model& model, at::ScalarType dtype) {
-  NamedTensors tensors;
+// Converted and fetched from the device one at a time, as they are written.
+std::vector<LazyTensor> tensors_of(const Model& model, at::ScalarType dtype) {
+  std::vector<LazyTensor> tensors;
   for (const auto& item : model.named_parameters()) {
-    if (item.key().find(".lora.") != std::string::npos) {
-      continue;
-    }
-    tensors.emplace_back(item.key(), item.value().detach().to(dtype));
+    const at::Tensor parameter = item.value().detach();
+    tensors.push_back({item.key(), dtype, parameter.sizes().vec(), [parameter, dtype] {
+                         return parameter.to(at::kCPU, dtype);
+                       }});
   }
   return tensors;
 }
 
 // Buffers that the family's own code expects in its checkpoints, as they were.
-void add_carried_buffers(NamedTensors& tensors, const Model& model, const fs::path& source) {
+void add_carried_buffers(std::vector<LazyTensor>& tensors,
+                         const Model& model,
+                         const fs::path& source) {
   const auto ends = architecture_of(model.config()).carried_buffers;
   if (source.empty() || ends.empty()) {
     return;
@@ -116,7 +120,9 @@ void add_carried_buffers(NamedTensors& tensors, const Model& model, const fs::pa
   for (const auto& name : checkpoint.names()) {
     for (const auto& end : ends) {
       if (name.ends_with(end)) {
-        tensors.emplace_back(name, checkpoint.view(name));
+        const at::Tensor buffer = checkpoint.view(name).clone();
+        tensors.push_back(
+            {name, buffer.scalar_type(), buffer.sizes().vec(), [buffer] { return buffer; }});
       }
     }
   }
@@ -126,6 +132,9 @@ void add_carried_buffers(NamedTensors& tensors, const Model& model, const fs::pa
 
 void save_model(const Model& model, const fs::path& folder, const SaveOptions& options) {
   const at::NoGradGuard no_grad;
+  TORCH_CHECK(
+      !has_lora(model),
+      "[save] the model has LoRA adapters: write them with save_adapter, or merge_lora first.");
   const auto dtype = options.dtype.value_or(model.dtype());
   std::error_code error;
   fs::create_directories(folder, error);
@@ -136,7 +145,7 @@ void save_model(const Model& model, const fs::path& folder, const SaveOptions& o
               error.message());
   auto tensors = tensors_of(model, dtype);
   add_carried_buffers(tensors, model, options.source);
-  write_checkpoint(folder, tensors, options.max_shard_bytes);
+  stream_checkpoint(folder, tensors, options.max_shard_bytes);
   if (!options.source.empty() && !fs::equivalent(options.source, folder)) {
     copy_companions(options.source, folder);
   }

@@ -1,4 +1,5 @@
 // Generation: parity with transformers, independence of batches, stops, and a model left as it was.
+#include "support/devices.h"
 #include "support/fixtures.h"
 
 #include <reprise/io/safetensors.h>
@@ -309,6 +310,31 @@ TEST_F(Generate, RefusesLogitsThatAreNotNumbers) {
   const torch::NoGradGuard no_grad;
   model_->parameters().front().fill_(std::numeric_limits<float>::quiet_NaN());
   EXPECT_THROW(generate(*model_, {{1}}, options_for(1)), c10::Error);
+}
+
+TEST(GenerateGpu, GreedyTokensEqualTransformers) {
+  REPRISE_REQUIRE_CUDA();
+  for (const auto* name : {"llama", "mistral", "gpt2", "gpt_neox", "chatglm2"}) {
+    const auto model =
+        load_model(testing::fixtures() / "models" / name, {.device = at::kCUDA}).model;
+    const auto wanted = expected(name, "generated.ids");
+    const auto found = generate(*model, prompts_of(name), options_for(wanted.size(1)));
+    EXPECT_EQ(found[0].ids, to_ids(wanted[0])) << name;
+    EXPECT_EQ(found[1].ids, to_ids(wanted[1])) << name;
+  }
+}
+
+TEST(GenerateGpu, SamplesAreReproducible) {
+  REPRISE_REQUIRE_CUDA();
+  const auto model = load_model(testing::fixtures() / "models" / "llama", {.device = at::kCUDA});
+  auto options = options_for(10, 1.0);
+  options.samples_per_prompt = 3;
+  options.sampling.top_p = 0.9;
+  const auto first = generate(*model.model, kPrompts, options);
+  const auto second = generate(*model.model, kPrompts, options);
+  for (size_t i = 0; i < first.size(); ++i) {
+    EXPECT_EQ(first[i].ids, second[i].ids);
+  }
 }
 
 TEST(GenerateLearnedPositions, RefusesMoreTokensThanThereArePositions) {

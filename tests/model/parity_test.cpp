@@ -1,6 +1,7 @@
 // Every family and head computes what transformers computes: logits, loss and every gradient.
 #include "support/parity.h"
 #include "support/fixtures.h"
+#include "support/shifted_batch.h"
 
 #include <reprise/loss/next_token.h>
 #include <reprise/model/checkpoint.h>
@@ -15,8 +16,11 @@
 namespace reprise {
 namespace {
 
+using testing::Batch;
 using testing::Expected;
+using testing::kRoundingBatches;
 using testing::relative_error;
+using testing::shifted_batch;
 
 constexpr double kFloat32Bound = 1e-5;
 constexpr double kBFloat16Factor = 2.0;
@@ -43,30 +47,6 @@ at::Tensor loss_of(HeadKind head, const at::Tensor& logits, const at::Tensor& la
       return torch::nn::functional::cross_entropy(logits.to(at::kFloat).flatten(0, 1),
                                                   labels.flatten());
   }
-}
-
-struct Batch {
-  ModelInput input;
-  at::Tensor labels;
-};
-
-// The batch that the fixture's errors in bfloat16 were measured with as number `step`: as `shifted`
-// in tests/fixtures/model_oracle.py.
-Batch shifted_batch(const Expected& expected, int64_t vocabulary, int64_t step) {
-  constexpr int64_t kFirstPlainId = 3;
-  const auto move = [&](const at::Tensor& ids) {
-    const auto moved =
-        kFirstPlainId + (ids - kFirstPlainId + 5 * step).remainder(vocabulary - kFirstPlainId);
-    return torch::where(ids >= kFirstPlainId, moved, ids);
-  };
-  Batch batch;
-  const auto ids = expected["input_ids"], labels = expected["labels"];
-  batch.input.input_ids = move(ids);
-  batch.input.attention_mask = expected["attention_mask"];
-  const bool labels_are_ids =
-      labels.dim() == 2 && ((labels == ids) | (labels == kIgnoredLabel)).all().item<bool>();
-  batch.labels = labels_are_ids ? move(labels) : labels;
-  return batch;
 }
 
 std::shared_ptr<Model> open(const std::string& name, at::ScalarType dtype) {
@@ -128,17 +108,16 @@ TEST_P(Parity, Float32EqualsTransformers) {
 }
 
 TEST_P(Parity, BFloat16ErrsAtMostTwiceAsMuchAsTransformers) {
-  constexpr int64_t kBatches = 32;
   const Expected expected(testing::fixtures() / "models" / GetParam());
   const auto exact_model = open(GetParam(), at::kFloat), model = open(GetParam(), at::kBFloat16);
   const std::string logits_name = model->head() == HeadKind::Score ? "pooled_logits" : "logits";
   const auto mask = expected["attention_mask"];
   std::map<std::string, double> errors;
-  for (int64_t step = 0; step < kBatches; ++step) {
+  for (int64_t step = 0; step < kRoundingBatches; ++step) {
     const Batch batch = shifted_batch(expected, model->config().vocabulary, step);
     const auto exact = run(*exact_model, batch), rounded = run(*model, batch);
     const auto add = [&](const std::string& name, const at::Tensor& a, const at::Tensor& b) {
-      errors[name] += relative_error(a, b) / kBatches;
+      errors[name] += relative_error(a, b) / static_cast<double>(kRoundingBatches);
     };
     add(logits_name, attended(rounded.logits, mask), attended(exact.logits, mask));
     add("loss", rounded.loss, exact.loss);
