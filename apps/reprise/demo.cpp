@@ -1,5 +1,6 @@
-#include "reprise/demo.h"
-
+// `reprise demo`: the same small training three ways, side by side.
+#include "reprise/commands.h"
+#include "reprise/device.h"
 #include "reprise/tiny_gpt.h"
 
 #include <reprise/memory.h>
@@ -11,8 +12,10 @@
 #include <cstdlib>
 #include <iomanip>
 #include <iostream>
+#include <memory>
 #include <optional>
 #include <sstream>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -43,6 +46,15 @@ constexpr std::string_view kText =
     "take out of it, and burning with curiosity, she ran across the field after it, and "
     "fortunately was just in time "
     "to see it pop down a large rabbit-hole under the hedge. ";
+
+struct DemoOptions {
+  int steps = 5;
+  int layers = 6;
+  int batch = 4;
+  int length = 256;
+  uint64_t seed = 0;
+  std::string device;
+};
 
 struct Way {
   std::string name;
@@ -181,17 +193,8 @@ void print_report(const std::vector<Way>& ways, const std::vector<Outcome>& outc
   });
 }
 
-at::Device choose_device(const std::string& name) {
-  const bool has_cuda = torch::cuda::is_available();
-  TORCH_CHECK(name != "cuda" || has_cuda,
-              "--device cuda: no GPU, or LibTorch's CUDA library could not be loaded");
-  return name == "cuda" || (name.empty() && has_cuda) ? at::Device(at::kCUDA, 0)
-                                                      : at::Device(at::kCPU);
-}
-
-}  // namespace
-
-int run_demo(const DemoOptions& options) {
+/// Returns whether all three ways gave the same losses and gradients to the last bit.
+bool run_demo(const DemoOptions& options) {
   track_cpu_memory();
   const auto device = choose_device(options.device);
   if (device.is_cuda()) {
@@ -216,7 +219,35 @@ int run_demo(const DemoOptions& options) {
   const bool same = is_same(outcomes[0], outcomes[1]) && is_same(outcomes[0], outcomes[2]);
   std::cout << "\nLosses of all steps and gradients of the last: "
             << (same ? "equal to the last bit." : "DIFFERENT. This is a bug.") << "\n";
-  return same ? 0 : 1;
+  return same;
+}
+
+}  // namespace
+
+void add_demo(CLI::App& app) {
+  auto options = std::make_shared<DemoOptions>();
+  auto* command = app.add_subcommand(
+      "demo",
+      "Train a small transformer three ways (plain, full recompute, attention kept) and compare.");
+  command->add_option("--steps", options->steps, "Training steps for each way")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  command->add_option("--layers", options->layers, "Transformer blocks")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  command->add_option("--batch", options->batch, "Sequences per step")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  command->add_option("--length", options->length, "Tokens (characters) per sequence")
+      ->capture_default_str()
+      ->check(CLI::Range(2, 1024));
+  command->add_option("--seed", options->seed, "Seed for weights and data")->capture_default_str();
+  add_device_option(*command, options->device);
+  command->callback([options] {
+    if (!run_demo(*options)) {
+      throw CLI::RuntimeError(1);
+    }
+  });
 }
 
 }  // namespace reprise::app

@@ -1,46 +1,50 @@
-// The reprise program. The only place that reads flags, prints and catches.
-#include "reprise/demo.h"
+// The reprise program. The only place that catches: what went wrong is one line on stderr and exit
+// code 1; a command line that cannot be understood is CLI11's message and code.
+#include "reprise/commands.h"
+
+#include <reprise/model/amx_guard.h>
 
 #include <c10/util/Exception.h>
-#include <CLI/CLI.hpp>
 
 #include <dlfcn.h>
 
 #include <exception>
 #include <iostream>
 
+namespace {
+
+int run(int argc, char** argv) {
+  CLI::App app{"Reprise: post-training of language models, with activation checkpointing."};
+  app.set_version_flag("--version", "reprise " REPRISE_VERSION);
+  app.require_subcommand(1);
+  reprise::app::add_generate(app);
+  reprise::app::add_chat(app);
+  reprise::app::add_score(app);
+  reprise::app::add_tokenize(app);
+  reprise::app::add_inspect(app);
+  reprise::app::add_init(app);
+  reprise::app::add_import(app);
+  reprise::app::add_merge(app);
+  reprise::app::add_demo(app);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error);
+  }
+  std::cout.flush();
+  TORCH_CHECK(std::cout.good(), "standard output: could not be written");
+  return 0;
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
+  reprise::guard_against_faulting_amx();
   // Nothing links CUDA: LibTorch's CUDA library is loaded where it and its own libraries are
   // installed, and must be there before LibTorch is first used.
   dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL);
-
-  CLI::App app{"Reprise: activation checkpointing for LibTorch."};
-  app.set_version_flag("--version", "reprise " REPRISE_VERSION);
-  app.require_subcommand(1);
-  reprise::app::DemoOptions demo;
-  auto* demo_command = app.add_subcommand(
-      "demo",
-      "Train a small transformer three ways (plain, full recompute, attention kept) and compare.");
-  demo_command->add_option("--steps", demo.steps, "Training steps for each way")
-      ->capture_default_str()
-      ->check(CLI::PositiveNumber);
-  demo_command->add_option("--layers", demo.layers, "Transformer blocks")
-      ->capture_default_str()
-      ->check(CLI::PositiveNumber);
-  demo_command->add_option("--batch", demo.batch, "Sequences per step")
-      ->capture_default_str()
-      ->check(CLI::PositiveNumber);
-  demo_command->add_option("--length", demo.length, "Tokens (characters) per sequence")
-      ->capture_default_str()
-      ->check(CLI::Range(2, 1024));
-  demo_command->add_option("--seed", demo.seed, "Seed for weights and data")->capture_default_str();
-  demo_command
-      ->add_option("--device", demo.device, "cpu or cuda; by default the GPU if there is one")
-      ->check(CLI::IsMember({"cpu", "cuda"}));
-  CLI11_PARSE(app, argc, argv);
-
   try {
-    return reprise::app::run_demo(demo);
+    return run(argc, argv);
   } catch (const c10::Error& error) {
     std::cerr << "reprise: " << error.what_without_backtrace() << "\n";
   } catch (const std::exception& error) {

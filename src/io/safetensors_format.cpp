@@ -92,7 +92,11 @@ std::string at_tensor(const std::string& source, const std::string& name) {
 
 std::string quoted(const std::string& text) {
   constexpr size_t kLongest = 200;
-  return '"' + (text.size() <= kLongest ? text : text.substr(0, kLongest) + "...") + '"';
+  std::string shown = "\"" + text.substr(0, kLongest);
+  if (text.size() > kLongest) {
+    shown += "...";
+  }
+  return shown + "\"";
 }
 
 }  // namespace reprise::detail

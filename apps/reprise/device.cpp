@@ -1,0 +1,19 @@
+#include "reprise/device.h"
+
+#include <c10/util/Exception.h>
+
+namespace reprise::app {
+
+void add_device_option(CLI::App& command, std::string& device) {
+  command.add_option("--device", device, "cpu or cuda; by default the GPU if there is one")
+      ->check(CLI::IsMember({"cpu", "cuda"}));
+}
+
+at::Device choose_device(const std::string& name) {
+  const bool has_cuda = torch::cuda::is_available();
+  TORCH_CHECK(name != "cuda" || has_cuda,
+              "--device cuda: no GPU, or LibTorch's CUDA library could not be loaded");
+  return name != "cpu" && has_cuda ? at::kCUDA : at::kCPU;
+}
+
+}  // namespace reprise::app

@@ -1,0 +1,18 @@
+// Where a command computes.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include <torch/torch.h>
+
+#include <string>
+
+namespace reprise::app {
+
+/// Adds --device to a command; empty: the GPU if there is one.
+void add_device_option(CLI::App& command, std::string& device);
+
+/// Throws if a GPU is asked for and there is none.
+at::Device choose_device(const std::string& name);
+
+}  // namespace reprise::app

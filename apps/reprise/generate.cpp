@@ -1,0 +1,161 @@
+// `reprise generate`: continue one prompt, or every line of standard input.
+#include "reprise/commands.h"
+#include "reprise/generation_options.h"
+#include "reprise/json_lines.h"
+#include "reprise/model_options.h"
+#include "reprise/text_record.h"
+#include "reprise/text_stream.h"
+
+#include <unistd.h>
+
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace reprise::app {
+
+namespace {
+
+struct GenerateCommand {
+  ModelOptions model;
+  GenerationOptions generation;
+  std::optional<std::string> prompt;
+  bool chat = false;
+  int64_t num_samples = 1;
+  int64_t batch_size = 8;
+};
+
+constexpr RecordOptions kRecord{.text_field = "prompt", .add_generation_prompt = true};
+
+TokenizedText tokenize_prompt(const GenerateCommand& options, const Tokenizer* tokenizer) {
+  if (options.chat) {
+    const Json message = {{"role", "user"}, {"content", *options.prompt}};
+    return tokenize_record({{"messages", Json::array({message})}}, tokenizer, kRecord);
+  }
+  return tokenize_record({{"prompt", *options.prompt}}, tokenizer, kRecord);
+}
+
+// On a terminal the text appears as it is made; elsewhere it is the same text.
+void continue_as_text(const LanguageModel& opened,
+                      const TokenIds& prompt,
+                      const GenerateCommand& options) {
+  auto settings = generate_options(options.generation, opened);
+  TextStream stream(opened.tokenizer, options.generation.stop);
+  settings.on_token = [&](int64_t, int64_t token) {
+    std::cout << stream.push(token) << std::flush;
+  };
+  generate(*opened.model, {prompt}, settings);
+  std::cout << stream.finish() << "\n";
+}
+
+class LineGeneration {
+ public:
+  LineGeneration(const LanguageModel& opened, const GenerateCommand& options)
+      : opened_(opened),
+        options_(options),
+        settings_(generate_options(options.generation, opened)) {
+    settings_.samples_per_prompt = options.num_samples;
+  }
+
+  void add(TokenizedText prompt) {
+    batch_.push_back(std::move(prompt));
+    if (static_cast<int64_t>(batch_.size()) == options_.batch_size) {
+      flush();
+    }
+  }
+
+  void flush() {
+    std::vector<TokenIds> prompts;
+    prompts.reserve(batch_.size());
+    for (const auto& prompt : batch_) {
+      prompts.push_back(prompt.ids);
+    }
+    const auto results = generate(*opened_.model, prompts, settings_);
+    for (size_t i = 0; i < results.size(); ++i) {
+      print(batch_[i / static_cast<size_t>(options_.num_samples)], results[i]);
+    }
+    std::cout.flush();
+    settings_.first_prompt += static_cast<int64_t>(batch_.size());
+    batch_.clear();
+  }
+
+ private:
+  void print(const TokenizedText& prompt, const Generated& result) const {
+    print_json_line(
+        {{"prompt", prompt.text},
+         {"completion",
+          completion_text(result.ids, opened_.tokenizer.get(), options_.generation.stop)},
+         {"input_ids", prompt.ids},
+         {"completion_ids", result.ids},
+         {"finish_reason", result.is_finished ? "stop" : "length"}});
+  }
+
+  const LanguageModel& opened_;
+  const GenerateCommand& options_;
+  GenerateOptions settings_;
+  std::vector<TokenizedText> batch_;
+};
+
+void continue_lines(const LanguageModel& opened, const GenerateCommand& options) {
+  if (isatty(STDIN_FILENO) != 0) {
+    std::cerr << "reading JSON lines from standard input; --prompt gives one prompt\n";
+  }
+  LineGeneration generation(opened, options);
+  JsonLineReader lines(std::cin);
+  while (const auto line = lines.next()) {
+    generation.add(at_line(line->number, [&] {
+      auto prompt = tokenize_record(line->value, opened.tokenizer.get(), kRecord);
+      TORCH_CHECK(!prompt.ids.empty(), "the prompt has no tokens");
+      check_ids(prompt.ids, opened.model->config());
+      return prompt;
+    }));
+  }
+  generation.flush();
+}
+
+void run_generate(const GenerateCommand& options) {
+  const auto opened = open_language_model(options.model);
+  if (!options.prompt) {
+    continue_lines(opened, options);
+    return;
+  }
+  auto prompt = tokenize_prompt(options, opened.tokenizer.get());
+  TORCH_CHECK(!prompt.ids.empty(), "--prompt: has no tokens");
+  if (options.num_samples == 1) {
+    continue_as_text(opened, prompt.ids, options);
+    return;
+  }
+  LineGeneration generation(opened, options);
+  generation.add(std::move(prompt));
+  generation.flush();
+}
+
+}  // namespace
+
+void add_generate(CLI::App& app) {
+  auto options = std::make_shared<GenerateCommand>();
+  auto* command = app.add_subcommand("generate", "Continue a prompt, or many.");
+  command->footer(
+      "With --prompt the continuation is printed as text (several samples: as JSON lines).\n"
+      "Without, reads JSON lines: {\"prompt\": ..}, {\"messages\": [..]} or {\"input_ids\": "
+      "[..]}.\n"
+      "Writes for each sample {\"prompt\": .., \"completion\": .., \"input_ids\": [..], "
+      "\"completion_ids\": [..],\n\"finish_reason\": \"stop\" or \"length\"}.");
+  add_model_options(*command, options->model);
+  auto* prompt = command->add_option("--prompt", options->prompt, "Text to continue");
+  command->add_flag("--chat", options->chat, "The prompt is a user's message: use the template")
+      ->needs(prompt);
+  add_generation_options(*command, options->generation);
+  command->add_option("--num_samples", options->num_samples, "Continuations of each prompt")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  command->add_option("--batch_size", options->batch_size, "Prompts that are continued together")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  command->callback([options] { run_generate(*options); });
+}
+
+}  // namespace reprise::app

@@ -1,0 +1,71 @@
+#include "reprise/generation_options.h"
+
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+
+namespace reprise::app {
+
+void add_generation_options(CLI::App& command, GenerationOptions& options) {
+  auto& sampling = options.sampling;
+  command.add_option("--max_new_tokens", options.max_new_tokens, "Tokens to add at most")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
+  command.add_option("--temperature", sampling.temperature, "0: always the most likely token")
+      ->capture_default_str();
+  command.add_option("--top_k", sampling.top_k, "Choose among the k most likely; 0: off")
+      ->capture_default_str();
+  command
+      .add_option("--top_p",
+                  sampling.top_p,
+                  "Choose among the fewest tokens whose probabilities sum to this; 1: off")
+      ->capture_default_str();
+  command
+      .add_option("--min_p",
+                  sampling.min_p,
+                  "Choose among tokens at least so likely, relative to the likeliest; 0: off")
+      ->capture_default_str();
+  command
+      .add_option("--repetition_penalty",
+                  sampling.repetition_penalty,
+                  "Above 1: tokens that occurred become less likely")
+      ->capture_default_str();
+  command.add_option("--seed", sampling.seed, "Seed of the choices")->capture_default_str();
+  command
+      .add_option("--stop", options.stop, "End when the new text contains this; may be repeated")
+      ->allow_extra_args(false);
+}
+
+GenerateOptions generate_options(const GenerationOptions& options, const LanguageModel& opened) {
+  GenerateOptions result;
+  result.sampling = options.sampling;
+  result.max_new_tokens = options.max_new_tokens;
+  result.stop_ids = opened.stop_ids;
+  result.stop_strings = options.stop;
+  result.pad_id = opened.pad_id;
+  TORCH_CHECK(options.stop.empty() || opened.tokenizer != nullptr,
+              "--stop: the model has no tokenizer to find text with");
+  if (opened.tokenizer != nullptr) {
+    result.decode = [tokenizer = opened.tokenizer](const TokenIds& ids) {
+      return tokenizer->decode(ids, /*skip_special_tokens=*/true);
+    };
+  }
+  return result;
+}
+
+std::string completion_text(const TokenIds& ids,
+                            const Tokenizer* tokenizer,
+                            const std::vector<std::string>& stop) {
+  if (tokenizer == nullptr) {
+    return {};
+  }
+  auto text = tokenizer->decode(ids, /*skip_special_tokens=*/true);
+  size_t end = text.size();
+  for (const auto& string : stop) {
+    end = std::min(end, text.find(string));
+  }
+  text.resize(end);
+  return text;
+}
+
+}  // namespace reprise::app

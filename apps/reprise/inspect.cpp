@@ -1,0 +1,191 @@
+// `reprise inspect`: what a model folder holds, and what training it takes, without loading it.
+#include "reprise/commands.h"
+#include "reprise/model_options.h"
+
+#include <reprise/io/json.h>
+#include <reprise/io/safetensors.h>
+#include <reprise/model/config.h>
+#include <reprise/text/tokenizer.h>
+
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <iomanip>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <set>
+#include <sstream>
+#include <string>
+#include <string_view>
+
+namespace reprise::app {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct InspectOptions {
+  fs::path folder;
+  std::string dtype;
+};
+
+std::string with_unit(double bytes) {
+  constexpr std::array kUnits = {"B", "KiB", "MiB", "GiB", "TiB"};
+  size_t unit = 0;
+  while (bytes >= 1024 && unit + 1 < kUnits.size()) {
+    bytes /= 1024;
+    ++unit;
+  }
+  std::ostringstream text;
+  text << std::fixed << std::setprecision(unit == 0 ? 0 : 1) << bytes << " " << kUnits[unit];
+  return text.str();
+}
+
+void print_row(const std::string& name, const std::string& value) {
+  std::cout << std::left << std::setw(20) << name << value << "\n";
+}
+
+struct Word {
+  std::string_view word, part;
+};
+
+// Parts by the words that tensor names of all families have; the first that is there decides.
+constexpr std::array kParts = {Word{"norm", "norms"},
+                               Word{"ln_", "norms"},
+                               Word{".mlp.", "mlp"},
+                               Word{"attn", "attention"},
+                               Word{"attention", "attention"},
+                               Word{"lm_head", "head"},
+                               Word{"embed_out", "head"},
+                               Word{"output_layer", "head"},
+                               Word{"score", "head"},
+                               Word{"classifier", "head"},
+                               Word{"embed", "embeddings"},
+                               Word{"wte", "embeddings"},
+                               Word{"wpe", "embeddings"}};
+
+// Ends of names under which some checkpoints store what is computed, not learned.
+constexpr std::array<std::string_view, 4> kBuffers = {
+    ".inv_freq", ".attn.bias", ".attention.bias", ".masked_bias"};
+
+bool is_buffer(const std::string& name) {
+  return std::any_of(
+      kBuffers.begin(), kBuffers.end(), [&](const auto end) { return name.ends_with(end); });
+}
+
+std::string part_of(const std::string& name) {
+  const auto* found = std::find_if(kParts.begin(), kParts.end(), [&](const Word& entry) {
+    return name.find(entry.word) != std::string::npos;
+  });
+  return std::string(found == kParts.end() ? "other" : found->part);
+}
+
+struct Contents {
+  int64_t parameters = 0;
+  std::map<std::string, int64_t> by_part;
+  std::set<std::string> dtypes;
+};
+
+Contents contents_of(const SafetensorsCheckpoint& checkpoint) {
+  Contents contents;
+  for (const auto& name : checkpoint.names()) {
+    if (is_buffer(name)) {
+      continue;
+    }
+    const auto& info = *checkpoint.find(name);
+    const int64_t count = c10::multiply_integers(info.shape);
+    contents.parameters += count;
+    contents.by_part[part_of(name)] += count;
+    contents.dtypes.insert(dtype_name(info.dtype));
+  }
+  return contents;
+}
+
+std::string tokenizer_kind(const fs::path& folder) {
+  if (fs::exists(folder / "tokenizer.json")) {
+    const Json json = read_json(folder / "tokenizer.json");
+    const Json model = json.is_object() ? json.value("model", Json::object()) : Json();
+    const bool has_type = model.is_object() && model.contains("type") && model["type"].is_string();
+    return "tokenizer.json, " + (has_type ? model["type"].get<std::string>() : "of unknown type");
+  }
+  return fs::exists(folder / "tokenizer.model") ? "tokenizer.model, sentencepiece" : "none";
+}
+
+void print_tokenizer(const fs::path& folder) {
+  const auto kind = tokenizer_kind(folder);
+  if (kind == "none") {
+    print_row("tokenizer", kind);
+    return;
+  }
+  const auto tokenizer = Tokenizer::open(folder);
+  print_row("tokenizer", kind + ", " + std::to_string(tokenizer->size()) + " tokens");
+  print_row("chat template", tokenizer->chat_template() != nullptr ? "yes" : "no");
+}
+
+void print_architecture(const ModelConfig& config) {
+  print_row("family", model_type(config.family));
+  print_row("architecture", config.architecture.empty() ? "not said" : config.architecture);
+  std::ostringstream shape;
+  shape << config.layers << " layers, width " << config.hidden << ", mlp " << config.intermediate
+        << ", " << config.heads << " heads (" << config.kv_heads << " for keys and values) of "
+        << config.head_dim;
+  print_row("shape", shape.str());
+  print_row("vocabulary",
+            std::to_string(config.vocabulary) + (config.tied_head ? ", head tied" : ""));
+  print_row("positions", std::to_string(config.max_positions));
+}
+
+// Bytes that training keeps between steps, by class. Activations are not among them: they depend on
+// batch, length and checkpointing.
+void print_memory(const ModelConfig& config, int64_t parameters, at::ScalarType dtype) {
+  const auto count = static_cast<double>(parameters);
+  const auto size = static_cast<double>(c10::elementSize(dtype));
+  // Two moments in float32, and a float32 copy of weights that are not.
+  const double adamw = count * (dtype == at::kFloat ? 8 : 12);
+  std::cout << "\nMemory in " << dtype_name(dtype) << ", all parameters trained:\n";
+  print_row("  weights", with_unit(count * size));
+  print_row("  gradients", with_unit(count * size));
+  print_row("  AdamW state", with_unit(adamw));
+  print_row("  together", with_unit(2 * count * size + adamw) + ", and activations");
+  const auto cache = 2 * static_cast<double>(config.layers * config.kv_heads * config.head_dim);
+  print_row("  KV cache", with_unit(cache * size) + " for each token that is generated or read");
+}
+
+void run_inspect(const InspectOptions& options) {
+  TORCH_CHECK(fs::is_directory(options.folder), options.folder.string(), ": no such folder");
+  const auto config = ModelConfig::read(options.folder);
+  const SafetensorsCheckpoint checkpoint(options.folder);
+  const auto contents = contents_of(checkpoint);
+  print_architecture(config);
+  print_row("parameters", std::to_string(contents.parameters));
+  for (const auto& [part, count] : contents.by_part) {
+    print_row("  " + part, std::to_string(count));
+  }
+  std::string dtypes;
+  for (const auto& dtype : contents.dtypes) {
+    dtypes += (dtypes.empty() ? "" : ", ") + dtype;
+  }
+  print_row("stored as", dtypes + ", " + with_unit(static_cast<double>(checkpoint.total_bytes())));
+  print_tokenizer(options.folder);
+  const auto dtype = options.dtype.empty() ? config.dtype : chosen_dtype(options.dtype);
+  print_memory(config, contents.parameters, dtype.value_or(at::kFloat));
+  print_warnings(config.warnings);
+}
+
+}  // namespace
+
+void add_inspect(CLI::App& app) {
+  auto options = std::make_shared<InspectOptions>();
+  auto* command =
+      app.add_subcommand("inspect", "Say what a model folder holds, without loading it.");
+  command->add_option("folder", options->folder, "Folder of the model")
+      ->required()
+      ->type_name("DIR");
+  add_dtype_option(*command, options->dtype, "Type to give memory for; by default config.json's");
+  command->callback([options] { run_inspect(*options); });
+}
+
+}  // namespace reprise::app

@@ -1,0 +1,32 @@
+#include "reprise/json_lines.h"
+
+#include <c10/util/Exception.h>
+
+#include <iostream>
+
+namespace reprise::app {
+
+std::optional<JsonLine> JsonLineReader::next() {
+  while (std::getline(input_, line_)) {
+    ++number_;
+    if (line_.find_first_not_of(" \t\r") == std::string::npos) {
+      continue;
+    }
+    JsonLine result{number_, parse_json(line_, "line " + std::to_string(number_))};
+    if (!result.value.is_object()) {
+      throw_at_line(number_, "expected a JSON object, found " + kind_of(result.value));
+    }
+    return result;
+  }
+  return std::nullopt;
+}
+
+void print_json_line(const Json& value) {
+  std::cout << value.dump(-1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace) << "\n";
+}
+
+void throw_at_line(size_t number, const std::string& message) {
+  TORCH_CHECK(false, "line ", number, ": ", message);
+}
+
+}  // namespace reprise::app

@@ -1,0 +1,101 @@
+#include "reprise/model_options.h"
+
+#include "reprise/device.h"
+
+#include <reprise/io/json.h>
+#include <reprise/model/checkpoint.h>
+#include <reprise/model/lora.h>
+
+#include <c10/util/Exception.h>
+
+#include <iostream>
+
+namespace reprise::app {
+
+namespace {
+
+bool has_tokenizer(const std::filesystem::path& folder) {
+  return std::filesystem::exists(folder / "tokenizer.json") ||
+         std::filesystem::exists(folder / "tokenizer.model");
+}
+
+std::vector<int64_t> ids_in(const Json& value, const std::string& where) {
+  std::vector<int64_t> ids;
+  for (const auto& id : value.is_array() ? value : Json::array({value})) {
+    TORCH_CHECK(id.is_number_integer(),
+                where,
+                ": eos_token_id: expected an id or a list of ids, found ",
+                kind_of(id));
+    ids.push_back(id.get<int64_t>());
+  }
+  return ids;
+}
+
+// The ids at which the model's authors end a text.
+std::vector<int64_t> find_stop_ids(const std::filesystem::path& folder,
+                                   const ModelConfig& config,
+                                   const Tokenizer* tokenizer) {
+  const auto file = folder / "generation_config.json";
+  if (std::filesystem::exists(file)) {
+    const Json json = read_json(file);
+    if (json.is_object() && json.contains("eos_token_id") && !json["eos_token_id"].is_null()) {
+      return ids_in(json["eos_token_id"], file.string());
+    }
+  }
+  if (!config.eos_ids.empty()) {
+    return config.eos_ids;
+  }
+  const auto eos = tokenizer != nullptr ? tokenizer->special_tokens().eos : std::nullopt;
+  return eos ? std::vector<int64_t>{*eos} : std::vector<int64_t>{};
+}
+
+}  // namespace
+
+void add_dtype_option(CLI::App& command, std::string& dtype, const std::string& help) {
+  command.add_option("--dtype", dtype, help)
+      ->check(CLI::IsMember({"float32", "bfloat16", "float16"}));
+}
+
+std::optional<at::ScalarType> chosen_dtype(const std::string& name) {
+  return name.empty() ? std::nullopt : dtype_named(name);
+}
+
+void add_model_options(CLI::App& command, ModelOptions& options) {
+  command.add_option("--model", options.model, "Folder of the model")->required()->type_name("DIR");
+  command.add_option("--adapter", options.adapter, "Folder of a LoRA adapter to use with it")
+      ->type_name("DIR");
+  add_dtype_option(command, options.dtype, "Type of the weights; by default the checkpoint's");
+  add_device_option(command, options.device);
+}
+
+LanguageModel open_language_model(const ModelOptions& options) {
+  LoadOptions load;
+  load.dtype = chosen_dtype(options.dtype);
+  load.device = choose_device(options.device);
+  auto loaded = load_model(options.model, load);
+  print_warnings(loaded.warnings);
+  LanguageModel result;
+  result.model = std::move(loaded.model);
+  if (!options.adapter.empty()) {
+    load_adapter(*result.model, options.adapter);
+  }
+  result.model->eval();
+  if (has_tokenizer(options.model)) {
+    result.tokenizer = Tokenizer::open(options.model);
+  }
+  const auto& config = result.model->config();
+  result.stop_ids = find_stop_ids(options.model, config, result.tokenizer.get());
+  result.pad_id = config.pad_id.value_or(0);
+  if (result.pad_id < 0 || result.pad_id >= config.vocabulary) {
+    result.pad_id = 0;  // any id will do: what is padded is masked
+  }
+  return result;
+}
+
+void print_warnings(const std::vector<std::string>& warnings) {
+  for (const auto& warning : warnings) {
+    std::cerr << "warning: " << warning << "\n";
+  }
+}
+
+}  // namespace reprise::app

@@ -1,0 +1,50 @@
+// `reprise tokenize`: texts and conversations to ids.
+#include "reprise/commands.h"
+#include "reprise/json_lines.h"
+#include "reprise/text_record.h"
+
+#include <filesystem>
+#include <iostream>
+#include <memory>
+
+namespace reprise::app {
+
+namespace {
+
+struct TokenizeOptions {
+  std::filesystem::path model;
+  bool no_special_tokens = false;
+};
+
+void run_tokenize(const TokenizeOptions& options) {
+  const auto tokenizer = Tokenizer::open(options.model);
+  JsonLineReader lines(std::cin);
+  while (const auto line = lines.next()) {
+    const auto text = at_line(line->number, [&] {
+      return tokenize_record(
+          line->value, tokenizer.get(), {.add_special_tokens = !options.no_special_tokens});
+    });
+    print_json_line({{"input_ids", text.ids}, {"text", text.text}});
+  }
+}
+
+}  // namespace
+
+void add_tokenize(CLI::App& app) {
+  auto options = std::make_shared<TokenizeOptions>();
+  auto* command = app.add_subcommand("tokenize", "Turn texts and conversations into ids.");
+  command->footer(
+      "Reads JSON lines: {\"text\": ..}, or {\"messages\": [..]} with \"tools\" and "
+      "\"add_generation_prompt\".\n"
+      "Writes {\"input_ids\": [..], \"text\": ..} for each: the conversation as the chat template\n"
+      "writes it, or the ids decoded.");
+  command->add_option("--model", options->model, "Folder of the model or tokenizer")
+      ->required()
+      ->type_name("DIR");
+  command->add_flag("--no_special_tokens",
+                    options->no_special_tokens,
+                    "Do not add what the tokenizer adds to plain text, such as <s>");
+  command->callback([options] { run_tokenize(*options); });
+}
+
+}  // namespace reprise::app
