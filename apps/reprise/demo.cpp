@@ -1,11 +1,14 @@
 // `reprise demo`: the same small training three ways, side by side.
 #include "reprise/commands.h"
 #include "reprise/device.h"
-#include "reprise/tiny_gpt.h"
 
+#include <reprise/loss/next_token.h>
 #include <reprise/memory.h>
+#include <reprise/model/model.h>
 #include <reprise/policy.h>
 #include <reprise/stats.h>
+
+#include <torch/torch.h>
 
 #include <algorithm>
 #include <chrono>
@@ -69,14 +72,26 @@ struct Outcome {
   RegionStats stats;
 };
 
-/// Sequences of length + 1 characters from random places of the text, which repeats.
+/// GPT-2's architecture, small, over characters; dropout where attention stays a fused kernel.
+ModelConfig demo_config(const DemoOptions& options) {
+  const Json json = {{"model_type", "gpt2"},
+                     {"vocab_size", 128},
+                     {"n_embd", 256},
+                     {"n_head", 8},
+                     {"n_layer", options.layers},
+                     {"n_positions", 1024},
+                     {"attn_pdrop", 0.0}};
+  return ModelConfig::from_json(json, "the demo's config");
+}
+
+/// Sequences of characters from random places of the text, which repeats.
 at::Tensor sample_batch(const DemoOptions& options) {
   const auto size = static_cast<int64_t>(kText.size());
   const auto starts = torch::randint(size, {options.batch});
-  auto ids = torch::empty({options.batch, options.length + 1}, torch::kLong);
+  auto ids = torch::empty({options.batch, options.length}, torch::kLong);
   for (int64_t b = 0; b < options.batch; ++b) {
     const auto start = starts[b].item<int64_t>();
-    for (int64_t t = 0; t <= options.length; ++t) {
+    for (int64_t t = 0; t < options.length; ++t) {
       ids[b][t] = static_cast<int64_t>(kText[static_cast<size_t>((start + t) % size)]);
     }
   }
@@ -91,19 +106,24 @@ void synchronize(at::Device device) {
 
 Outcome train(const DemoOptions& options, const Way& way, at::Device device) {
   torch::manual_seed(options.seed);
-  TinyGpt model(TinyGptOptions{.layers = options.layers});
-  model->to(device);
+  const auto model = std::make_shared<Model>(
+      demo_config(options), HeadKind::CausalLm, at::TensorOptions(device).dtype(at::kFloat));
+  model->initialize(options.seed);
+  if (way.checkpointing) {
+    model->enable_checkpointing(BlockChoice::all(), *way.checkpointing);
+  }
   torch::optim::AdamW optimizer(model->parameters(), torch::optim::AdamWOptions(1e-3));
   reset_checkpoint_stats();
   Outcome outcome;
   std::chrono::duration<double, std::milli> time{0};
   for (int step = 0; step < options.steps; ++step) {
-    const auto ids = sample_batch(options).to(device);
+    ModelInput input;
+    input.input_ids = sample_batch(options).to(device);
     optimizer.zero_grad();
     synchronize(device);
     const auto start = std::chrono::steady_clock::now();
     const PeakTracker tracker(device);
-    const auto loss = model->loss(ids, way.checkpointing);
+    const auto loss = next_token_loss(model->forward(input), input.input_ids);
     loss.backward();
     synchronize(device);
     if (step > 0 || options.steps == 1) {

@@ -20,8 +20,9 @@
 namespace reprise {
 
 struct TemplateLimits {
-  size_t max_depth = 256;         ///< nested expressions, blocks, macro calls and values
-  size_t max_steps = 10'000'000;  ///< nodes evaluated and items looked at
+  size_t max_text = size_t{256} << 10;  ///< bytes of the template itself
+  size_t max_depth = 256;               ///< nested expressions, blocks, macro calls and values
+  size_t max_steps = 10'000'000;        ///< nodes evaluated and items looked at
   size_t max_output = size_t{64} << 20;
   size_t max_allocated = size_t{1} << 30;  ///< bytes of all intermediate values together
 };

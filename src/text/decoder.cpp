@@ -1,0 +1,285 @@
+// The decoders. Each does what its namesake in the library does, quirks included: ids were made to
+// be read back by that one.
+#include "text/decoder.h"
+
+#include "text/byte_level.h"
+#include "text/normalizer.h"
+#include "text/pre_tokenizer.h"
+#include "text/utf8.h"
+
+#include <charconv>
+#include <limits>
+#include <utility>
+
+namespace reprise::detail {
+namespace {
+
+class Sequence final : public Decoder {
+ public:
+  explicit Sequence(const JsonFields& fields) {
+    for (const JsonFields& part : fields.objects("decoders")) {
+      parts_.push_back(make_decoder(part));
+    }
+  }
+  void apply(std::vector<std::string>& tokens) const override {
+    for (const auto& part : parts_) {
+      part->apply(tokens);
+    }
+  }
+
+ private:
+  std::vector<std::unique_ptr<const Decoder>> parts_;
+};
+
+class ByteLevel final : public Decoder {
+ public:
+  void apply(std::vector<std::string>& tokens) const override {
+    std::string bytes;
+    for (const std::string& token : tokens) {
+      const size_t before = bytes.size();
+      for (const char32_t c : code_points(token)) {
+        const auto byte = byte_of(c);
+        if (!byte) {  // an added token is not written in the byte alphabet
+          bytes.resize(before);
+          bytes += token;
+          break;
+        }
+        bytes += *byte;
+      }
+    }
+    tokens = {replace_invalid_utf8(bytes)};
+  }
+};
+
+/// <0x0A> tokens: neighbours are the bytes of a text if they are UTF-8, else each is U+FFFD.
+class ByteFallback final : public Decoder {
+ public:
+  void apply(std::vector<std::string>& tokens) const override {
+    std::vector<std::string> result;
+    result.reserve(tokens.size());
+    std::string bytes;
+    const auto flush = [&]() {
+      if (valid_utf8_prefix(bytes) == bytes.size()) {
+        if (!bytes.empty()) {
+          result.push_back(bytes);
+        }
+      } else {
+        result.insert(result.end(), bytes.size(), "\xEF\xBF\xBD");
+      }
+      bytes.clear();
+    };
+    for (std::string& token : tokens) {
+      if (const auto byte = parse(token)) {
+        bytes += *byte;
+      } else {
+        flush();
+        result.push_back(std::move(token));
+      }
+    }
+    flush();
+    tokens = std::move(result);
+  }
+
+ private:
+  static std::optional<char> parse(std::string_view token) {
+    if (token.size() != 6 || !token.starts_with("<0x") || !token.ends_with('>')) {
+      return std::nullopt;
+    }
+    unsigned value = 0;
+    const char* end = token.data() + 5;
+    const auto [stop, error] = std::from_chars(token.data() + 3, end, value, 16);
+    return error == std::errc() && stop == end ? std::optional(static_cast<char>(value))
+                                               : std::nullopt;
+  }
+};
+
+class Fuse final : public Decoder {
+ public:
+  void apply(std::vector<std::string>& tokens) const override {
+    std::string joined;
+    for (const std::string& token : tokens) {
+      joined += token;
+    }
+    tokens = {std::move(joined)};
+  }
+};
+
+class Replace final : public Decoder {
+ public:
+  explicit Replace(const JsonFields& fields)
+      : pattern_(read_pattern(fields)), content_(fields.string("content")) {}
+  void apply(std::vector<std::string>& tokens) const override {
+    for (std::string& token : tokens) {
+      std::string result;
+      size_t done = 0;
+      const Ranges matches = token.empty() ? Ranges() : pattern_.find_all(token);
+      for (const auto& [begin, end] : matches) {
+        result.append(token, done, begin - done).append(content_);
+        done = end;
+      }
+      result.append(token, done);
+      token = std::move(result);
+    }
+  }
+
+ private:
+  Pattern pattern_;
+  std::string content_;
+};
+
+/// Removes up to so many of one character at either end of each token.
+class Strip final : public Decoder {
+ public:
+  explicit Strip(const JsonFields& fields)
+      : content_(fields.character("content")),
+        start_(static_cast<size_t>(fields.integer("start", 0, kMost))),
+        stop_(static_cast<size_t>(fields.integer("stop", 0, kMost))) {}
+  void apply(std::vector<std::string>& tokens) const override {
+    for (std::string& token : tokens) {
+      const std::u32string characters = code_points(token);
+      size_t first = 0;
+      size_t last = characters.size();
+      while (first < std::min(start_, characters.size()) && characters[first] == content_) {
+        ++first;
+      }
+      while (last > first && characters.size() - last < stop_ && characters[last - 1] == content_) {
+        --last;
+      }
+      token.clear();
+      for (size_t i = first; i < last; ++i) {
+        append_utf8(token, characters[i]);
+      }
+    }
+  }
+
+ private:
+  static constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+  char32_t content_;
+  size_t start_, stop_;
+};
+
+/// Marks become spaces; in the first token they go, if one was put before the text.
+class Metaspace final : public Decoder {
+ public:
+  explicit Metaspace(const JsonFields& fields)
+      : mark_(fields.character("replacement")), scheme_(read_prepend_scheme(fields)) {}
+  void apply(std::vector<std::string>& tokens) const override {
+    for (size_t i = 0; i < tokens.size(); ++i) {
+      std::string result;
+      for (const char32_t c : code_points(tokens[i])) {
+        if (c != mark_) {
+          append_utf8(result, c);
+        } else if (i > 0 || scheme_ == PrependScheme::Never) {
+          result += ' ';
+        }
+      }
+      tokens[i] = std::move(result);
+    }
+  }
+
+ private:
+  char32_t mark_;
+  PrependScheme scheme_;
+};
+
+void replace_all(std::string& text, std::string_view from, std::string_view to) {
+  if (from.empty()) {
+    return;
+  }
+  for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) {
+    text.replace(at, from.size(), to);
+  }
+}
+
+class WordPiece final : public Decoder {
+ public:
+  explicit WordPiece(const JsonFields& fields)
+      : prefix_(fields.string("prefix")), clean_up_(fields.boolean("cleanup")) {}
+  void apply(std::vector<std::string>& tokens) const override {
+    for (size_t i = 0; i < tokens.size(); ++i) {
+      std::string& token = tokens[i];
+      if (i > 0 && token.starts_with(prefix_)) {
+        token.erase(0, prefix_.size());
+      } else if (i > 0) {
+        token.insert(token.begin(), ' ');
+      }
+      if (clean_up_) {
+        clean_up(token);
+      }
+    }
+  }
+
+ private:
+  static void clean_up(std::string& text) {
+    constexpr std::pair<const char*, const char*> kTighter[] = {{" .", "."},
+                                                                {" ?", "?"},
+                                                                {" !", "!"},
+                                                                {" ,", ","},
+                                                                {" ' ", "'"},
+                                                                {" n't", "n't"},
+                                                                {" 'm", "'m"},
+                                                                {" do not", " don't"},
+                                                                {" 's", "'s"},
+                                                                {" 've", "'ve"},
+                                                                {" 're", "'re"}};
+    for (const auto& [from, to] : kTighter) {
+      replace_all(text, from, to);
+    }
+  }
+
+  std::string prefix_;
+  bool clean_up_;
+};
+
+/// The end-of-word suffix becomes a space, at the last token nothing.
+class BpeDecoder final : public Decoder {
+ public:
+  explicit BpeDecoder(const JsonFields& fields) : suffix_(fields.string("suffix")) {}
+  void apply(std::vector<std::string>& tokens) const override {
+    for (size_t i = 0; i < tokens.size(); ++i) {
+      replace_all(tokens[i], suffix_, i + 1 == tokens.size() ? "" : " ");
+    }
+  }
+
+ private:
+  std::string suffix_;
+};
+
+}  // namespace
+
+std::unique_ptr<const Decoder> make_decoder(const JsonFields& fields) {
+  const std::string type = fields.string("type");
+  if (type == "Sequence") {
+    return std::make_unique<Sequence>(fields);
+  }
+  if (type == "ByteLevel") {
+    return std::make_unique<ByteLevel>();
+  }
+  if (type == "ByteFallback") {
+    return std::make_unique<ByteFallback>();
+  }
+  if (type == "Fuse") {
+    return std::make_unique<Fuse>();
+  }
+  if (type == "Replace") {
+    return std::make_unique<Replace>(fields);
+  }
+  if (type == "Strip") {
+    return std::make_unique<Strip>(fields);
+  }
+  if (type == "Metaspace") {
+    return std::make_unique<Metaspace>(fields);
+  }
+  if (type == "WordPiece") {
+    return std::make_unique<WordPiece>(fields);
+  }
+  if (type == "BPEDecoder") {
+    return std::make_unique<BpeDecoder>(fields);
+  }
+  fields.refuse("type",
+                "ByteLevel, ByteFallback, Fuse, Replace, Strip, Metaspace, WordPiece, BPEDecoder "
+                "or Sequence",
+                "\"" + type + "\"");
+}
+
+}  // namespace reprise::detail

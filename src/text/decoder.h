@@ -1,0 +1,26 @@
+// From tokens back to text (tokenizer.json: "decoder").
+#pragma once
+
+#include "text/json_fields.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace reprise::detail {
+
+class Decoder {
+ public:
+  Decoder() = default;
+  virtual ~Decoder() = default;
+  Decoder(const Decoder&) = delete;
+  Decoder& operator=(const Decoder&) = delete;
+
+  /// Rewrites the tokens; joined, they are the text.
+  virtual void apply(std::vector<std::string>& tokens) const = 0;
+};
+
+/// Throws c10::Error naming a type that we do not have.
+std::unique_ptr<const Decoder> make_decoder(const JsonFields& fields);
+
+}  // namespace reprise::detail

@@ -1,0 +1,55 @@
+// Reading a JSON object field by field, with errors that say which file, which field, what was
+// expected and what stands there.
+#pragma once
+
+#include <reprise/io/json.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace reprise::detail {
+
+class JsonFields {
+ public:
+  /// `path` is how messages call this object: "normalizer.normalizers[2]". Throws unless `object`
+  /// is one. Keeps a reference to it.
+  JsonFields(const Json& object, std::string source, std::string path);
+
+  const std::string& source() const { return source_; }
+  const std::string& path() const { return path_; }
+
+  bool has(std::string_view key) const;           ///< present and not null
+  const Json& value(std::string_view key) const;  ///< throws if missing or null
+
+  std::string string(std::string_view key) const;
+  std::optional<std::string> optional_string(std::string_view key) const;
+  bool boolean(std::string_view key, std::optional<bool> otherwise = {}) const;
+  int64_t integer(std::string_view key, int64_t low, int64_t high) const;
+  char32_t character(std::string_view key) const;  ///< a string of one character
+  JsonFields object(std::string_view key) const;
+  /// The elements of an array as objects.
+  std::vector<JsonFields> objects(std::string_view key) const;
+  const Json& array(std::string_view key) const;
+
+  /// Throws: the field has `found`, which is not among what we can do.
+  [[noreturn]] void refuse(std::string_view key,
+                           const std::string& expected,
+                           const std::string& found) const;
+
+ private:
+  const Json& typed(std::string_view key, bool fits, const Json& found, const char* expected) const;
+  std::string name(std::string_view key) const;
+
+  const Json* object_;
+  std::string source_;
+  std::string path_;
+};
+
+/// A value for a message: what kind it is, and the value itself if it is short.
+std::string describe(const Json& value);
+
+}  // namespace reprise::detail

@@ -1,0 +1,303 @@
+// Parts of the text between added tokens go through libsentencepiece, which gives ids and places.
+#include "text/sentencepiece_tokenizer.h"
+
+#include "text/decoder.h"
+#include "text/sentencepiece_model.h"
+#include "text/utf8.h"
+
+#include <c10/util/Exception.h>
+
+#include <sentencepiece_processor.h>
+
+#include <algorithm>
+
+namespace sentencepiece::logging {
+// Declared in a header of the library that is not installed.
+void SetMinLogLevel(int level);
+}  // namespace sentencepiece::logging
+
+namespace reprise::detail {
+namespace {
+
+using sentencepiece::SentencePieceProcessor;
+
+void load(SentencePieceProcessor& processor, const std::string& model, const std::string& source) {
+  constexpr int kFatal = 3;
+  sentencepiece::logging::SetMinLogLevel(kFatal);  // errors come back as a status
+  const auto status = processor.LoadFromSerializedProto(model);
+  TORCH_CHECK(
+      status.ok(), "[tokenizer] file ", source, ": sentencepiece refuses it: ", status.ToString());
+}
+
+/// As Llama's tokenizer.json decodes: marks to spaces, <0x..> to bytes, and without the leading
+/// space if the model puts one there.
+std::unique_ptr<const Decoder> make_sentencepiece_decoder(bool strip_first) {
+  Json decoders = {{{"type", "Replace"}, {"pattern", {{"String", "▁"}}}, {"content", " "}},
+                   {{"type", "ByteFallback"}},
+                   {{"type", "Fuse"}}};
+  if (strip_first) {
+    decoders.push_back({{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}});
+  }
+  const Json sequence = {{"type", "Sequence"}, {"decoders", decoders}};
+  return make_decoder(JsonFields(sequence, "tokenizer.model", "decoder"));
+}
+
+class SentencePieceTokenizer final : public Tokenizer {
+ public:
+  SentencePieceTokenizer(const std::string& bytes,
+                         const std::string& source,
+                         const SentencePieceSettings& settings);
+
+  Encoding encode(std::string_view text, const EncodeOptions& options) const override;
+  std::string decode(std::span<const int64_t> ids, bool skip_special_tokens) const override;
+  int64_t size() const override { return size_; }
+  std::optional<int64_t> id_of(std::string_view token) const override;
+  std::optional<std::string> token_of(int64_t id) const override;
+  bool is_special(int64_t id) const override;
+
+ private:
+  void add_tokens(const std::vector<AddedIds>& added);
+  int64_t resolve(int64_t id) const;
+  std::vector<int64_t> resolve(const std::vector<std::string>& names) const;
+  void encode_part(std::string_view part, size_t base, bool prefix, Encoding& encoding) const;
+
+  SentencePieceModel model_;
+  SentencePieceProcessor with_prefix_, without_prefix_;
+  DummyPrefix dummy_prefix_;
+  AddedTokens added_;
+  std::map<int64_t, std::vector<int64_t>> expansions_;  // by the id that added_ knows
+  Vocabulary names_;                                    // pieces and added tokens
+  std::vector<int64_t> special_;                        // sorted
+  std::vector<int64_t> prefix_, suffix_;
+  std::unique_ptr<const Decoder> decoder_;
+  int64_t size_ = 0;
+};
+
+SentencePieceTokenizer::SentencePieceTokenizer(const std::string& bytes,
+                                               const std::string& source,
+                                               const SentencePieceSettings& settings)
+    : model_(read_sentencepiece_model(bytes, source)), dummy_prefix_(settings.dummy_prefix) {
+  load(with_prefix_, bytes, source);
+  load(without_prefix_, without_dummy_prefix(bytes), source);
+  for (size_t id = 0; id < model_.pieces.size(); ++id) {
+    names_.add(model_.pieces[id].text, static_cast<TokenId>(id));
+    const PieceType type = model_.pieces[id].type;
+    if (type == PieceType::Control || type == PieceType::Unknown) {
+      special_.push_back(static_cast<int64_t>(id));
+    }
+  }
+  std::vector<AddedIds> added = settings.added;
+  if (settings.find_control_pieces) {
+    for (const int64_t id : special_) {
+      const std::string& name = model_.pieces[static_cast<size_t>(id)].text;
+      added.push_back({{.content = name, .normalized = false, .special = true}, {id}});
+    }
+  }
+  for (const auto& [name, id] : settings.named) {
+    names_.add(name, static_cast<TokenId>(resolve(id)));
+    special_.push_back(resolve(id));
+  }
+  add_tokens(added);
+  std::sort(special_.begin(), special_.end());
+  prefix_ = resolve(settings.prefix);
+  suffix_ = resolve(settings.suffix);
+  decoder_ =
+      make_sentencepiece_decoder(model_.add_dummy_prefix && dummy_prefix_ != DummyPrefix::Never);
+  size_ = names_.end();
+}
+
+int64_t SentencePieceTokenizer::resolve(int64_t id) const {
+  const int64_t resolved =
+      id < AddedIds::kBehindModel
+          ? id
+          : id - AddedIds::kBehindModel + static_cast<int64_t>(model_.pieces.size());
+  TORCH_CHECK(resolved >= 0 && resolved <= Vocabulary::kLargestId,
+              "[tokenizer] added token: expected an id from 0 to ",
+              Vocabulary::kLargestId,
+              ", found ",
+              resolved);
+  return resolved;
+}
+
+std::vector<int64_t> SentencePieceTokenizer::resolve(const std::vector<std::string>& names) const {
+  std::vector<int64_t> ids;
+  for (const std::string& name : names) {
+    const auto id = id_of(name);
+    TORCH_CHECK(id, "[tokenizer] special token \"", name, "\" is not in the vocabulary");
+    ids.push_back(*id);
+  }
+  return ids;
+}
+
+/// AddedTokens asks a vocabulary for ids; here each added token gets a number of its own there,
+/// since one may stand for several ids.
+void SentencePieceTokenizer::add_tokens(const std::vector<AddedIds>& added) {
+  Vocabulary numbers;
+  std::vector<AddedToken> tokens;
+  for (const AddedIds& entry : added) {
+    if (entry.token.content.empty()) {
+      continue;
+    }
+    const auto number = static_cast<TokenId>(numbers.count());
+    if (numbers.find(entry.token.content)) {
+      continue;
+    }
+    numbers.add(entry.token.content, number);
+    tokens.push_back(entry.token);
+    std::vector<int64_t>& ids = expansions_[number];
+    for (const int64_t id : entry.ids) {
+      ids.push_back(resolve(id));
+    }
+    if (ids.size() == 1) {
+      names_.add(entry.token.content, static_cast<TokenId>(ids[0]));
+      if (entry.token.special) {
+        special_.push_back(ids[0]);
+      }
+    }
+  }
+  added_ = AddedTokens(tokens, numbers, nullptr);
+}
+
+void SentencePieceTokenizer::encode_part(std::string_view part,
+                                         size_t base,
+                                         bool prefix,
+                                         Encoding& encoding) const {
+  const SentencePieceProcessor& processor = prefix ? with_prefix_ : without_prefix_;
+  const auto pieces = processor.EncodeAsImmutableProto(part);
+  for (size_t i = 0; i < pieces.pieces_size(); ++i) {
+    const auto piece = pieces.pieces(static_cast<int>(i));
+    encoding.ids.push_back(piece.id());
+    encoding.offsets.emplace_back(base + piece.begin(), base + piece.end());
+  }
+}
+
+Encoding SentencePieceTokenizer::encode(std::string_view text, const EncodeOptions& options) const {
+  check_utf8(text, "text");
+  Encoding encoding;
+  const PreTokenized pieces = added_.extract(text);
+  for (const Piece& piece : pieces.pieces) {
+    const auto [begin, end] = pieces.text.origin(piece.begin, piece.end);
+    if (!piece.is_token()) {
+      const std::string_view part = pieces.view(piece);
+      const bool at_start = begin == 0 && !part.starts_with(' ') && !part.starts_with("▁");
+      const bool prefix = dummy_prefix_ == DummyPrefix::EveryPart ||
+                          (dummy_prefix_ == DummyPrefix::TextStart && at_start);
+      encode_part(part, begin, prefix, encoding);
+      continue;
+    }
+    for (const int64_t id : expansions_.at(piece.token)) {
+      encoding.ids.push_back(id);
+      encoding.offsets.emplace_back(begin, end);
+    }
+  }
+  const size_t added = options.add_special_tokens ? prefix_.size() + suffix_.size() : 0;
+  if (options.max_length) {
+    TORCH_CHECK(*options.max_length >= added,
+                "[tokenizer] max_length: expected at least the ",
+                added,
+                " special tokens, found ",
+                *options.max_length);
+    const size_t room = std::min(encoding.ids.size(), *options.max_length - added);
+    encoding.ids.resize(room);
+    encoding.offsets.resize(room);
+  }
+  if (options.add_special_tokens) {
+    encoding.ids.insert(encoding.ids.begin(), prefix_.begin(), prefix_.end());
+    encoding.ids.insert(encoding.ids.end(), suffix_.begin(), suffix_.end());
+    encoding.offsets.insert(encoding.offsets.begin(), prefix_.size(), {0, 0});
+    encoding.offsets.insert(encoding.offsets.end(), suffix_.size(), {0, 0});
+  }
+  return encoding;
+}
+
+std::string SentencePieceTokenizer::decode(std::span<const int64_t> ids,
+                                           bool skip_special_tokens) const {
+  std::vector<std::string> tokens;
+  tokens.reserve(ids.size());
+  for (const int64_t id : ids) {
+    const std::string* name = names_.token(id);
+    if (name != nullptr && !(skip_special_tokens && is_special(id))) {
+      tokens.push_back(*name);
+    }
+  }
+  decoder_->apply(tokens);
+  std::string text;
+  for (const std::string& token : tokens) {
+    text += token;
+  }
+  return text;
+}
+
+std::optional<int64_t> SentencePieceTokenizer::id_of(std::string_view token) const {
+  return names_.find(token);
+}
+
+std::optional<std::string> SentencePieceTokenizer::token_of(int64_t id) const {
+  const std::string* name = names_.token(id);
+  return name != nullptr ? std::optional(*name) : std::nullopt;
+}
+
+bool SentencePieceTokenizer::is_special(int64_t id) const {
+  return std::binary_search(special_.begin(), special_.end(), id);
+}
+
+/// "added_tokens_decoder": {"3": {"content": ..}, ..}
+std::vector<AddedIds> read_added_tokens_decoder(const JsonFields& config) {
+  std::vector<AddedIds> added;
+  const JsonFields entries = config.object("added_tokens_decoder");
+  for (const auto& [key, value] : config.value("added_tokens_decoder").items()) {
+    const bool is_id =
+        !key.empty() && key.size() <= 8 && key.find_first_not_of("0123456789") == std::string::npos;
+    if (!is_id) {
+      entries.refuse("\"" + key + "\"", "an id as key", "another string");
+    }
+    added.push_back({read_added_token(entries.object(key)), {std::stoll(key)}});
+  }
+  return added;
+}
+
+}  // namespace
+
+SentencePieceSettings llama_settings(const Json& config, const Json& added_tokens) {
+  const JsonFields fields(config, "tokenizer_config.json", "");
+  SentencePieceSettings settings;
+  if (fields.has("added_tokens_decoder")) {
+    settings.added = read_added_tokens_decoder(fields);
+  } else {
+    settings.find_control_pieces = true;
+  }
+  if (added_tokens.is_object()) {
+    const JsonFields entries(added_tokens, "added_tokens.json", "");
+    for (const auto& [token, id] : added_tokens.items()) {
+      settings.added.push_back(
+          {{.content = token}, {entries.integer(token, 0, Vocabulary::kLargestId)}});
+    }
+  }
+  const bool legacy = fields.boolean("legacy", true);
+  const bool prefix = fields.boolean("add_prefix_space", true);
+  settings.dummy_prefix = !prefix  ? DummyPrefix::Never
+                          : legacy ? DummyPrefix::EveryPart
+                                   : DummyPrefix::TextStart;
+  const auto name = [&](const char* key, const char* otherwise) -> std::string {
+    if (!fields.has(key)) {
+      return otherwise;
+    }
+    return fields.value(key).is_object() ? fields.object(key).string("content")
+                                         : fields.string(key);
+  };
+  if (fields.boolean("add_bos_token", true)) {
+    settings.prefix = {name("bos_token", "<s>")};
+  }
+  if (fields.boolean("add_eos_token", false)) {
+    settings.suffix = {name("eos_token", "</s>")};
+  }
+  return settings;
+}
+
+std::shared_ptr<Tokenizer> make_sentencepiece_tokenizer(const std::string& model,
+                                                        const std::string& source,
+                                                        const SentencePieceSettings& settings) {
+  return std::make_shared<SentencePieceTokenizer>(model, source, settings);
+}
+
+}  // namespace reprise::detail

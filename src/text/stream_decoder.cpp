@@ -1,0 +1,55 @@
+// StreamDecoder: decodes what is pending as a whole and hands out what no later id can change.
+#include <reprise/text/tokenizer.h>
+
+#include <c10/util/Exception.h>
+
+#include <utility>
+
+namespace reprise {
+namespace {
+
+constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
+
+// A character has four bytes: so many ids without a whole one are not the beginning of one.
+constexpr size_t kMostWaiting = 8;
+
+}  // namespace
+
+// Note [Decoding a stream]
+// Decoding ids one by one is not decoding them together: a character may be spread over several
+// tokens, and the first token of a text may lose its space. So the last ids that gave whole text
+// stay in `pending_` as context (their text is `emitted_` bytes long), and a new id adds what the
+// decoded text has beyond that. While the text ends with U+FFFD a character may be incomplete:
+// nothing is handed out. Once something is, only the ids that gave it remain as context.
+
+StreamDecoder::StreamDecoder(std::shared_ptr<const Tokenizer> tokenizer, bool skip_special_tokens)
+    : tokenizer_(std::move(tokenizer)), skip_special_tokens_(skip_special_tokens) {
+  TORCH_CHECK(tokenizer_ != nullptr, "[tokenizer] StreamDecoder: expected a tokenizer, found null");
+}
+
+std::string StreamDecoder::push(int64_t id) {
+  pending_.push_back(id);
+  std::string text = tokenizer_->decode(pending_, skip_special_tokens_);
+  const bool may_wait = pending_.size() - context_ < kMostWaiting;
+  if (text.size() <= emitted_ || (text.ends_with(kReplacement) && may_wait)) {
+    return {};
+  }
+  std::string fresh = text.substr(emitted_);
+  // Keep the newest ids as context: what was context before has done its work.
+  const TokenIds newest(pending_.begin() + static_cast<std::ptrdiff_t>(context_), pending_.end());
+  const std::string shorter = tokenizer_->decode(newest, skip_special_tokens_);
+  pending_ = newest;
+  context_ = pending_.size();
+  emitted_ = shorter.size();
+  return fresh;
+}
+
+std::string StreamDecoder::finish() {
+  std::string text = tokenizer_->decode(pending_, skip_special_tokens_);
+  pending_.clear();
+  context_ = 0;
+  const size_t emitted = std::exchange(emitted_, 0);
+  return text.size() > emitted ? text.substr(emitted) : std::string();
+}
+
+}  // namespace reprise

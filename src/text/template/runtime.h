@@ -1,0 +1,93 @@
+// One rendering's resources: what it may still spend, the clock, and the objects it has made.
+//
+// A template is foreign code. Everything that builds a value asks here first: steps, nesting, and
+// the bytes of all intermediate values together are bounded, so that neither time, memory nor the
+// stack can be exhausted.
+#pragma once
+
+#include "text/template/value.h"
+
+#include <reprise/text/chat_template.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace reprise::jinja {
+
+class Runtime {
+ public:
+  Runtime(const TemplateLimits& limits, TemplateClock clock);
+  ~Runtime();
+  Runtime(const Runtime&) = delete;
+  Runtime& operator=(const Runtime&) = delete;
+
+  /// Counts nodes evaluated and items looked at.
+  void step(size_t count = 1);
+  /// To be called before `bytes` are allocated.
+  void charge(size_t bytes);
+  /// `count` times `size` without overflow.
+  void charge(size_t count, size_t size);
+
+  Value text(std::string bytes);
+  Value markup(std::string bytes);
+  Value list(Values items);
+  Value tuple(Values items);
+  Value group(Value key, Value members);  ///< a tuple of groupby
+  Value dict(Dict entries);
+
+  /// Makes an object that lives until the end of the rendering.
+  template <class T, class... Args>
+  std::shared_ptr<T> make(Args&&... arguments) {
+    charge(sizeof(T) + kObjectOverhead);
+    auto object = std::make_shared<T>(std::forward<Args>(arguments)...);
+    objects_.push_back(object);
+    return object;
+  }
+
+  const TemplateLimits& limits() const { return limits_; }
+  const TemplateClock& clock() const { return clock_; }
+
+  /// One level of nested evaluation.
+  class Nesting {
+   public:
+    explicit Nesting(Runtime& runtime);
+    ~Nesting() { --runtime_.depth_; }
+    Nesting(const Nesting&) = delete;
+    Nesting& operator=(const Nesting&) = delete;
+
+   private:
+    Runtime& runtime_;
+  };
+
+ private:
+  std::shared_ptr<const Sequence> sequence(Values items);
+  void check_depth(size_t depth) const;
+
+  static constexpr size_t kObjectOverhead = 64;
+  TemplateLimits limits_;
+  TemplateClock clock_;
+  size_t steps_ = 0;
+  size_t allocated_ = 0;
+  size_t depth_ = 0;
+  std::vector<std::shared_ptr<Object>> objects_;
+};
+
+/// Walks over whatever Python iterates: characters, items, keys, iterators.
+class Cursor {
+ public:
+  /// Throws Failure for what is not iterable.
+  Cursor(Runtime& runtime, Value iterable);
+  bool next(Value& item);
+
+ private:
+  Runtime& runtime_;
+  Value iterable_;
+  size_t position_ = 0;
+};
+
+bool is_iterable(const Value& value);
+Values to_values(Runtime& runtime, const Value& iterable);
+
+}  // namespace reprise::jinja
