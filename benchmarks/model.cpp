@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <chrono>
 #include <fstream>
+#include <functional>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -159,5 +160,10 @@ int main(int argc, char** argv) {
   }
   CLI11_PARSE(app, argc, argv);
   at::set_num_threads(options.threads);
-  std::cout << (step_command->parsed() ? step(options) : load(options)).dump() << "\n";
+  try {
+    std::cout << (step_command->parsed() ? step(options) : load(options)).dump() << "\n";
+  } catch (const c10::Error& error) {
+    std::cerr << "bench_model: " << error.what_without_backtrace() << "\n";
+    return 1;
+  }
 }

@@ -71,11 +71,13 @@ class Conversation {
   // Forgets the oldest turns, never the system message, until an answer fits behind the rest.
   TokenIds fitting_prompt(Json& messages, int64_t& max_new_tokens) const {
     const int64_t room = opened_.model->config().max_positions;
+    // A large limit is rarely used up: it must not push out a conversation that fits.
+    const int64_t reserve = std::min(max_new_tokens, room / 4);
     const auto first = static_cast<std::ptrdiff_t>(options_.system.empty() ? 0 : 1);
     constexpr std::ptrdiff_t kTurn = 2;
     auto ids = encode(messages);
     bool has_forgotten = false;
-    while (static_cast<int64_t>(ids.size()) + max_new_tokens > room &&
+    while (static_cast<int64_t>(ids.size()) + reserve > room &&
            std::ssize(messages) > first + kTurn) {
       messages.erase(messages.begin() + first, messages.begin() + first + kTurn);
       ids = encode(messages);
@@ -98,6 +100,7 @@ class Conversation {
 
 void run_chat(const ChatOptions& options) {
   const auto opened = open_language_model(options.model);
+  const auto autocast = autocast_scope(opened);
   TORCH_CHECK(opened.tokenizer != nullptr && opened.tokenizer->chat_template() != nullptr,
               options.model.model.string(),
               ": has no chat template; use `reprise generate`");

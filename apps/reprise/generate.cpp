@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <iostream>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -60,26 +61,18 @@ class LineGeneration {
     settings_.samples_per_prompt = options.num_samples;
   }
 
-  void add(TokenizedText prompt) {
-    batch_.push_back(std::move(prompt));
-    if (static_cast<int64_t>(batch_.size()) == options_.batch_size) {
-      flush();
-    }
-  }
-
-  void flush() {
+  void run(const std::vector<TokenizedText>& batch) {
     std::vector<TokenIds> prompts;
-    prompts.reserve(batch_.size());
-    for (const auto& prompt : batch_) {
+    prompts.reserve(batch.size());
+    for (const auto& prompt : batch) {
       prompts.push_back(prompt.ids);
     }
     const auto results = generate(*opened_.model, prompts, settings_);
     for (size_t i = 0; i < results.size(); ++i) {
-      print(batch_[i / static_cast<size_t>(options_.num_samples)], results[i]);
+      print(batch[i / static_cast<size_t>(options_.num_samples)], results[i]);
     }
     std::cout.flush();
-    settings_.first_prompt += static_cast<int64_t>(batch_.size());
-    batch_.clear();
+    settings_.first_prompt += std::ssize(batch);
   }
 
  private:
@@ -96,7 +89,6 @@ class LineGeneration {
   const LanguageModel& opened_;
   const GenerateCommand& options_;
   GenerateOptions settings_;
-  std::vector<TokenizedText> batch_;
 };
 
 void continue_lines(const LanguageModel& opened, const GenerateCommand& options) {
@@ -104,20 +96,19 @@ void continue_lines(const LanguageModel& opened, const GenerateCommand& options)
     std::cerr << "reading JSON lines from standard input; --prompt gives one prompt\n";
   }
   LineGeneration generation(opened, options);
-  JsonLineReader lines(std::cin);
-  while (const auto line = lines.next()) {
-    generation.add(at_line(line->number, [&] {
-      auto prompt = tokenize_record(line->value, opened.tokenizer.get(), kRecord);
-      TORCH_CHECK(!prompt.ids.empty(), "the prompt has no tokens");
-      check_ids(prompt.ids, opened.model->config());
-      return prompt;
-    }));
-  }
-  generation.flush();
+  const auto read = [&](const Json& record) {
+    auto prompt = tokenize_record(record, opened.tokenizer.get(), kRecord);
+    TORCH_CHECK(!prompt.ids.empty(), "the prompt has no tokens");
+    check_ids(prompt.ids, opened.model->config());
+    return prompt;
+  };
+  for_each_batch(
+      std::cin, options.batch_size, read, [&](const auto& batch) { generation.run(batch); });
 }
 
 void run_generate(const GenerateCommand& options) {
   const auto opened = open_language_model(options.model);
+  const auto autocast = autocast_scope(opened);
   if (!options.prompt) {
     continue_lines(opened, options);
     return;
@@ -129,8 +120,7 @@ void run_generate(const GenerateCommand& options) {
     return;
   }
   LineGeneration generation(opened, options);
-  generation.add(std::move(prompt));
-  generation.flush();
+  generation.run({std::move(prompt)});
 }
 
 }  // namespace
@@ -140,8 +130,8 @@ void add_generate(CLI::App& app) {
   auto* command = app.add_subcommand("generate", "Continue a prompt, or many.");
   command->footer(
       "With --prompt the continuation is printed as text (several samples: as JSON lines).\n"
-      "Without, reads JSON lines: {\"prompt\": ..}, {\"messages\": [..]} or {\"input_ids\": "
-      "[..]}.\n"
+      "Without, reads JSON lines: {\"prompt\": ..} or {\"text\": ..}, {\"messages\": [..]} or "
+      "{\"input_ids\": [..]}.\n"
       "Writes for each sample {\"prompt\": .., \"completion\": .., \"input_ids\": [..], "
       "\"completion_ids\": [..],\n\"finish_reason\": \"stop\" or \"length\"}.");
   add_model_options(*command, options->model);

@@ -20,6 +20,7 @@
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace reprise::app {
 
@@ -114,15 +115,27 @@ std::string tokenizer_kind(const fs::path& folder) {
   return fs::exists(folder / "tokenizer.model") ? "tokenizer.model, sentencepiece" : "none";
 }
 
-void print_tokenizer(const fs::path& folder) {
-  const auto kind = tokenizer_kind(folder);
-  if (kind == "none") {
-    print_row("tokenizer", kind);
-    return;
+struct TokenizerSummary {
+  std::string tokenizer;
+  std::string chat_template;  // empty: no tokenizer that could use one
+  std::vector<std::string> warnings;
+};
+
+// The weights can be used without a tokenizer: one that cannot be opened is worth a warning.
+TokenizerSummary summarize_tokenizer(const fs::path& folder) {
+  try {
+    const auto kind = tokenizer_kind(folder);
+    if (kind == "none") {
+      return {kind, "", {}};
+    }
+    const auto tokenizer = Tokenizer::open(folder);
+    return {kind + ", " + std::to_string(tokenizer->size()) + " tokens",
+            tokenizer->chat_template() != nullptr ? "yes" : "no",
+            {}};
+  } catch (const c10::Error& error) {
+    const std::string message = error.what_without_backtrace();
+    return {"not usable: " + message, "", {"the tokenizer cannot be used: " + message}};
   }
-  const auto tokenizer = Tokenizer::open(folder);
-  print_row("tokenizer", kind + ", " + std::to_string(tokenizer->size()) + " tokens");
-  print_row("chat template", tokenizer->chat_template() != nullptr ? "yes" : "no");
 }
 
 void print_architecture(const ModelConfig& config) {
@@ -155,24 +168,32 @@ void print_memory(const ModelConfig& config, int64_t parameters, at::ScalarType 
 }
 
 void run_inspect(const InspectOptions& options) {
-  TORCH_CHECK(fs::is_directory(options.folder), options.folder.string(), ": no such folder");
+  TORCH_CHECK(fs::is_directory(options.folder),
+              options.folder.string(),
+              fs::exists(options.folder) ? ": is a file, not a folder" : ": no such folder");
   const auto config = ModelConfig::read(options.folder);
   const SafetensorsCheckpoint checkpoint(options.folder);
   const auto contents = contents_of(checkpoint);
+  const auto tokenizer = summarize_tokenizer(options.folder);
+  const auto dtype = options.dtype.empty() ? config.dtype : chosen_dtype(options.dtype);
+  // Nothing throws from here on: the output is whole.
   print_architecture(config);
   print_row("parameters", std::to_string(contents.parameters));
   for (const auto& [part, count] : contents.by_part) {
     print_row("  " + part, std::to_string(count));
   }
   std::string dtypes;
-  for (const auto& dtype : contents.dtypes) {
-    dtypes += (dtypes.empty() ? "" : ", ") + dtype;
+  for (const auto& name : contents.dtypes) {
+    dtypes += (dtypes.empty() ? "" : ", ") + name;
   }
   print_row("stored as", dtypes + ", " + with_unit(static_cast<double>(checkpoint.total_bytes())));
-  print_tokenizer(options.folder);
-  const auto dtype = options.dtype.empty() ? config.dtype : chosen_dtype(options.dtype);
+  print_row("tokenizer", tokenizer.tokenizer);
+  if (!tokenizer.chat_template.empty()) {
+    print_row("chat template", tokenizer.chat_template);
+  }
   print_memory(config, contents.parameters, dtype.value_or(at::kFloat));
   print_warnings(config.warnings);
+  print_warnings(tokenizer.warnings);
 }
 
 }  // namespace

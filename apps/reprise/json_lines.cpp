@@ -3,8 +3,28 @@
 #include <c10/util/Exception.h>
 
 #include <iostream>
+#include <string>
 
 namespace reprise::app {
+
+namespace {
+
+// parse_json places an error at "SOURCE:1:COLUMN", as if the line were a file.
+Json parse_line(const std::string& text, size_t number) {
+  const std::string source = "line " + std::to_string(number);
+  try {
+    return parse_json(text, source);
+  } catch (const c10::Error& error) {
+    const std::string message = error.what_without_backtrace();
+    const std::string place = "[json] " + source + ":1:";
+    if (!message.starts_with(place)) {
+      throw;
+    }
+    throw_at_line(number, "column " + message.substr(place.size()));
+  }
+}
+
+}  // namespace
 
 std::optional<JsonLine> JsonLineReader::next() {
   while (std::getline(input_, line_)) {
@@ -12,7 +32,7 @@ std::optional<JsonLine> JsonLineReader::next() {
     if (line_.find_first_not_of(" \t\r") == std::string::npos) {
       continue;
     }
-    JsonLine result{number_, parse_json(line_, "line " + std::to_string(number_))};
+    JsonLine result{number_, parse_line(line_, number_)};
     if (!result.value.is_object()) {
       throw_at_line(number_, "expected a JSON object, found " + kind_of(result.value));
     }

@@ -6,9 +6,15 @@
 #include <c10/util/Exception.h>
 
 #include <cstddef>
+#include <cstdint>
+#include <exception>
 #include <istream>
+#include <iterator>
 #include <optional>
 #include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
 
 namespace reprise::app {
 
@@ -43,6 +49,38 @@ auto at_line(size_t number, Work&& work) {
     return work();
   } catch (const c10::Error& error) {
     throw_at_line(number, error.what_without_backtrace());
+  }
+}
+
+/// Turns every line into an item with `read`, and gives the items to `work`, `batch_size` at a
+/// time. If a line is wrong, the items before it are still worked on, and then what is wrong is
+/// thrown: nobody should lose hours of results to a bad line.
+template <class Read, class Work>
+void for_each_batch(std::istream& input, int64_t batch_size, Read&& read, Work&& work) {
+  using Item = std::decay_t<std::invoke_result_t<Read&, const Json&>>;
+  JsonLineReader lines(input);
+  std::exception_ptr failure;
+  bool has_more = true;
+  while (has_more) {
+    std::vector<Item> batch;
+    try {
+      while (has_more && std::ssize(batch) < batch_size) {
+        const auto line = lines.next();
+        has_more = line.has_value();
+        if (has_more) {
+          batch.push_back(at_line(line->number, [&] { return read(line->value); }));
+        }
+      }
+    } catch (const c10::Error&) {
+      failure = std::current_exception();
+      has_more = false;
+    }
+    if (!batch.empty()) {
+      work(std::move(batch));
+    }
+  }
+  if (failure) {
+    std::rethrow_exception(failure);
   }
 }
 

@@ -1,5 +1,5 @@
-// The reprise program. The only place that catches: what went wrong is one line on stderr and exit
-// code 1; a command line that cannot be understood is CLI11's message and code.
+// The reprise program. What a command throws ends here, as one line on stderr and exit code 1; a
+// command line that cannot be understood is CLI11's message and code.
 #include "reprise/commands.h"
 
 #include <reprise/model/amx_guard.h>

@@ -66,16 +66,32 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
       ->type_name("DIR");
   add_dtype_option(command, options.dtype, "Type of the weights; by default the checkpoint's");
   add_device_option(command, options.device);
+  auto* bf16 = command.add_flag(
+      "--bf16", options.bf16, "Autocast: weights in float32, products in bfloat16");
+  command.add_flag("--fp16", options.fp16, "Autocast: weights in float32, products in float16")
+      ->excludes(bf16);
+  command.add_flag("--cast_lm_head_to_fp32",
+                   options.head_in_float32,
+                   "Compute logits in float32 whatever the type of the rest");
 }
 
 LanguageModel open_language_model(const ModelOptions& options) {
+  LanguageModel result;
   LoadOptions load;
   load.dtype = chosen_dtype(options.dtype);
+  if (options.bf16 || options.fp16) {
+    TORCH_CHECK(load.dtype.value_or(at::kFloat) == at::kFloat,
+                options.bf16 ? "--bf16" : "--fp16",
+                " keeps the weights in float32: leave out --dtype ",
+                options.dtype);
+    load.dtype = at::kFloat;
+    result.autocast = options.bf16 ? at::kBFloat16 : at::kHalf;
+  }
   load.device = choose_device(options.device);
   auto loaded = load_model(options.model, load);
   print_warnings(loaded.warnings);
-  LanguageModel result;
   result.model = std::move(loaded.model);
+  result.model->compute_head_in_float32(options.head_in_float32);
   if (!options.adapter.empty()) {
     load_adapter(*result.model, options.adapter);
   }
@@ -90,6 +106,12 @@ LanguageModel open_language_model(const ModelOptions& options) {
     result.pad_id = 0;  // any id will do: what is padded is masked
   }
   return result;
+}
+
+AutocastScope autocast_scope(const LanguageModel& opened) {
+  return AutocastScope(opened.model->device().type(),
+                       opened.autocast.value_or(at::kFloat),
+                       /*enabled=*/opened.autocast.has_value());
 }
 
 void print_warnings(const std::vector<std::string>& warnings) {

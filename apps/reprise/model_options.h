@@ -1,6 +1,7 @@
 // What commands that run a model share: which one, with which adapter, in which type, where.
 #pragma once
 
+#include <reprise/autocast.h>
 #include <reprise/model/model.h>
 #include <reprise/text/tokenizer.h>
 
@@ -19,9 +20,12 @@ struct ModelOptions {
   std::filesystem::path adapter;  ///< empty: none
   std::string dtype;              ///< empty: what the checkpoint says
   std::string device;             ///< empty: the GPU if there is one
+  bool bf16 = false;              ///< autocast to bfloat16
+  bool fp16 = false;              ///< autocast to float16
+  bool head_in_float32 = false;
 };
 
-/// Adds --model, --adapter, --dtype and --device.
+/// Adds --model, --adapter, --dtype, --device, --bf16, --fp16 and --cast_lm_head_to_fp32.
 void add_model_options(CLI::App& command, ModelOptions& options);
 /// Adds --dtype alone: one of the types that weights are stored in.
 void add_dtype_option(CLI::App& command, std::string& dtype, const std::string& help);
@@ -34,10 +38,14 @@ struct LanguageModel {
   std::shared_ptr<const Tokenizer> tokenizer;  ///< null: the folder has none
   std::vector<int64_t> stop_ids;  ///< generation_config.json's, else config.json's or tokenizer's
   int64_t pad_id = 0;
+  std::optional<at::ScalarType> autocast;  ///< the type of products, over float32 parameters
 };
 
 /// Opens what the options name; warnings go to stderr.
 LanguageModel open_language_model(const ModelOptions& options);
+
+/// To be held while the model is used: the autocast that it was opened for, or none.
+AutocastScope autocast_scope(const LanguageModel& opened);
 
 void print_warnings(const std::vector<std::string>& warnings);
 

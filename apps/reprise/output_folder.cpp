@@ -2,20 +2,37 @@
 
 #include <c10/util/Exception.h>
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <string>
 #include <system_error>
-#include <utility>
 
 namespace reprise::app {
 
 namespace fs = std::filesystem;
 
-OutputFolder::OutputFolder(fs::path path) : final_(fs::absolute(path).lexically_normal()) {
+namespace {
+
+// A rename is durable only when the folder around it is. Some file systems cannot sync a folder:
+// what is in it is whole all the same.
+void sync_folder(const fs::path& folder) {
+  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor >= 0) {
+    ::fsync(descriptor);
+    ::close(descriptor);
+  }
+}
+
+}  // namespace
+
+// Links are followed now: a rename would replace the link itself.
+OutputFolder::OutputFolder(const fs::path& path)
+    : final_(fs::weakly_canonical(fs::absolute(path))) {
   if (!final_.has_filename()) {
     final_ = final_.parent_path();  // written with a slash at the end
   }
+  TORCH_CHECK(!fs::is_symlink(final_), final_.string(), ": is a link to nothing; remove it");
   TORCH_CHECK(!fs::exists(final_) || (fs::is_directory(final_) && fs::is_empty(final_)),
               final_.string(),
               ": is there already; name a new or an empty folder");
@@ -35,6 +52,7 @@ OutputFolder::~OutputFolder() {
 void OutputFolder::commit() {
   // Replaces an empty folder, and nothing else.
   fs::rename(temporary_, final_);
+  sync_folder(final_.parent_path());
 }
 
 }  // namespace reprise::app

@@ -7,8 +7,9 @@ namespace reprise::app {
 
 class OutputFolder {
  public:
-  /// Throws if `path` is there and not empty: nothing is overwritten.
-  explicit OutputFolder(std::filesystem::path path);
+  /// Throws if `path` is there and not empty: nothing is overwritten. A link to an empty folder
+  /// stays, and the folder that it names is filled.
+  explicit OutputFolder(const std::filesystem::path& path);
   /// Without commit() nothing stays.
   ~OutputFolder();
   OutputFolder(const OutputFolder&) = delete;

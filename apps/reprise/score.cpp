@@ -46,7 +46,8 @@ ModelInput padded(const Batch& batch, at::Device device) {
 
 // log p(token t + 1 | tokens 0..t), float32 (B, T - 1). Logits are made for some positions at a
 // time: those of a long text and a large vocabulary together would be larger than the model.
-at::Tensor logprobs_of(Model& model, const ModelInput& input) {
+at::Tensor logprobs_of(const LanguageModel& opened, const ModelInput& input) {
+  Model& model = *opened.model;
   constexpr int64_t kLogitsAtOnce = int64_t{1} << 25;
   const auto hidden = model.hidden_states(input);
   const int64_t positions = hidden.size(1) - 1;
@@ -61,17 +62,16 @@ at::Tensor logprobs_of(Model& model, const ModelInput& input) {
   }
   TORCH_CHECK(!result.isnan().any().item<bool>(),
               "the model's logits are not numbers: its weights are broken, or overflow in ",
-              dtype_name(model.dtype()));
+              dtype_name(opened.autocast.value_or(model.dtype())));
   return result.cpu();
 }
 
-void print_scores(Model& model, const Batch& batch) {
-  const auto longest = std::max_element(
-      batch.begin(), batch.end(), [](const auto& a, auto& b) { return a.size() < b.size(); });
+void print_scores(const LanguageModel& opened, const Batch& batch) {
   // Texts of one token or none have nothing to predict.
-  const bool has_predictions = longest != batch.end() && longest->size() > 1;
+  const bool has_predictions =
+      std::any_of(batch.begin(), batch.end(), [](const auto& ids) { return ids.size() > 1; });
   const auto logprobs =
-      has_predictions ? logprobs_of(model, padded(batch, model.device())) : at::Tensor();
+      has_predictions ? logprobs_of(opened, padded(batch, opened.model->device())) : at::Tensor();
   for (size_t row = 0; row < batch.size(); ++row) {
     const auto& ids = batch[row];
     Json values = Json::array();
@@ -91,20 +91,14 @@ void print_scores(Model& model, const Batch& batch) {
 void run_score(const ScoreOptions& options) {
   const torch::NoGradGuard no_grad;
   const auto opened = open_language_model(options.model);
-  JsonLineReader lines(std::cin);
-  Batch batch;
-  while (const auto line = lines.next()) {
-    batch.push_back(at_line(line->number, [&] {
-      auto ids = tokenize_record(line->value, opened.tokenizer.get(), {}).ids;
-      check_ids(ids, opened.model->config());
-      return ids;
-    }));
-    if (static_cast<int64_t>(batch.size()) == options.batch_size) {
-      print_scores(*opened.model, batch);
-      batch.clear();
-    }
-  }
-  print_scores(*opened.model, batch);
+  const auto autocast = autocast_scope(opened);
+  const auto read = [&](const Json& record) {
+    auto ids = tokenize_record(record, opened.tokenizer.get(), {}).ids;
+    check_ids(ids, opened.model->config());
+    return ids;
+  };
+  for_each_batch(
+      std::cin, options.batch_size, read, [&](const Batch& batch) { print_scores(opened, batch); });
 }
 
 }  // namespace

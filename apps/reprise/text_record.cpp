@@ -2,7 +2,9 @@
 
 #include <c10/util/Exception.h>
 
-#include <array>
+#include <algorithm>
+#include <set>
+#include <string>
 #include <utility>
 
 namespace reprise::app {
@@ -54,14 +56,13 @@ TokenizedText render(const Json& record, const Tokenizer& tokenizer, bool add_ge
 TokenizedText tokenize_record(const Json& record,
                               const Tokenizer* tokenizer,
                               const RecordOptions& options) {
-  const std::string text_field = options.text_field;
-  size_t found = 0;
-  for (const auto& field : std::array<std::string, 3>{text_field, "messages", "input_ids"}) {
-    found += record.contains(field) ? 1 : 0;
-  }
+  const std::string text_field = record.contains("text") ? "text" : options.text_field;
+  const std::set<std::string> fields = {options.text_field, "text", "messages", "input_ids"};
+  const auto found = std::count_if(
+      fields.begin(), fields.end(), [&](const auto& field) { return record.contains(field); });
   TORCH_CHECK(found == 1,
               "expected one of \"",
-              text_field,
+              options.text_field,
               "\", \"messages\" and \"input_ids\", found ",
               found == 0 ? "none" : "several");
   if (record.contains("input_ids")) {

@@ -15,15 +15,15 @@ struct TokenizedText {
 };
 
 struct RecordOptions {
-  const char* text_field = "text";     ///< the field that holds plain text
+  const char* text_field = "text";     ///< the field that holds plain text; "text" always may
   bool add_special_tokens = true;      ///< to plain text; templates write their own
   bool add_generation_prompt = false;  ///< to conversations that do not say
 };
 
-/// Reads {`text_field`: ..} or {"messages": [..]} (with "tools", "add_generation_prompt" and
-/// "chat_template_kwargs" for the template) or {"input_ids": [..]}; other fields are not looked at.
-/// Throws if it is none of these, or several.
-/// Without a tokenizer (null) only ids can be read, and have no text.
+/// Reads {`text_field`: ..} or {"text": ..} or {"messages": [..]} (with "tools",
+/// "add_generation_prompt" and "chat_template_kwargs" for the template) or {"input_ids": [..]};
+/// other fields are not looked at. Throws if it is none of these, or several. Without a tokenizer
+/// (null) only ids can be read, and have no text.
 TokenizedText tokenize_record(const Json& record,
                               const Tokenizer* tokenizer,
                               const RecordOptions& options);

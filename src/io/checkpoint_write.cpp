@@ -92,12 +92,18 @@ Json index_json(const std::vector<Shard>& shards, const std::string& stem) {
   return {{"metadata", {{"total_size", total}}}, {"weight_map", std::move(sorted)}};
 }
 
-/// What an earlier checkpoint left: its index first, as it names the shards.
+void remove_file(const std::filesystem::path& path) {
+  std::error_code failed;
+  std::filesystem::remove(path, failed);
+  TORCH_CHECK(
+      !failed, "[safetensors] cannot remove the old ", path.string(), ": ", failed.message());
+}
+
+/// What an earlier checkpoint left, beside its index.
 void remove_stale(const std::filesystem::path& folder,
                   const std::string& stem,
                   const std::set<std::string>& written) {
-  const std::string index = stem + ".safetensors.index.json";
-  std::vector<std::string> stale = {index, stem + ".safetensors"};
+  std::vector<std::string> stale = {stem + ".safetensors"};
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     if (is_shard_name(entry.path().filename().string(), stem)) {
       stale.push_back(entry.path().filename().string());
@@ -105,13 +111,7 @@ void remove_stale(const std::filesystem::path& folder,
   }
   for (const std::string& name : stale) {
     if (!written.contains(name)) {
-      std::error_code failed;
-      std::filesystem::remove(folder / name, failed);
-      TORCH_CHECK(!failed,
-                  "[safetensors] cannot remove the old ",
-                  (folder / name).string(),
-                  ": ",
-                  failed.message());
+      remove_file(folder / name);
     }
   }
 }
@@ -132,6 +132,12 @@ void stream_checkpoint(const std::filesystem::path& folder,
     detail::fill_safetensors(*files.back(), shards[i], {});
     written.insert(name);
   }
+  for (const auto& file : files) {
+    file->sync();
+  }
+  // Without an index, shards of two checkpoints side by side are no checkpoint: a crash between
+  // the renames leaves nothing that opens by mistake.
+  remove_file(folder / (stem + ".safetensors.index.json"));
   for (const auto& file : files) {
     file->commit();
   }

@@ -163,10 +163,14 @@ void AtomicFile::write(std::string_view text) {
   write(std::as_bytes(std::span<const char>(text.data(), text.size())));
 }
 
-void AtomicFile::commit() {
-  TORCH_CHECK(descriptor_ >= 0, "[file] ", path_.string(), ": committed twice");
+void AtomicFile::sync() {
   TORCH_CHECK(
       ::fsync(descriptor_) == 0, "[file] cannot write ", path_.string(), ": ", last_error());
+}
+
+void AtomicFile::commit() {
+  TORCH_CHECK(descriptor_ >= 0, "[file] ", path_.string(), ": committed twice");
+  sync();
   TORCH_CHECK(::close(std::exchange(descriptor_, -1)) == 0,
               "[file] cannot write ",
               path_.string(),

@@ -36,13 +36,15 @@ constexpr std::array<std::string_view, 15> kKnownKeys = {
 };
 
 /// Keys that make of a llama something that it is not.
-constexpr std::array<std::string_view, 7> kRefusedKeys = {
+constexpr std::array<std::string_view, 9> kRefusedKeys = {
     "llama.attention.clamp_kqv",
     "llama.attention.scale",
     "llama.attention.sliding_window",
     "llama.embedding_scale",
     "llama.logit_scale",
     "llama.residual_scale",
+    "llama.rope.scale_linear",
+    "llama.rope.scaling.attn_factor",
     "llama.use_parallel_residual",
 };
 
@@ -70,6 +72,10 @@ void refuse_other_models(const GgufFields& fields) {
         "llama.expert_count", "0 (a mixture of experts is not supported)", std::to_string(experts));
   }
   const std::string scaling = fields.string("llama.rope.scaling.type").value_or("none");
+  const double factor = fields.number("llama.rope.scaling.factor").value_or(1.0);
+  if (factor != 1.0 && factor != 0.0) {  // llama.cpp takes it as linear scaling
+    fields.refuse("llama.rope.scaling.factor", "1 (no scaling)", std::to_string(factor));
+  }
   if (scaling != "none") {
     fields.refuse("llama.rope.scaling.type",
                   std::string("\"none\", or llama3's scaling as the tensor ") + kRopeFactors,

@@ -48,6 +48,11 @@ ImportReport import_gguf(const std::filesystem::path& file,
   const std::vector<LazyTensor> weights = detail::llama_weights(gguf, sizes, options.dtype);
   count(weights, report);
 
+  // Text that is no UTF-8 shows only when it is written as JSON: before the folder is made.
+  for (const Json* json :
+       {&tokenizer.tokenizer, &tokenizer.tokenizer_config, &generation, &config}) {
+    json_text(*json, file.string());
+  }
   create_folder(folder);
   write_json(folder / "tokenizer.json", tokenizer.tokenizer);
   write_json(folder / "tokenizer_config.json", tokenizer.tokenizer_config);

@@ -212,14 +212,16 @@ Json read_json(const std::filesystem::path& path, const JsonLimits& limits) {
   return parse_json(read_file(path, limits.max_bytes), path.string(), limits);
 }
 
-void write_json(const std::filesystem::path& path, const Json& json) {
-  std::string text;
+std::string json_text(const Json& json, const std::string& source) {
   try {
-    text = json.dump(2);
+    return json.dump(2) + "\n";
   } catch (const Json::exception& error) {  // a string that is not UTF-8
-    TORCH_CHECK(false, "[json] cannot write ", path.string(), ": ", reason(error));
+    TORCH_CHECK(false, "[json] cannot write ", source, ": ", reason(error));
   }
-  write_file(path, text + "\n");
+}
+
+void write_json(const std::filesystem::path& path, const Json& json) {
+  write_file(path, json_text(json, path.string()));
 }
 
 std::string kind_of(const Json& value) {

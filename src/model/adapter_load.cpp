@@ -10,6 +10,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include <map>
+#include <string_view>
 #include <utility>
 
 namespace reprise {
@@ -33,7 +34,25 @@ Shapes expected_shapes(const LoraPlan& plan) {
   return shapes;
 }
 
-void check_tensors(const SafetensorsFile& file, const Shapes& expected) {
+// peft stores weights of the base along when it thinks that they may have changed: of an embedding
+// or head that is adapted (…base_layer.weight), or after the vocabulary grew. They may stand there
+// if they say nothing new.
+bool repeats_the_base(const SafetensorsFile& file, const TensorInfo& info, const Model& model) {
+  constexpr std::string_view kPrefix = "base_model.model.", kWrapped = ".base_layer.weight";
+  if (!info.name.starts_with(kPrefix)) {
+    return false;
+  }
+  std::string name = info.name.substr(kPrefix.size());
+  if (name.ends_with(kWrapped)) {
+    name.replace(name.size() - kWrapped.size(), kWrapped.size(), ".weight");
+  }
+  const auto parameters = model.named_parameters();
+  const auto* base = parameters.find(name);
+  return base != nullptr && base->sizes() == info.shape &&
+         at::equal(base->detach().to(at::kCPU), file.view(info).to(base->scalar_type()));
+}
+
+void check_tensors(const SafetensorsFile& file, const Shapes& expected, const Model& model) {
   const std::string source = file.path().string();
   for (const auto& [name, shape] : expected) {
     const TensorInfo* info = file.find(name);
@@ -61,13 +80,13 @@ void check_tensors(const SafetensorsFile& file, const Shapes& expected) {
                 c10::toString(info->dtype));
   }
   for (const auto& info : file.tensors()) {
-    TORCH_CHECK(expected.contains(info.name),
+    TORCH_CHECK(expected.contains(info.name) || repeats_the_base(file, info, model),
                 "[lora] ",
                 source,
                 ": the tensor ",
                 info.name,
-                " is not expected: the model has no such module, or adapter_config.json does not "
-                "name it.");
+                " is not expected: the model has no such module, adapter_config.json does not name "
+                "it, or it is a weight of another base model than this one.");
   }
 }
 
@@ -108,7 +127,7 @@ LoraConfig load_adapter(Model& model,
   config = with_task(model, std::move(config));
   LoraPlan plan = plan_lora(model, config, UnmatchedName::Allowed);
   const SafetensorsFile file = open_tensors(folder);
-  check_tensors(file, expected_shapes(plan));
+  check_tensors(file, expected_shapes(plan), model);
   if (options.is_trainable) {
     config = with_head(model, std::move(config));
     plan = plan_lora(model, config, UnmatchedName::Allowed);

@@ -40,6 +40,7 @@ struct Architecture {
   std::string lm_head = "lm_head";
   std::string sequence_head = "score";
   std::string token_head = "score";
+  bool sequence_head_has_bias = false;
 
   // Paths from the block.
   std::string attention_norm = "input_layernorm";
@@ -86,13 +87,14 @@ Architecture chatglm_architecture();
 
 /// Shared by the families above: sizes under transformers' usual names, and rotary embedding in
 /// either spelling.
-void read_usual_sizes(ConfigReader& fields, ModelConfig& config);
+/// `default_kv_heads` is the class's own, where a file says nothing; 0: as many as heads.
+void read_usual_sizes(ConfigReader& fields, ModelConfig& config, int64_t default_kv_heads = 0);
 void read_rope(ConfigReader& fields, ModelConfig& config, double default_fraction = 1.0);
 void read_activation(ConfigReader& fields,
                      ModelConfig& config,
                      const char* name,
                      const char* fallback);
-/// layer_types if given, else `window` on the layers for which `has_window` says so.
+/// layer_types if given, else `window` (0: none) on the layers from `first_layer` on.
 void read_windows(ConfigReader& fields, ModelConfig& config, int64_t window, int64_t first_layer);
 
 }  // namespace reprise

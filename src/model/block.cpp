@@ -49,10 +49,13 @@ at::Tensor Block::forward(const at::Tensor& x,
   return stream + drop(mlp_.forward(mlp_norm_->forward(stream), pass), pass);
 }
 
-bool Block::is_trained() const {
-  const auto all = parameters();
-  return std::any_of(
-      all.begin(), all.end(), [](const at::Tensor& tensor) { return tensor.requires_grad(); });
+bool Block::is_trained(AdapterUse adapters) const {
+  const auto parameters = named_parameters();
+  return std::any_of(parameters.begin(), parameters.end(), [&](const auto& item) {
+    const bool takes_part =
+        adapters == AdapterUse::Trained || item.key().find(".lora.") == std::string::npos;
+    return takes_part && item.value().requires_grad();
+  });
 }
 
 }  // namespace reprise

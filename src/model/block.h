@@ -23,8 +23,8 @@ class Block : public torch::nn::Module {
                      const Pass& pass,
                      KvCache* cache = nullptr) const;
 
-  /// Whether one of its parameters is trained.
-  bool is_trained() const;
+  /// Whether one of the parameters that take part in a pass with these adapters is trained.
+  bool is_trained(AdapterUse adapters) const;
 
  private:
   at::Tensor drop(const at::Tensor& x, const Pass& pass) const;

@@ -40,16 +40,16 @@ std::vector<int64_t> parse_list(std::string_view text, const std::string& whole)
 
 }  // namespace
 
-BlockChoice::BlockChoice(Kind kind, double amount, std::vector<int64_t> blocks)
-    : kind_(kind), amount_(amount), blocks_(std::move(blocks)) {}
+BlockChoice::BlockChoice(Kind kind, int64_t count, double fraction, std::vector<int64_t> blocks)
+    : kind_(kind), count_(count), fraction_(fraction), blocks_(std::move(blocks)) {}
 
 BlockChoice BlockChoice::all() {
-  return {Kind::All, 0, {}};
+  return {Kind::All, 0, 0, {}};
 }
 
 BlockChoice BlockChoice::every(int64_t n) {
   TORCH_CHECK(n >= 1, "[checkpointing] every ", n, " blocks: expected at least 1.");
-  return {Kind::Every, static_cast<double>(n), {}};
+  return {Kind::Every, n, 0, {}};
 }
 
 BlockChoice BlockChoice::ratio(double fraction) {
@@ -58,12 +58,12 @@ BlockChoice BlockChoice::ratio(double fraction) {
               fraction,
               " of the blocks: expected more than 0 (disable checkpointing to have none) and at "
               "most 1.");
-  return {Kind::Ratio, fraction, {}};
+  return {Kind::Ratio, 0, fraction, {}};
 }
 
 BlockChoice BlockChoice::first(int64_t k) {
   TORCH_CHECK(k >= 1, "[checkpointing] the first ", k, " blocks: expected at least 1.");
-  return {Kind::First, static_cast<double>(k), {}};
+  return {Kind::First, k, 0, {}};
 }
 
 BlockChoice BlockChoice::list(std::vector<int64_t> blocks) {
@@ -71,7 +71,7 @@ BlockChoice BlockChoice::list(std::vector<int64_t> blocks) {
   std::sort(blocks.begin(), blocks.end());
   const auto twice = std::adjacent_find(blocks.begin(), blocks.end());
   TORCH_CHECK(twice == blocks.end(), "[checkpointing] block ", *twice, " is listed twice.");
-  return {Kind::List, 0, std::move(blocks)};
+  return {Kind::List, 0, 0, std::move(blocks)};
 }
 
 BlockChoice BlockChoice::parse(const std::string& text) {
@@ -111,16 +111,19 @@ std::vector<int64_t> BlockChoice::choose(int64_t blocks) const {
     return blocks_;
   }
   const auto count = kind_ == Kind::Ratio
-                         ? static_cast<int64_t>(std::ceil(amount_ * static_cast<double>(blocks)))
-                     : kind_ == Kind::First ? static_cast<int64_t>(amount_)
+                         ? static_cast<int64_t>(std::ceil(fraction_ * static_cast<double>(blocks)))
+                     : kind_ == Kind::First ? count_
                                             : blocks;
   TORCH_CHECK(
       count <= blocks, "[checkpointing] ", describe(), " of a model that has ", blocks, " blocks.");
-  const int64_t step = kind_ == Kind::Every ? static_cast<int64_t>(amount_) : 1;
+  const int64_t step = kind_ == Kind::Every ? count_ : 1;
   std::vector<int64_t> chosen;
-  for (int64_t block = 0; block < count; block += step) {
-    chosen.push_back(block);
+  for (int64_t block = 0; block < count; ++block) {
+    if (block % step == 0) {
+      chosen.push_back(block);
+    }
   }
+  TORCH_INTERNAL_ASSERT(!chosen.empty());
   return chosen;
 }
 
@@ -129,11 +132,11 @@ std::string BlockChoice::describe() const {
     case Kind::All:
       return "all blocks";
     case Kind::Every:
-      return "one block in " + std::to_string(static_cast<int64_t>(amount_));
+      return "one block in " + std::to_string(count_);
     case Kind::Ratio:
-      return "a ratio of " + c10::str(amount_) + " of the blocks";
+      return "a ratio of " + c10::str(fraction_) + " of the blocks";
     case Kind::First:
-      return "the first " + std::to_string(static_cast<int64_t>(amount_)) + " blocks";
+      return "the first " + std::to_string(count_) + " blocks";
     case Kind::List:
       break;
   }

@@ -119,6 +119,14 @@ void read_what_all_have(ConfigReader& fields, ModelConfig& config) {
 
 void check(const ConfigReader& fields, const ModelConfig& config) {
   const auto& source = fields.source();
+  TORCH_CHECK(config.head_dim > 0,
+              "[config] ",
+              source,
+              ": a width of ",
+              config.hidden,
+              " cannot be split into ",
+              config.heads,
+              " attention heads.");
   TORCH_CHECK(config.heads % config.kv_heads == 0,
               "[config] ",
               source,
@@ -151,16 +159,19 @@ void check(const ConfigReader& fields, const ModelConfig& config) {
 
 }  // namespace
 
-void read_usual_sizes(ConfigReader& fields, ModelConfig& config) {
+void read_usual_sizes(ConfigReader& fields, ModelConfig& config, int64_t default_kv_heads) {
   config.vocabulary = fields.size({"vocab_size"});
   config.hidden = fields.size({"hidden_size"});
   config.intermediate = fields.size({"intermediate_size"});
-  config.layers = fields.size({"num_hidden_layers"});
+  config.layers = fields.layers({"num_hidden_layers"});
   config.heads = fields.size({"num_attention_heads"});
-  config.kv_heads = fields.size_or({"num_key_value_heads"}, config.heads);
+  config.kv_heads = fields.size_or_none("num_key_value_heads",
+                                        /*none=*/config.heads,
+                                        default_kv_heads > 0 ? default_kv_heads : config.heads);
   config.head_dim = fields.size_or({"head_dim"}, config.hidden / config.heads);
   config.max_positions = fields.size_or({"max_position_embeddings"}, 2048);
   config.tied_head = fields.flag_or("tie_word_embeddings", false);
+  config.classifier_dropout = fields.number_or({"classifier_dropout", "hidden_dropout"}, 0.1);
 }
 
 void read_activation(ConfigReader& fields,

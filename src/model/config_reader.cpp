@@ -8,8 +8,9 @@ namespace reprise {
 
 namespace {
 
-// Larger than any model there is; keeps products of two sizes inside 64 bits.
-constexpr int64_t kLargestSize = int64_t{1} << 31;
+// Larger than in any model there is; keeps products of two sizes far inside 64 bits.
+constexpr int64_t kLargestSize = int64_t{1} << 28;
+constexpr int64_t kLargestId = int64_t{1} << 31;
 
 std::string joined(std::initializer_list<const char*> names) {
   std::string text;
@@ -44,13 +45,31 @@ int64_t ConfigReader::size(std::initializer_list<const char*> names) {
   TORCH_CHECK(
       field != nullptr, "[config] ", source_, ": the field ", joined(names), " is missing.");
   if (!field->is_number_integer() || *field < 1 || *field > kLargestSize) {
-    refuse(joined(names), "a positive integer", *field);
+    refuse(joined(names), "a positive integer of at most " + std::to_string(kLargestSize), *field);
   }
   return field->get<int64_t>();
 }
 
+int64_t ConfigReader::layers(std::initializer_list<const char*> names) {
+  constexpr int64_t kMostLayers = 1 << 14;
+  const int64_t count = size(names);
+  if (count > kMostLayers) {
+    refuse(joined(names), "at most " + std::to_string(kMostLayers) + " layers", count);
+  }
+  return count;
+}
+
 int64_t ConfigReader::size_or(std::initializer_list<const char*> names, int64_t fallback) {
   return find(names) == nullptr ? fallback : size(names);
+}
+
+int64_t ConfigReader::count_or(const char* name, int64_t fallback) {
+  const Json* field = find({name});
+  return field == nullptr ? fallback : *field == 0 ? 0 : size({name});
+}
+
+int64_t ConfigReader::size_or_none(const char* name, int64_t none, int64_t if_missing) {
+  return json_.contains(name) ? size_or({name}, none) : size_or({name}, if_missing);
 }
 
 std::optional<int64_t> ConfigReader::token_id(const char* name) {
@@ -58,7 +77,7 @@ std::optional<int64_t> ConfigReader::token_id(const char* name) {
   if (field == nullptr) {
     return std::nullopt;
   }
-  if (!field->is_number_integer() || *field > kLargestSize) {
+  if (!field->is_number_integer() || *field > kLargestId) {
     refuse(name, "a token id", *field);
   }
   const auto id = field->get<int64_t>();

@@ -20,8 +20,12 @@ class ConfigReader {
   /// The field under the first of these names that is there and not null.
   const Json* find(std::initializer_list<const char*> names);
 
-  int64_t size(std::initializer_list<const char*> names);  ///< required, positive
+  int64_t size(std::initializer_list<const char*> names);    ///< required, positive
+  int64_t layers(std::initializer_list<const char*> names);  ///< a size of at most some thousands
   int64_t size_or(std::initializer_list<const char*> names, int64_t fallback);
+  int64_t count_or(const char* name, int64_t fallback);  ///< zero or more
+  /// As size_or, where null is a value of its own, none, and not the same as a missing field.
+  int64_t size_or_none(const char* name, int64_t none, int64_t if_missing);
   std::optional<int64_t> token_id(const char* name);
   double number_or(std::initializer_list<const char*> names, double fallback);
   bool flag_or(const char* name, bool fallback);

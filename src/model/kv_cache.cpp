@@ -35,6 +35,7 @@ std::pair<at::Tensor, at::Tensor> KvCache::append(int64_t layer,
                                                   const at::Tensor& k,
                                                   const at::Tensor& v) {
   const int64_t end = length_ + k.size(2);
+  TORCH_CHECK(k.size(0) == batch(), "[kv_cache] made for ", batch(), " sequences, got ", k.size(0));
   TORCH_CHECK(end <= capacity_,
               "[kv_cache] ",
               end,

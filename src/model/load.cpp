@@ -66,6 +66,8 @@ class Loading {
 
   LoadedModel run() {
     choose_labels();
+    check_sizes();
+    resolve_tied_head();
     const auto dtype = options_.dtype.value_or(stored_dtype());
     model_ = std::make_shared<Model>(
         config_, options_.head, at::TensorOptions(dtype).device(options_.device));
@@ -101,12 +103,57 @@ class Loading {
     }
   }
 
+  const TensorInfo* find(const std::string& parameter) const {
+    const auto name = names_.find(parameter);
+    return name == names_.end() ? nullptr : checkpoint_.find(name->second);
+  }
+
+  // Before anything is allocated by what config.json says.
+  void check_sizes() const {
+    const std::string last = architecture_.blocks + "." + std::to_string(config_.layers - 1) + ".";
+    const auto first_of_last = names_.lower_bound(last);
+    TORCH_CHECK(first_of_last != names_.end() && first_of_last->first.starts_with(last),
+                "[load] ",
+                folder_.string(),
+                ": config.json says ",
+                config_.layers,
+                " layers, but there is no tensor ",
+                last,
+                "*");
+    if (const TensorInfo* info = find(architecture_.embedding + ".weight")) {
+      const std::vector<int64_t> expected = {config_.vocabulary, config_.hidden};
+      check_shape(*info, expected);
+    }
+  }
+
+  // A file may hold a head beside the embedding that config.json says it is tied to. As in
+  // transformers, a head that differs is a head of its own, and one alone is the embedding.
+  void resolve_tied_head() {
+    const std::string embedding = architecture_.embedding + ".weight";
+    const std::string head = architecture_.lm_head + ".weight";
+    if (!config_.tied_head || !names_.contains(head)) {
+      return;
+    }
+    if (!names_.contains(embedding)) {
+      auto only = names_.extract(head);
+      only.key() = embedding;
+      names_.insert(std::move(only));
+      return;
+    }
+    const auto a = checkpoint_.view(names_.at(embedding)), b = checkpoint_.view(names_.at(head));
+    if (a.sizes() != b.sizes() || a.scalar_type() != b.scalar_type() || !at::equal(a, b)) {
+      config_.tied_head = false;
+      config_.source["tie_word_embeddings"] = false;
+      warnings_.push_back(folder_.string() + ": config.json says tie_word_embeddings, but " +
+                          names_.at(head) + " is another tensor: the head is not tied.");
+    }
+  }
+
   at::ScalarType stored_dtype() const {
     if (config_.dtype) {
       return *config_.dtype;
     }
-    const auto embedding = names_.find(architecture_.embedding + ".weight");
-    const auto* info = embedding == names_.end() ? nullptr : checkpoint_.find(embedding->second);
+    const TensorInfo* info = find(architecture_.embedding + ".weight");
     return info != nullptr && at::isFloatingType(info->dtype) ? info->dtype : at::kFloat;
   }
 
@@ -125,10 +172,12 @@ class Loading {
     if (missing.empty()) {
       return;
     }
-    const bool only_head = std::all_of(missing.begin(), missing.end(), [&](const auto& name) {
-      return name.starts_with(model_->head_path() + ".");
-    });
-    TORCH_CHECK(only_head && options_.head != HeadKind::CausalLm,
+    // A head may be made anew, but whole: half of one is a file that does not fit.
+    const std::string head = model_->head_path() + ".";
+    const auto in_head = [&](const auto& name) { return name.starts_with(head); };
+    const bool is_whole_head = std::all_of(missing.begin(), missing.end(), in_head) &&
+                               missing.size() == parameters_under(head);
+    TORCH_CHECK(is_whole_head && options_.head != HeadKind::CausalLm,
                 "[load] ",
                 folder_.string(),
                 ": tensors are missing: ",
@@ -138,17 +187,29 @@ class Loading {
                         "; the head starts from random values.");
   }
 
-  void copy(const std::string& name, const at::Tensor& parameter) {
-    const TensorInfo& info = *checkpoint_.find(name);
-    TORCH_CHECK(info.shape == parameter.sizes(),
+  size_t parameters_under(const std::string& prefix) const {
+    size_t count = 0;
+    for (const auto& item : model_->named_parameters()) {
+      count += item.key().starts_with(prefix) ? 1 : 0;
+    }
+    return count;
+  }
+
+  void check_shape(const TensorInfo& info, c10::IntArrayRef expected) const {
+    TORCH_CHECK(info.shape == expected,
                 "[load] ",
                 folder_.string(),
                 ": tensor ",
-                name,
+                info.name,
                 ": expected the shape ",
-                parameter.sizes(),
+                expected,
                 " (by config.json), found ",
                 c10::IntArrayRef(info.shape));
+  }
+
+  void copy(const std::string& name, const at::Tensor& parameter) {
+    const TensorInfo& info = *checkpoint_.find(name);
+    check_shape(info, parameter.sizes());
     TORCH_CHECK(info.dtype == at::kFloat || info.dtype == at::kBFloat16 ||
                     info.dtype == at::kHalf || info.dtype == at::kDouble,
                 "[load] ",
@@ -165,11 +226,13 @@ class Loading {
     std::vector<std::string> unexpected, dropped;
     for (const auto& [name, stored] : names_) {
       const std::string path = name.substr(0, name.rfind('.'));
-      if (path == architecture_.lm_head) {
+      if (name == architecture_.lm_head + ".weight") {
         continue;  // tied, or not wanted under another head
       }
-      const bool is_head = path == architecture_.sequence_head || path == architecture_.token_head;
-      (is_head ? dropped : unexpected).push_back(stored);
+      const bool is_other_head =
+          path != model_->head_path() &&
+          (path == architecture_.sequence_head || path == architecture_.token_head);
+      (is_other_head ? dropped : unexpected).push_back(stored);
     }
     TORCH_CHECK(unexpected.empty(),
                 "[load] ",

@@ -53,7 +53,9 @@ Model::Model(ModelConfig config, HeadKind head, const at::TensorOptions& options
             architecture.final_norm,
             std::make_shared<Norm>(config_.norm, config_.hidden, config_.norm_epsilon, options));
   if (!has_tied_head()) {
-    const bool has_bias = head == HeadKind::TokenClasses;
+    const bool is_sequence_head = head == HeadKind::Score || head == HeadKind::Value;
+    const bool has_bias =
+        head == HeadKind::TokenClasses || (is_sequence_head && architecture.sequence_head_has_bias);
     head_ = adopt(
         *this,
         path_of_head(architecture, head),
@@ -159,8 +161,8 @@ at::Tensor Model::run_block(
     size_t index, at::Tensor x, const AttentionContext& context, const Pass& pass, KvCache* cache) {
   const auto& block = blocks_[index];
   const auto& region = regions_[index];
-  const bool needs_gradient =
-      at::GradMode::is_enabled() && cache == nullptr && (x.requires_grad() || block->is_trained());
+  const bool needs_gradient = at::GradMode::is_enabled() && cache == nullptr &&
+                              (x.requires_grad() || block->is_trained(pass.adapters));
   if (region == nullptr || !needs_gradient) {
     return block->forward(x, context, pass, cache);
   }

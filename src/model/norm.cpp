@@ -18,7 +18,8 @@ at::Tensor Norm::forward(const at::Tensor& x) const {
   }
   const auto wide = x.to(at::kFloat);
   const auto scale = at::rsqrt(wide.square().mean({-1}, /*keepdim=*/true).add(epsilon_));
-  // One rounding, at the end: rounding before the weight as well would double the error in bfloat16.
+  // One rounding, at the end: rounding before the weight as well would double the error in
+  // bfloat16.
   return (wide * scale * weight).to(x.scalar_type());
 }
 

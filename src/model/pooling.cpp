@@ -7,12 +7,11 @@ namespace reprise {
 
 namespace {
 
-// The last place in each row where `counts` is not 0, or the last place of all if there is none.
+// The last place in each row where `counts` is not 0, or the first of all if there is none.
 at::Tensor last_nonzero(const at::Tensor& counts) {
   const auto places = at::arange(counts.size(1), counts.options().dtype(at::kLong));
   const auto marked = at::where(counts != 0, places, -1);
-  const auto last = std::get<0>(marked.max(1));
-  return at::where(last < 0, counts.size(1) - 1, last);
+  return std::get<0>(marked.max(1)).clamp_min(0);
 }
 
 at::Tensor pooled_positions(const ModelInput& input, Pooling pooling, std::optional<int64_t> pad) {

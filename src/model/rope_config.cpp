@@ -14,6 +14,11 @@ void read_scaling(ConfigReader& outer,
                   const std::string& field,
                   RopeConfig& rope) {
   ConfigReader scaling(json, outer.source() + ": " + field);
+  for (const auto& [name, value] : json.items()) {
+    if (value.is_object()) {
+      scaling.refuse(name, "one set of parameters for all layers", value);
+    }
+  }
   rope.theta = scaling.number_or({"rope_theta"}, rope.theta);
   const std::string kind = scaling.text_or({"rope_type", "type"}, "default");
   if (kind == "default") {

@@ -27,6 +27,7 @@ constexpr std::array kCompanions = {"tokenizer.json",
                                     "special_tokens_map.json",
                                     "added_tokens.json",
                                     "tokenizer.model",
+                                    "tokenizer.model.v3",
                                     "vocab.json",
                                     "merges.txt",
                                     "chat_template.jinja",
@@ -59,7 +60,10 @@ Json config_json(const Model& model, at::ScalarType dtype) {
   Json json = model.config().source;
   json["architectures"] = Json::array({class_name(model)});
   json[json.contains("torch_dtype") ? "torch_dtype" : "dtype"] = dtype_name(dtype);
-  if (model.head() != HeadKind::CausalLm) {
+  const auto labels = json.find("id2label");
+  const bool has_names = labels != json.end() && labels->is_object() &&
+                         static_cast<int64_t>(labels->size()) == model.outputs();
+  if (model.head() != HeadKind::CausalLm && !has_names) {
     Json names = Json::object(), ids = Json::object();
     for (int64_t label = 0; label < model.outputs(); ++label) {
       const std::string name = "LABEL_" + std::to_string(label);
@@ -135,6 +139,10 @@ void save_model(const Model& model, const fs::path& folder, const SaveOptions& o
   TORCH_CHECK(
       !has_lora(model),
       "[save] the model has LoRA adapters: write them with save_adapter, or merge_lora first.");
+  TORCH_CHECK(options.source.empty() || fs::is_directory(options.source),
+              "[save] ",
+              options.source.string(),
+              ": no such folder to copy the tokenizer from.");
   const auto dtype = options.dtype.value_or(model.dtype());
   std::error_code error;
   fs::create_directories(folder, error);

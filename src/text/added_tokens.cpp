@@ -45,12 +45,13 @@ int64_t first_free(const Vocabulary& vocabulary, const std::map<int64_t, AddedTo
   return tokens.empty() ? count : std::max(count, tokens.rbegin()->first + 1);
 }
 
+bool has_smaller_id(const TokensWithIds::value_type& a, const TokensWithIds::value_type& b) {
+  return a.first < b.first;
+}
+
 }  // namespace
 
-AddedTokens::AddedTokens(const std::vector<AddedToken>& tokens,
-                         const Vocabulary& vocabulary,
-                         const Normalizer* normalizer)
-    : normalizer_(normalizer) {
+void AddedTokens::add(const std::vector<AddedToken>& tokens, const Vocabulary& vocabulary) {
   int64_t next = first_free(vocabulary, tokens_);
   for (const AddedToken& token : tokens) {
     if (token.content.empty()) {
@@ -64,6 +65,7 @@ AddedTokens::AddedTokens(const std::vector<AddedToken>& tokens,
     } else {
       id = next++;
     }
+    normalized_.erase(id);
     if (token.normalized && normalizer_ != nullptr) {
       AlignedText content(token.content);
       normalizer_->apply(content);
@@ -76,6 +78,15 @@ AddedTokens::AddedTokens(const std::vector<AddedToken>& tokens,
     if (token.special) {
       special_.insert(token.content);
     }
+  }
+}
+
+AddedTokens::AddedTokens(const std::vector<std::vector<AddedToken>>& groups,
+                         const Vocabulary& vocabulary,
+                         const Normalizer* normalizer)
+    : normalizer_(normalizer) {
+  for (const std::vector<AddedToken>& group : groups) {
+    add(group, vocabulary);
   }
   std::vector<std::pair<std::string, ByteTrie::Value>> plain;
   std::vector<std::pair<std::string, ByteTrie::Value>> normalized;
@@ -191,6 +202,39 @@ AddedToken read_added_token(const JsonFields& fields) {
   token.rstrip = fields.boolean("rstrip", false);
   token.normalized = fields.boolean("normalized", !token.special);
   return token;
+}
+
+TokensWithIds read_added_tokens_decoder(const JsonFields& config) {
+  TokensWithIds tokens;
+  const JsonFields entries = config.object("added_tokens_decoder");
+  for (const auto& [key, value] : config.value("added_tokens_decoder").items()) {
+    const bool is_id =
+        !key.empty() && key.size() <= 8 && key.find_first_not_of("0123456789") == std::string::npos;
+    if (!is_id) {
+      entries.refuse("\"" + key + "\"", "an id as key", "another string");
+    }
+    const JsonFields token(value, entries.source(), entries.path() + "." + key);
+    tokens.emplace_back(std::stoll(key), read_added_token(token));
+  }
+  std::stable_sort(tokens.begin(), tokens.end(), has_smaller_id);
+  return tokens;
+}
+
+TokensWithIds read_added_tokens_file(const Json& file, const std::string& source) {
+  TokensWithIds tokens;
+  if (file.is_null()) {
+    return tokens;
+  }
+  const JsonFields entries(file, source, "");
+  constexpr auto kLargest = static_cast<uint64_t>(Vocabulary::kLargestId);
+  for (const auto& [content, id] : file.items()) {
+    if (!id.is_number_unsigned() || id.get<uint64_t>() > kLargest) {
+      entries.refuse(content, "an id from 0 to " + std::to_string(kLargest), describe(id));
+    }
+    tokens.emplace_back(id.get<int64_t>(), AddedToken{.content = content});
+  }
+  std::stable_sort(tokens.begin(), tokens.end(), has_smaller_id);
+  return tokens;
 }
 
 }  // namespace reprise::detail

@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 namespace reprise::detail {
@@ -28,9 +29,10 @@ struct AddedToken {
 class AddedTokens {
  public:
   AddedTokens() = default;
-  /// Gives ids as the library does: the vocabulary's where it has the string, else the next free
-  /// one. `normalizer` may be null.
-  AddedTokens(const std::vector<AddedToken>& tokens,
+  /// Gives ids as the library does: the vocabulary's where it has the string, else the next one;
+  /// each group begins behind all ids so far. A token that comes again gets the later properties.
+  /// `normalizer` may be null.
+  AddedTokens(const std::vector<std::vector<AddedToken>>& groups,
               const Vocabulary& vocabulary,
               const Normalizer* normalizer);
 
@@ -45,6 +47,7 @@ class AddedTokens {
   int64_t end() const { return tokens_.empty() ? 0 : tokens_.rbegin()->first + 1; }
 
  private:
+  void add(const std::vector<AddedToken>& tokens, const Vocabulary& vocabulary);
   struct Found {
     size_t begin, end;
     int64_t token;
@@ -61,5 +64,13 @@ class AddedTokens {
 
 /// Reads the six properties and the content of one entry.
 AddedToken read_added_token(const JsonFields& fields);
+
+using TokensWithIds = std::vector<std::pair<int64_t, AddedToken>>;  ///< by id
+
+/// tokenizer_config.json: "added_tokens_decoder": {"3": {"content": ..}, ..}
+TokensWithIds read_added_tokens_decoder(const JsonFields& config);
+
+/// added_tokens.json: {"<token>": 3, ..}; null where there is no such file.
+TokensWithIds read_added_tokens_file(const Json& file, const std::string& source);
 
 }  // namespace reprise::detail

@@ -56,7 +56,7 @@ bool is_chatglm(const Json& tokenizer_config) {
 
 SentencePieceSettings chatglm_settings() {
   SentencePieceSettings settings;
-  settings.prefix = {"[gMASK]", "sop"};
+  settings.prefix = {{"[gMASK]", "ChatGLM's prefix"}, {"sop", "ChatGLM's prefix"}};
   for (size_t i = 0; i < kSpecial.size(); ++i) {
     const auto index = static_cast<int64_t>(i);
     const int64_t id = AddedIds::kBehindModel + index;

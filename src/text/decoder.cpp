@@ -14,6 +14,14 @@
 namespace reprise::detail {
 namespace {
 
+size_t total_size(const std::vector<std::string>& tokens) {
+  size_t size = 0;
+  for (const std::string& token : tokens) {
+    size += token.size();
+  }
+  return size;
+}
+
 class Sequence final : public Decoder {
  public:
   explicit Sequence(const JsonFields& fields) {
@@ -21,9 +29,10 @@ class Sequence final : public Decoder {
       parts_.push_back(make_decoder(part));
     }
   }
-  void apply(std::vector<std::string>& tokens) const override {
+  void rewrite(std::vector<std::string>& tokens, size_t original) const override {
     for (const auto& part : parts_) {
-      part->apply(tokens);
+      part->rewrite(tokens, original);
+      check_growth(original, total_size(tokens));
     }
   }
 
@@ -33,7 +42,7 @@ class Sequence final : public Decoder {
 
 class ByteLevel final : public Decoder {
  public:
-  void apply(std::vector<std::string>& tokens) const override {
+  void rewrite(std::vector<std::string>& tokens, size_t /*original*/) const override {
     std::string bytes;
     for (const std::string& token : tokens) {
       const size_t before = bytes.size();
@@ -54,7 +63,7 @@ class ByteLevel final : public Decoder {
 /// <0x0A> tokens: neighbours are the bytes of a text if they are UTF-8, else each is U+FFFD.
 class ByteFallback final : public Decoder {
  public:
-  void apply(std::vector<std::string>& tokens) const override {
+  void rewrite(std::vector<std::string>& tokens, size_t /*original*/) const override {
     std::vector<std::string> result;
     result.reserve(tokens.size());
     std::string bytes;
@@ -95,7 +104,7 @@ class ByteFallback final : public Decoder {
 
 class Fuse final : public Decoder {
  public:
-  void apply(std::vector<std::string>& tokens) const override {
+  void rewrite(std::vector<std::string>& tokens, size_t /*original*/) const override {
     std::string joined;
     for (const std::string& token : tokens) {
       joined += token;
@@ -108,11 +117,14 @@ class Replace final : public Decoder {
  public:
   explicit Replace(const JsonFields& fields)
       : pattern_(read_pattern(fields)), content_(fields.string("content")) {}
-  void apply(std::vector<std::string>& tokens) const override {
+  void rewrite(std::vector<std::string>& tokens, size_t original) const override {
+    size_t written = 0;
     for (std::string& token : tokens) {
       std::string result;
       size_t done = 0;
       const Ranges matches = token.empty() ? Ranges() : pattern_.find_all(token);
+      written += token.size() + matches.size() * content_.size();
+      check_growth(original, written);
       for (const auto& [begin, end] : matches) {
         result.append(token, done, begin - done).append(content_);
         done = end;
@@ -134,7 +146,7 @@ class Strip final : public Decoder {
       : content_(fields.character("content")),
         start_(static_cast<size_t>(fields.integer("start", 0, kMost))),
         stop_(static_cast<size_t>(fields.integer("stop", 0, kMost))) {}
-  void apply(std::vector<std::string>& tokens) const override {
+  void rewrite(std::vector<std::string>& tokens, size_t /*original*/) const override {
     for (std::string& token : tokens) {
       const std::u32string characters = code_points(token);
       size_t first = 0;
@@ -163,7 +175,7 @@ class Metaspace final : public Decoder {
  public:
   explicit Metaspace(const JsonFields& fields)
       : mark_(fields.character("replacement")), scheme_(read_prepend_scheme(fields)) {}
-  void apply(std::vector<std::string>& tokens) const override {
+  void rewrite(std::vector<std::string>& tokens, size_t /*original*/) const override {
     for (size_t i = 0; i < tokens.size(); ++i) {
       std::string result;
       for (const char32_t c : code_points(tokens[i])) {
@@ -186,16 +198,20 @@ void replace_all(std::string& text, std::string_view from, std::string_view to) 
   if (from.empty()) {
     return;
   }
-  for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) {
-    text.replace(at, from.size(), to);
+  std::string result;
+  size_t done = 0;
+  for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, done)) {
+    result.append(text, done, at - done).append(to);
+    done = at + from.size();
   }
+  text = result.append(text, done);
 }
 
 class WordPiece final : public Decoder {
  public:
   explicit WordPiece(const JsonFields& fields)
       : prefix_(fields.string("prefix")), clean_up_(fields.boolean("cleanup")) {}
-  void apply(std::vector<std::string>& tokens) const override {
+  void rewrite(std::vector<std::string>& tokens, size_t /*original*/) const override {
     for (size_t i = 0; i < tokens.size(); ++i) {
       std::string& token = tokens[i];
       if (i > 0 && token.starts_with(prefix_)) {
@@ -235,7 +251,7 @@ class WordPiece final : public Decoder {
 class BpeDecoder final : public Decoder {
  public:
   explicit BpeDecoder(const JsonFields& fields) : suffix_(fields.string("suffix")) {}
-  void apply(std::vector<std::string>& tokens) const override {
+  void rewrite(std::vector<std::string>& tokens, size_t /*original*/) const override {
     for (size_t i = 0; i < tokens.size(); ++i) {
       replace_all(tokens[i], suffix_, i + 1 == tokens.size() ? "" : " ");
     }
@@ -246,6 +262,10 @@ class BpeDecoder final : public Decoder {
 };
 
 }  // namespace
+
+void Decoder::apply(std::vector<std::string>& tokens) const {
+  rewrite(tokens, total_size(tokens));
+}
 
 std::unique_ptr<const Decoder> make_decoder(const JsonFields& fields) {
   const std::string type = fields.string("type");

@@ -7,21 +7,27 @@
 
 #include <algorithm>
 #include <limits>
+#include <unordered_set>
 
 namespace reprise {
 
 std::shared_ptr<const Tokenizer> Tokenizer::from_json(std::string_view tokenizer_json,
                                                       const std::string& source,
                                                       const Json& tokenizer_config) {
+  detail::TokenizerFiles files;
+  files.config = tokenizer_config;
+  const detail::TokenizerConfig config = detail::read_tokenizer_config(files);
   const auto tokenizer =
-      std::make_shared<detail::JsonTokenizer>(parse_json(tokenizer_json, source), source);
-  static_cast<Tokenizer&>(*tokenizer).configure(tokenizer_config, nullptr);
+      std::make_shared<detail::JsonTokenizer>(parse_json(tokenizer_json, source), source, config);
+  static_cast<Tokenizer&>(*tokenizer).configure(config);
   return tokenizer;
 }
 
 namespace detail {
 
-JsonTokenizer::JsonTokenizer(const Json& tokenizer, const std::string& source) {
+JsonTokenizer::JsonTokenizer(const Json& tokenizer,
+                             const std::string& source,
+                             const TokenizerConfig& config) {
   const JsonFields fields(tokenizer, source, "");
   if (fields.has("version") && fields.string("version") != "1.0") {
     fields.refuse("version", "\"1.0\"", describe(fields.value("version")));
@@ -39,16 +45,38 @@ JsonTokenizer::JsonTokenizer(const Json& tokenizer, const std::string& source) {
   if (fields.has("decoder")) {
     decoder_ = make_decoder(fields.object("decoder"));
   }
-  if (fields.has("added_tokens")) {
-    std::vector<AddedToken> tokens;
-    for (const JsonFields& token : fields.objects("added_tokens")) {
-      tokens.push_back(read_added_token(token));
-    }
-    added_ = AddedTokens(tokens, model_->vocabulary(), normalizer_.get());
-  } else {
-    added_ = AddedTokens({}, model_->vocabulary(), normalizer_.get());
-  }
+  add_tokens(fields, config);
   truncation_ = read_truncation(fields);
+}
+
+void JsonTokenizer::add_tokens(const JsonFields& fields, const TokenizerConfig& config) {
+  std::vector<AddedToken> own;
+  if (fields.has("added_tokens")) {
+    for (const JsonFields& token : fields.objects("added_tokens")) {
+      own.push_back(read_added_token(token));
+    }
+  }
+  std::vector<AddedToken> configured = config.overriding;
+  // Tokens with a name are special, whatever their entry says.
+  std::unordered_set<std::string> named;
+  for (const Json& content : config.variables) {
+    named.insert(content.get<std::string>());
+  }
+  for (AddedToken& token : config.is_complete ? configured : own) {
+    token.special = token.special || named.contains(token.content);
+  }
+  std::unordered_set<std::string> known;
+  for (const auto* tokens : {&own, &configured}) {
+    for (const AddedToken& token : *tokens) {
+      known.insert(token.content);
+    }
+  }
+  for (const AddedToken& token : config.missing) {
+    if (known.insert(token.content).second) {
+      configured.push_back(token);
+    }
+  }
+  added_ = AddedTokens({own, configured}, model_->vocabulary(), normalizer_.get());
 }
 
 std::optional<JsonTokenizer::Truncation> JsonTokenizer::read_truncation(const JsonFields& fields) {
@@ -187,7 +215,7 @@ std::optional<std::string> JsonTokenizer::token_of(int64_t id) const {
 
 bool JsonTokenizer::is_special(int64_t id) const {
   const AddedToken* added = added_.token(id);
-  return added != nullptr && added->special;
+  return added != nullptr && added_.is_special(added->content);
 }
 
 }  // namespace detail

@@ -10,6 +10,7 @@
 #include "text/post_processor.h"
 #include "text/pre_tokenizer.h"
 #include "text/token_model.h"
+#include "text/tokenizer_config.h"
 
 #include <memory>
 #include <optional>
@@ -20,7 +21,7 @@ namespace reprise::detail {
 class JsonTokenizer final : public Tokenizer {
  public:
   /// Throws c10::Error naming `source`, the field and what it has.
-  JsonTokenizer(const Json& tokenizer, const std::string& source);
+  JsonTokenizer(const Json& tokenizer, const std::string& source, const TokenizerConfig& config);
 
   Encoding encode(std::string_view text, const EncodeOptions& options) const override;
   std::string decode(std::span<const int64_t> ids, bool skip_special_tokens) const override;
@@ -37,6 +38,7 @@ class JsonTokenizer final : public Tokenizer {
     bool only_second;  // the strategy for pairs that leaves a single text alone, or refuses it
   };
 
+  void add_tokens(const JsonFields& fields, const TokenizerConfig& config);
   static std::optional<Truncation> read_truncation(const JsonFields& fields);
   std::vector<EncodedToken> tokenize(const PreTokenized& pieces) const;
   void truncate(std::vector<EncodedToken>& tokens, const EncodeOptions& options) const;

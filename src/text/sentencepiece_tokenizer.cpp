@@ -42,6 +42,9 @@ std::unique_ptr<const Decoder> make_sentencepiece_decoder(bool strip_first) {
   return make_decoder(JsonFields(sequence, "tokenizer.model", "decoder"));
 }
 
+/// A text is cut at its added tokens, and sentencepiece encodes each part between them by itself:
+/// the "legacy" rule of transformers 4, unless the configuration says otherwise (DummyPrefix).
+/// transformers 5 converts the model to a tokenizer.json first: next to added tokens it may differ.
 class SentencePieceTokenizer final : public Tokenizer {
  public:
   SentencePieceTokenizer(const std::string& bytes,
@@ -58,7 +61,7 @@ class SentencePieceTokenizer final : public Tokenizer {
  private:
   void add_tokens(const std::vector<AddedIds>& added);
   int64_t resolve(int64_t id) const;
-  std::vector<int64_t> resolve(const std::vector<std::string>& names) const;
+  std::vector<int64_t> resolve(const std::vector<AroundText>& tokens) const;
   void encode_part(std::string_view part, size_t base, bool prefix, Encoding& encoding) const;
 
   SentencePieceModel model_;
@@ -119,11 +122,17 @@ int64_t SentencePieceTokenizer::resolve(int64_t id) const {
   return resolved;
 }
 
-std::vector<int64_t> SentencePieceTokenizer::resolve(const std::vector<std::string>& names) const {
+std::vector<int64_t> SentencePieceTokenizer::resolve(const std::vector<AroundText>& tokens) const {
   std::vector<int64_t> ids;
-  for (const std::string& name : names) {
-    const auto id = id_of(name);
-    TORCH_CHECK(id, "[tokenizer] special token \"", name, "\" is not in the vocabulary");
+  ids.reserve(tokens.size());
+  for (const AroundText& token : tokens) {
+    const auto id = id_of(token.name);
+    TORCH_CHECK(id,
+                "[tokenizer] ",
+                token.where,
+                ": expected a token of the vocabulary, found \"",
+                token.name,
+                "\"");
     ids.push_back(*id);
   }
   return ids;
@@ -155,7 +164,7 @@ void SentencePieceTokenizer::add_tokens(const std::vector<AddedIds>& added) {
       }
     }
   }
-  added_ = AddedTokens(tokens, numbers, nullptr);
+  added_ = AddedTokens({tokens}, numbers, nullptr);
 }
 
 void SentencePieceTokenizer::encode_part(std::string_view part,
@@ -241,49 +250,35 @@ bool SentencePieceTokenizer::is_special(int64_t id) const {
   return std::binary_search(special_.begin(), special_.end(), id);
 }
 
-/// "added_tokens_decoder": {"3": {"content": ..}, ..}
-std::vector<AddedIds> read_added_tokens_decoder(const JsonFields& config) {
-  std::vector<AddedIds> added;
-  const JsonFields entries = config.object("added_tokens_decoder");
-  for (const auto& [key, value] : config.value("added_tokens_decoder").items()) {
-    const bool is_id =
-        !key.empty() && key.size() <= 8 && key.find_first_not_of("0123456789") == std::string::npos;
-    if (!is_id) {
-      entries.refuse("\"" + key + "\"", "an id as key", "another string");
-    }
-    added.push_back({read_added_token(entries.object(key)), {std::stoll(key)}});
-  }
-  return added;
-}
-
 }  // namespace
 
-SentencePieceSettings llama_settings(const Json& config, const Json& added_tokens) {
-  const JsonFields fields(config, "tokenizer_config.json", "");
+SentencePieceSettings llama_settings(const TokenizerFiles& files) {
+  const Json config = files.config.is_null() ? Json::object() : files.config;
+  const JsonFields fields(config, files.source("tokenizer_config.json"), "");
   SentencePieceSettings settings;
+  const auto add = [&](TokensWithIds tokens) {
+    for (auto& [id, token] : tokens) {
+      settings.added.push_back({std::move(token), {id}});
+    }
+  };
   if (fields.has("added_tokens_decoder")) {
-    settings.added = read_added_tokens_decoder(fields);
+    add(read_added_tokens_decoder(fields));
   } else {
     settings.find_control_pieces = true;
   }
-  if (added_tokens.is_object()) {
-    const JsonFields entries(added_tokens, "added_tokens.json", "");
-    for (const auto& [token, id] : added_tokens.items()) {
-      settings.added.push_back(
-          {{.content = token}, {entries.integer(token, 0, Vocabulary::kLargestId)}});
-    }
-  }
+  add(read_added_tokens_file(files.added_tokens, files.source("added_tokens.json")));
   const bool legacy = fields.boolean("legacy", true);
   const bool prefix = fields.boolean("add_prefix_space", true);
   settings.dummy_prefix = !prefix  ? DummyPrefix::Never
                           : legacy ? DummyPrefix::EveryPart
                                    : DummyPrefix::TextStart;
-  const auto name = [&](const char* key, const char* otherwise) -> std::string {
+  const auto name = [&](const char* key, const char* otherwise) -> AroundText {
+    const std::string where = "file " + fields.source() + ": field " + key;
     if (!fields.has(key)) {
-      return otherwise;
+      return {otherwise, where + " (missing)"};
     }
-    return fields.value(key).is_object() ? fields.object(key).string("content")
-                                         : fields.string(key);
+    const bool is_object = fields.value(key).is_object();
+    return {is_object ? fields.object(key).string("content") : fields.string(key), where};
   };
   if (fields.boolean("add_bos_token", true)) {
     settings.prefix = {name("bos_token", "<s>")};

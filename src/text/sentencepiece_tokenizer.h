@@ -4,6 +4,7 @@
 #include <reprise/text/tokenizer.h>
 
 #include "text/added_tokens.h"
+#include "text/tokenizer_config.h"
 
 #include <memory>
 #include <string>
@@ -29,20 +30,24 @@ struct AddedIds {
   std::vector<int64_t> ids;
 };
 
+/// A token that add_special_tokens puts before or behind the text.
+struct AroundText {
+  std::string name;   ///< of a piece or of an added token
+  std::string where;  ///< who names it, for messages
+};
+
 struct SentencePieceSettings {
   std::vector<AddedIds> added;
   bool find_control_pieces = false;  ///< the model's own <s>, </s>, <unk> are added tokens as well
   DummyPrefix dummy_prefix = DummyPrefix::EveryPart;
-  /// Added around the text by add_special_tokens. Names of pieces or of added tokens.
-  std::vector<std::string> prefix, suffix;
+  std::vector<AroundText> prefix, suffix;
   /// Ids that have a name but are not looked for in texts.
   std::vector<std::pair<std::string, int64_t>> named;
 };
 
 /// Llama's and Mistral's tokenizer.model: add_bos_token, add_eos_token, legacy, add_prefix_space
-/// and added_tokens_decoder of tokenizer_config.json, and the file added_tokens.json (null if
-/// missing).
-SentencePieceSettings llama_settings(const Json& config, const Json& added_tokens);
+/// and added_tokens_decoder of tokenizer_config.json, and the file added_tokens.json.
+SentencePieceSettings llama_settings(const TokenizerFiles& files);
 
 /// ChatGLM2's and ChatGLM3's tokenizer, which is code in their repositories: see
 /// chatglm_tokenizer.cpp.

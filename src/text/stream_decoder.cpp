@@ -28,6 +28,11 @@ StreamDecoder::StreamDecoder(std::shared_ptr<const Tokenizer> tokenizer, bool sk
 }
 
 std::string StreamDecoder::push(int64_t id) {
+  const bool has_text =
+      tokenizer_->token_of(id) && !(skip_special_tokens_ && tokenizer_->is_special(id));
+  if (!has_text) {
+    return {};  // decoding leaves it out wherever it stands
+  }
   pending_.push_back(id);
   std::string text = tokenizer_->decode(pending_, skip_special_tokens_);
   const bool may_wait = pending_.size() - context_ < kMostWaiting;

@@ -1,51 +1,72 @@
 // What all tokenizers share: special tokens by name and the chat template.
 #include <reprise/text/tokenizer.h>
 
-#include "text/json_fields.h"
+#include "text/tokenizer_config.h"
 
 #include <c10/util/Exception.h>
 
 #include <algorithm>
-#include <array>
+#include <limits>
+#include <utility>
 
 namespace reprise {
 namespace {
 
-constexpr std::array<const char*, 7> kNamedTokens = {
-    "bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"};
-
-/// A special token is written as "<s>" or as {"content": "<s>", ...}.
-std::optional<std::string> token_text(const Json& value) {
-  if (value.is_string()) {
-    return value.get<std::string>();
+std::string joined(const std::vector<std::string>& names) {
+  std::string result;
+  for (const std::string& name : names) {
+    result += (result.empty() ? "" : ", ") + name;
   }
-  if (value.is_object() && value.contains("content") && value["content"].is_string()) {
-    return value["content"].get<std::string>();
-  }
-  return std::nullopt;
+  return result;
 }
 
-std::optional<std::string> named_token(const Json& config, const char* name) {
-  return config.is_object() && config.contains(name) ? token_text(config[name]) : std::nullopt;
-}
+// Which token covers a byte of the text; kNoToken where none does.
+constexpr size_t kNoToken = std::numeric_limits<size_t>::max();
 
-/// A string, or a list of {name, template} of which "default" is meant.
-std::optional<std::string> default_template(const Json& config) {
-  if (!config.is_object() || !config.contains("chat_template") ||
-      config["chat_template"].is_null()) {
-    return std::nullopt;
-  }
-  const Json& templates = config["chat_template"];
-  if (templates.is_string()) {
-    return templates.get<std::string>();
-  }
-  const detail::JsonFields fields(config, "tokenizer_config.json", "");
-  for (const detail::JsonFields& entry : fields.objects("chat_template")) {
-    if (entry.string("name") == "default") {
-      return entry.string("template");
+/// By byte, the first token that covers it.
+std::vector<size_t> tokens_by_byte(const Encoding& encoding, size_t bytes) {
+  std::vector<size_t> tokens(bytes, kNoToken);
+  for (size_t i = encoding.offsets.size(); i-- > 0;) {
+    const auto [begin, end] = encoding.offsets[i];
+    for (size_t at = begin; at < std::min(end, bytes); ++at) {
+      tokens[at] = i;
     }
   }
-  return std::nullopt;
+  return tokens;
+}
+
+// Note [Which tokens are generated]
+// As transformers' assistant mask: from the token that covers a block's first character to the one
+// that covers its last, both included, so that a token over the block's edge counts. Where the
+// last character has no token, or that token is the very first, all tokens from the first on
+// count; where the first character has none, neither this block nor a later one does.
+std::vector<bool> generated_tokens(const RenderedChat& chat, const Encoding& encoding) {
+  if (chat.generated.empty()) {
+    return std::vector<bool>(encoding.ids.size(), false);
+  }
+  const std::vector<size_t> tokens = tokens_by_byte(encoding, chat.text.size());
+  const auto token_at = [&](size_t at) { return at < tokens.size() ? tokens[at] : kNoToken; };
+  std::vector<int64_t> changes(encoding.ids.size() + 1, 0);
+  for (const auto& [begin, end] : chat.generated) {
+    const size_t first = token_at(begin);
+    if (first == kNoToken) {
+      break;
+    }
+    const size_t last = end == 0 ? kNoToken : token_at(end - 1);
+    const size_t stop = last == kNoToken || last == 0 ? encoding.ids.size() : last + 1;
+    if (first < stop && end > 0) {
+      ++changes[first];
+      --changes[stop];
+    }
+  }
+  std::vector<bool> generated;
+  generated.reserve(encoding.ids.size());
+  int64_t open = 0;
+  for (size_t i = 0; i < encoding.ids.size(); ++i) {
+    open += changes[i];
+    generated.push_back(open > 0);
+  }
+  return generated;
 }
 
 }  // namespace
@@ -53,17 +74,8 @@ std::optional<std::string> default_template(const Json& config) {
 Tokenizer::Tokenizer() = default;
 Tokenizer::~Tokenizer() = default;
 
-void Tokenizer::configure(const Json& tokenizer_config, const Json& special_tokens_map) {
-  template_variables_ = Json::object();
-  for (const char* name : kNamedTokens) {
-    auto token = named_token(tokenizer_config, name);
-    if (!token) {
-      token = named_token(special_tokens_map, name);
-    }
-    if (token) {
-      template_variables_[name] = *token;
-    }
-  }
+void Tokenizer::configure(const detail::TokenizerConfig& config) {
+  template_variables_ = config.variables;
   const auto id_of_named = [&](const char* name) -> std::optional<int64_t> {
     return template_variables_.contains(name)
                ? id_of(template_variables_[name].get_ref<const std::string&>())
@@ -73,16 +85,32 @@ void Tokenizer::configure(const Json& tokenizer_config, const Json& special_toke
                      .eos = id_of_named("eos_token"),
                      .pad = id_of_named("pad_token"),
                      .unk = id_of_named("unk_token")};
-  if (const auto text = default_template(tokenizer_config)) {
-    chat_template_.emplace(*text);
+  for (const auto& [name, text] : config.templates) {
+    template_names_.push_back(name);
+    if (name == "default") {
+      chat_template_.emplace(text.text, text.source);
+    } else if (name == "tool_use") {
+      tool_template_.emplace(text.text, text.source);
+    }
   }
 }
 
-RenderedChat Tokenizer::render_chat(const Json& messages, const Json& variables) const {
+const ChatTemplate& Tokenizer::template_for(const Json& variables) const {
+  if (tool_template_ && variables.contains("tools") && !variables["tools"].is_null()) {
+    return *tool_template_;
+  }
+  TORCH_CHECK(chat_template_ || template_names_.empty(),
+              "[tokenizer] this model ships several chat templates and none is called default; "
+              "found: ",
+              joined(template_names_));
   TORCH_CHECK(chat_template_,
-              "[tokenizer] this model ships no default chat template: there is neither "
+              "[tokenizer] this model ships no chat template: there is neither "
               "chat_template.jinja nor a chat_template in tokenizer_config.json; give the text "
               "itself, or put a template into the model's folder");
+  return *chat_template_;
+}
+
+RenderedChat Tokenizer::render_chat(const Json& messages, const Json& variables) const {
   Json all = template_variables_.is_null() ? Json::object() : template_variables_;
   if (variables.is_object()) {
     for (const auto& [name, value] : variables.items()) {
@@ -93,22 +121,19 @@ RenderedChat Tokenizer::render_chat(const Json& messages, const Json& variables)
   if (!all.contains("add_generation_prompt")) {
     all["add_generation_prompt"] = false;
   }
-  return chat_template_->render(all);
+  for (const char* always : {"tools", "documents"}) {  // defined, and none if they are absent
+    if (!all.contains(always)) {
+      all[always] = nullptr;
+    }
+  }
+  return template_for(all).render(all);
 }
 
 Tokenizer::EncodedChat Tokenizer::encode_chat(const Json& messages, const Json& variables) const {
   const RenderedChat chat = render_chat(messages, variables);
   Encoding encoding = encode(chat.text, {.add_special_tokens = false});
-  EncodedChat result{std::move(encoding.ids), {}};
-  result.generated.reserve(result.ids.size());
-  for (const auto& offsets : encoding.offsets) {
-    const size_t begin = offsets.first;
-    result.generated.push_back(
-        std::any_of(chat.generated.begin(), chat.generated.end(), [begin](const auto& range) {
-          return range.first <= begin && begin < range.second;
-        }));
-  }
-  return result;
+  std::vector<bool> generated = generated_tokens(chat, encoding);
+  return {std::move(encoding.ids), std::move(generated)};
 }
 
 }  // namespace reprise

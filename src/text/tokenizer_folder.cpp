@@ -4,8 +4,12 @@
 
 #include "text/json_tokenizer.h"
 #include "text/sentencepiece_tokenizer.h"
+#include "text/tokenizer_config.h"
 
 #include <c10/util/Exception.h>
+
+#include <map>
+#include <string>
 
 namespace reprise {
 namespace {
@@ -16,55 +20,66 @@ Json read_optional(const fs::path& path) {
   return fs::exists(path) ? read_json(path) : Json();
 }
 
-/// tokenizer_config.json with the chat template that counts: chat_template.jinja before
-/// chat_template.json before what the config itself has.
-Json read_config(const fs::path& folder) {
-  Json config = read_optional(folder / "tokenizer_config.json");
-  if (config.is_null()) {
-    config = Json::object();
+/// chat_template.jinja and additional_chat_templates/*.jinja; where there are none and the
+/// configuration has no template either, chat_template.json.
+std::map<std::string, detail::TemplateText> read_template_files(const fs::path& folder,
+                                                                const Json& config) {
+  std::map<std::string, detail::TemplateText> templates;
+  const fs::path alone = folder / "chat_template.jinja";
+  if (fs::exists(alone)) {
+    templates["default"] = {read_file(alone), alone.string()};
   }
-  TORCH_CHECK(config.is_object(),
-              "[tokenizer] file ",
-              (folder / "tokenizer_config.json").string(),
-              ": expected an object, found ",
-              kind_of(config));
-  if (fs::exists(folder / "chat_template.jinja")) {
-    config["chat_template"] = read_file(folder / "chat_template.jinja");
-  } else if (fs::exists(folder / "chat_template.json")) {
-    const Json file = read_json(folder / "chat_template.json");
-    const bool has_template = file.is_object() && file.contains("chat_template");
-    TORCH_CHECK(has_template,
-                "[tokenizer] file ",
-                (folder / "chat_template.json").string(),
-                ": expected the field chat_template");
-    config["chat_template"] = file["chat_template"];
+  const fs::path additional = folder / "additional_chat_templates";
+  if (fs::is_directory(additional)) {
+    for (const fs::directory_entry& entry : fs::directory_iterator(additional)) {
+      if (entry.path().extension() == ".jinja") {
+        templates[entry.path().stem().string()] = {read_file(entry.path()), entry.path().string()};
+      }
+    }
   }
-  return config;
+  const fs::path json = folder / "chat_template.json";
+  const bool configured = config.is_object() && config.contains("chat_template");
+  if (templates.empty() && !configured && fs::exists(json)) {
+    const Json file = read_json(json);
+    templates = detail::read_templates(detail::JsonFields(file, json.string(), ""));
+  }
+  return templates;
 }
 
-std::shared_ptr<Tokenizer> open_files(const fs::path& folder, const Json& config) {
+detail::TokenizerFiles read_files(const fs::path& folder) {
+  detail::TokenizerFiles files;
+  files.folder = folder.string();
+  files.config = read_optional(folder / "tokenizer_config.json");
+  files.special_tokens_map = read_optional(folder / "special_tokens_map.json");
+  files.added_tokens = read_optional(folder / "added_tokens.json");
+  files.templates = read_template_files(folder, files.config);
+  return files;
+}
+
+std::shared_ptr<Tokenizer> open_files(const fs::path& folder,
+                                      const detail::TokenizerFiles& files,
+                                      const detail::TokenizerConfig& config) {
   const fs::path json = folder / "tokenizer.json";
   if (fs::exists(json)) {
-    return std::make_shared<detail::JsonTokenizer>(read_json(json), json.string());
+    return std::make_shared<detail::JsonTokenizer>(read_json(json), json.string(), config);
   }
   const fs::path model = folder / "tokenizer.model";
   TORCH_CHECK(fs::exists(model),
               "[tokenizer] folder ",
               folder.string(),
               ": expected tokenizer.json or tokenizer.model, found neither");
-  detail::SentencePieceSettings settings =
-      detail::is_chatglm(config)
-          ? detail::chatglm_settings()
-          : detail::llama_settings(config, read_optional(folder / "added_tokens.json"));
+  const detail::SentencePieceSettings settings =
+      detail::is_chatglm(files.config) ? detail::chatglm_settings() : detail::llama_settings(files);
   return detail::make_sentencepiece_tokenizer(read_file(model), model.string(), settings);
 }
 
 }  // namespace
 
 std::shared_ptr<const Tokenizer> Tokenizer::open(const fs::path& folder) {
-  const Json config = read_config(folder);
-  const std::shared_ptr<Tokenizer> tokenizer = open_files(folder, config);
-  tokenizer->configure(config, read_optional(folder / "special_tokens_map.json"));
+  const detail::TokenizerFiles files = read_files(folder);
+  const detail::TokenizerConfig config = detail::read_tokenizer_config(files);
+  const std::shared_ptr<Tokenizer> tokenizer = open_files(folder, files, config);
+  tokenizer->configure(config);
   return tokenizer;
 }
 

@@ -106,12 +106,41 @@ TEST_F(Commands, InitLeavesNothingWhenItFails) {
   EXPECT_EQ(entries(), before);
 }
 
+TEST_F(Commands, InitFillsTheEmptyFolderThatALinkNames) {
+  fs::create_directory(path("empty"));
+  fs::create_directory_symlink("empty", path("link"));
+  const auto made = run_program({"init", "--text", path("text"), "--output", path("link")});
+  EXPECT_EQ(made.exit_code, 0) << made.err;
+  EXPECT_TRUE(fs::is_symlink(path("link")));
+  EXPECT_TRUE(fs::exists(path("empty") + "/config.json"));
+  fs::remove_all(path("empty"));
+  // Now it names nothing.
+  expect_refused(run_program({"init", "--text", path("text"), "--output", path("link")}), "link");
+  fs::remove(path("link"));
+}
+
 TEST_F(Commands, InspectSaysWhatTheFolderHolds) {
   const auto result = run_program({"inspect", path("model"), "--dtype", "bfloat16"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   for (const auto* expected : {"llama", "LlamaForCausalLM", "4 layers", "BPE", "AdamW state"}) {
     EXPECT_NE(result.out.find(expected), std::string::npos) << result.out;
   }
+}
+
+TEST_F(Commands, InspectWarnsOfATokenizerThatCannotBeOpened) {
+  fs::copy(path("model"), path("broken"));
+  std::ofstream(path("broken") + "/tokenizer.json") << R"({"model": {"type": "Strange"}})";
+  const auto result = run_program({"inspect", path("broken")});
+  fs::remove_all(path("broken"));
+  EXPECT_EQ(result.exit_code, 0);
+  for (const auto* expected : {"not usable: ", "LlamaForCausalLM", "KV cache"}) {
+    EXPECT_NE(result.out.find(expected), std::string::npos) << result.out;
+  }
+  EXPECT_TRUE(result.err.starts_with("warning: the tokenizer")) << result.err;
+}
+
+TEST_F(Commands, InspectSaysThatAFileIsNotAFolder) {
+  expect_refused(run_program({"inspect", path("text")}), "is a file, not a folder");
 }
 
 TEST_F(Commands, TokenizeGivesIdsAndTheirText) {
@@ -163,6 +192,15 @@ TEST_F(Commands, GeneratePrintsTheTextThatJsonLinesHold) {
   EXPECT_EQ(text.out, lines.at(0)["completion"].get<std::string>() + "\n");
 }
 
+TEST_F(Commands, GenerateTakesATextAsAPrompt) {
+  const std::vector<std::string> options = {"generate", "--max_new_tokens", "4"};
+  EXPECT_EQ(run_lines(options, "{\"text\": \"The fox\"}"),
+            run_lines(options, "{\"prompt\": \"The fox\"}"));
+  expect_refused(
+      run_program({"generate", "--model", path("model")}, "{\"prompt\": \"a\", \"text\": \"b\"}\n"),
+      "several");
+}
+
 TEST_F(Commands, GenerateEndsBeforeAStopString) {
   const std::string prompt = "{\"prompt\": \"The fox\"}";
   const std::vector<std::string> options = {
@@ -206,6 +244,55 @@ TEST_F(Commands, ScoreKeepsTheOrderAndIgnoresTheBatchSize) {
   EXPECT_NEAR(together[0]["logprobs"][1].get<double>(), -std::log(512), 1.0);
 }
 
+double value_at(const Json& line, size_t token) {
+  return line["logprobs"][token].get<double>();
+}
+
+// The largest difference between the log-probabilities of two runs of one text.
+double distance(const Json& a, const Json& b) {
+  double largest = 0;
+  for (size_t t = 1; t < a["logprobs"].size(); ++t) {
+    const double difference = std::abs(value_at(a, t) - value_at(b, t));
+    EXPECT_TRUE(std::isfinite(difference)) << t;
+    largest = std::max(largest, difference);
+  }
+  return largest;
+}
+
+TEST_F(Commands, AutocastIsCloseToFloat32AndNotEqual) {
+  const std::string input = "{\"text\": \"The quick brown fox jumps over the lazy dog\"}\n";
+  const auto exact = run_lines({"score", "--dtype", "float32"}, input).at(0);
+  for (const auto* flag : {"--bf16", "--fp16"}) {
+    const auto found = run_lines({"score", flag}, input).at(0);
+    ASSERT_GT(found["logprobs"].size(), 4U);
+    EXPECT_GT(distance(found, exact), 0) << flag;
+    EXPECT_LT(distance(found, exact), 0.1) << flag;
+    EXPECT_EQ(run_lines({"generate", flag, "--max_new_tokens", "3"}, input).size(), 1U);
+  }
+}
+
+TEST_F(Commands, AHeadInFloat32IsNearerToFloat32) {
+  const std::string input = "{\"text\": \"The quick brown fox jumps over the lazy dog\"}\n";
+  const auto exact = run_lines({"score", "--dtype", "float32"}, input).at(0);
+  for (const std::vector<std::string>& mode :
+       std::vector<std::vector<std::string>>{{"--dtype", "bfloat16"}, {"--bf16"}}) {
+    std::vector<std::string> arguments = {"score"};
+    arguments.insert(arguments.end(), mode.begin(), mode.end());
+    const auto rounded = run_lines(arguments, input).at(0);
+    arguments.emplace_back("--cast_lm_head_to_fp32");
+    const auto cast = run_lines(arguments, input).at(0);
+    EXPECT_LT(distance(cast, exact), distance(rounded, exact)) << mode.front();
+  }
+}
+
+TEST_F(Commands, RefuseAutocastOverWeightsThatAreNotFloat32) {
+  for (const auto* command : {"score", "generate", "chat"}) {
+    expect_refused(
+        run_program({command, "--model", path("model"), "--bf16", "--dtype", "bfloat16"}),
+        "leave out --dtype bfloat16");
+  }
+}
+
 TEST_F(Commands, ChatAnswersEveryLineUntilItIsTold) {
   const auto result = run_program(
       {"chat", "--model", path("model"), "--max_new_tokens", "4", "--system", "Be brief."},
@@ -230,6 +317,26 @@ TEST_F(Commands, ChatForgetsTheOldestTurnsWhenTheyNoLongerFit) {
   EXPECT_NE(result.err.find("no longer fits"), std::string::npos) << result.err;
 }
 
+TEST_F(Commands, ChatKeepsAConversationThatFitsWhateverTheLimitOfAnAnswer) {
+  // An answer ends with its first common letter, long before the limit, which is all the room.
+  const auto result = run_program({"chat",
+                                   "--model",
+                                   path("model"),
+                                   "--max_new_tokens",
+                                   "512",
+                                   "--stop",
+                                   "e",
+                                   "--stop",
+                                   "a",
+                                   "--stop",
+                                   "o",
+                                   "--stop",
+                                   " "},
+                                  "Hello\nAgain\n");
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(result.err, "");
+}
+
 TEST_F(Commands, ChatRefusesAMessageLongerThanTheModelTakes) {
   expect_refused(run_program({"chat", "--model", path("model")}, tokens(600) + "\n"), "too long");
 }
@@ -246,6 +353,29 @@ TEST_F(Commands, NameTheLineThatIsWrong) {
   expect_refused(
       run_program({"generate", "--model", model}, "{\"prompt\": \"a\", \"messages\": []}\n"),
       "several");
+}
+
+TEST_F(Commands, GiveThePlaceInABadLineOnce) {
+  const auto result = run_program({"tokenize", "--model", path("model")}, "\n{\"text\": oh}\n");
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_TRUE(result.err.starts_with("reprise: line 2: column 10: ")) << result.err;
+}
+
+TEST_F(Commands, WriteTheResultsOfTheLinesBeforeABadOne) {
+  const std::string input = "{\"text\": \"The fox\"}\n{\"text\": \"The dog\"}\n";
+  for (const auto* command : {"score", "generate"}) {
+    std::vector<std::string> arguments = {command, "--model", path("model")};
+    if (std::string(command) == "generate") {
+      arguments.insert(arguments.end(), {"--max_new_tokens", "3"});
+    }
+    const auto good = run_program(arguments, input);
+    ASSERT_EQ(json_lines(good.out).size(), 2U) << good.err;
+    for (const auto* bad : {"{\"text\": \n", "{\"input_ids\": [100000]}\n"}) {
+      const auto result = run_program(arguments, input + bad + input);
+      expect_refused(result, "line 3: ");
+      EXPECT_EQ(result.out, good.out) << command;
+    }
+  }
 }
 
 TEST_F(Commands, NameTheFolderThatIsNotThere) {
@@ -265,6 +395,7 @@ TEST_F(Commands, ACommandLineThatIsNotUnderstoodHasItsOwnExitCode) {
            {"generate", "--model", path("model"), "--no_such_flag"},
            {"generate", "--model", path("model"), "--chat"},
            {"score", "--model", path("model"), "--batch_size", "0"},
+           {"score", "--model", path("model"), "--bf16", "--fp16"},
            {"score", "--model", path("model"), "--dtype", "int4"}}) {
     const auto result = run_program(arguments);
     EXPECT_GE(result.exit_code, 100);

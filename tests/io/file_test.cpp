@@ -1,5 +1,5 @@
 // Files: mapped and read as they are, written whole or not at all.
-#include "io/temporary_folder.h"
+#include "support/temporary_folder.h"
 
 #include <reprise/io/file.h>
 

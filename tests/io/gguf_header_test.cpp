@@ -1,7 +1,7 @@
 // GGUF headers: every kind of value, and every field as a lie.
 #include "io/gguf_header.h"
 #include "io/gguf_bytes.h"
-#include "io/temporary_folder.h"
+#include "support/temporary_folder.h"
 #include "support/fixtures.h"
 
 #include <reprise/io/file.h>

@@ -1,7 +1,7 @@
 // GGUF tensors bit for bit as the gguf package gives them, and whole models as Hugging Face
 // folders.
 #include "io/gguf_bytes.h"
-#include "io/temporary_folder.h"
+#include "support/temporary_folder.h"
 #include "support/fixtures.h"
 
 #include <reprise/io/file.h>

@@ -1,5 +1,5 @@
 // JSON from files we did not write: what is accepted, and what the errors say.
-#include "io/temporary_folder.h"
+#include "support/temporary_folder.h"
 
 #include <reprise/io/file.h>
 #include <reprise/io/json.h>

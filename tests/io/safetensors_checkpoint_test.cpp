@@ -1,7 +1,7 @@
 // Checkpoints of one file or many: split as Hugging Face splits, read back whole, refused when
 // index and shards disagree, and replaced without a moment at which neither old nor new can be
 // read.
-#include "io/temporary_folder.h"
+#include "support/temporary_folder.h"
 
 #include <reprise/io/json.h>
 #include <reprise/io/safetensors.h>

@@ -1,6 +1,6 @@
 // Headers that lie, in every field: each is refused by what is wrong with it.
 #include "io/safetensors_header.h"
-#include "io/temporary_folder.h"
+#include "support/temporary_folder.h"
 #include "support/fixtures.h"
 
 #include <reprise/io/file.h>

@@ -1,6 +1,6 @@
 // The weights are never in memory twice: copying a file into tensors adds no more to the process's
 // peak than the piece that is being copied. One test a process, as the peak never falls.
-#include "io/temporary_folder.h"
+#include "support/temporary_folder.h"
 
 #include <reprise/io/safetensors.h>
 

@@ -1,5 +1,5 @@
 // safetensors files: read, copied, and written as the Python package writes them.
-#include "io/temporary_folder.h"
+#include "support/temporary_folder.h"
 #include "support/fixtures.h"
 
 #include <reprise/io/safetensors.h>

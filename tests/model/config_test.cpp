@@ -72,6 +72,30 @@ TEST(ConfigRefusals, NameTheFieldWhatIsExpectedAndWhatWasFound) {
                "expected an object, found an array"));
 }
 
+TEST(ConfigRefusals, KeepSizesInBounds) {
+  EXPECT_TRUE(contains(refusal_of("num_hidden_layers", 2147483648), "num_hidden_layers: expected"));
+  EXPECT_TRUE(contains(refusal_of("num_hidden_layers", 100000), "at most 16384 layers"));
+  EXPECT_TRUE(contains(refusal_of("vocab_size", int64_t{1} << 40), "vocab_size: expected"));
+  Json json = llama();
+  json["hidden_size"] = 4;
+  json["num_attention_heads"] = 8;
+  json.erase("head_dim");
+  EXPECT_TRUE(contains(message_of<c10::Error>([&] { ModelConfig::from_json(json, "c"); }),
+                       "cannot be split into 8 attention heads"));
+  json = read_json(testing::fixtures() / "models" / "qwen2" / "config.json");
+  json.erase("layer_types");
+  for (const Json& layers : {Json(-1), Json(-1e6), Json(1e300)}) {
+    json["max_window_layers"] = layers;
+    EXPECT_TRUE(contains(message_of<c10::Error>([&] { ModelConfig::from_json(json, "c"); }),
+                         "max_window_layers"));
+  }
+}
+
+TEST(ConfigRefusals, CoverRotaryParametersByKindOfLayer) {
+  const Json nested = {{"full_attention", {{"rope_type", "yarn"}}}};
+  EXPECT_TRUE(contains(refusal_of("rope_parameters", nested), "one set of parameters"));
+}
+
 TEST(ConfigRefusals, CoverWhatChatGlmHasInTwoMeanings) {
   Json json = read_json(testing::fixtures() / "models" / "chatglm2" / "config.json");
   json["rope_ratio"] = 2;
@@ -86,6 +110,14 @@ TEST(ConfigWarnings, AreGivenForUnknownFieldsOnly) {
   const auto warnings = ModelConfig::from_json(json, "config.json").warnings;
   ASSERT_EQ(warnings.size(), 1U);
   EXPECT_TRUE(contains(warnings.front(), "moe_router_bias"));
+}
+
+TEST(ConfigDefaults, OfAWindowDifferFromNone) {
+  Json json = read_json(testing::fixtures() / "models" / "mistral" / "config.json");
+  json["sliding_window"] = nullptr;
+  EXPECT_EQ(ModelConfig::from_json(json, "c").windows.front(), 0);
+  json.erase("sliding_window");
+  EXPECT_EQ(ModelConfig::from_json(json, "c").windows.front(), 4096);
 }
 
 TEST(ConfigDefaults, AreThoseOfTheClassNotOfLlama) {

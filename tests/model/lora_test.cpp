@@ -197,6 +197,21 @@ TEST(AdapterUse, ReferenceStaysWhereTrainingBegan) {
   }
 }
 
+TEST(AdapterUse, OffIsNeitherCheckpointedNorDifferentiated) {
+  for (const bool is_reentrant : {false, true}) {
+    auto model = open_model("llama");
+    add_lora(*model, targeting({"q_proj"}), 1);
+    CheckpointOptions options;
+    options.use_reentrant = is_reentrant;
+    model->enable_checkpointing(BlockChoice::all(), options);
+    auto input = plain_input();
+    input.adapters = AdapterUse::Off;
+    EXPECT_FALSE(model->forward(input).requires_grad());
+    input.adapters = AdapterUse::Trained;
+    EXPECT_TRUE(model->forward(input).requires_grad());
+  }
+}
+
 TEST(AdapterUse, ReferenceHasNoDropout) {
   auto config = targeting({"q_proj"});
   config.dropout = 0.5;

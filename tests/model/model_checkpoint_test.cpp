@@ -106,6 +106,56 @@ TEST(Heads, AreChosenByTheCallerNotByTheFolder) {
   EXPECT_TRUE(contains(message, "tensors are missing: lm_head.weight"));
 }
 
+TEST(Heads, KeepTheNamesOfTheirLabels) {
+  const testing::TemporaryFolder folder;
+  const auto model =
+      load_model(fixture("llama_token_classes"), {.head = HeadKind::TokenClasses}).model;
+  auto config = model->config();
+  config.source["id2label"] = {{"0", "O"}, {"1", "B-PER"}, {"2", "I-PER"}};
+  Model named(config, HeadKind::TokenClasses);
+  named.initialize(1);
+  save_model(named, folder.path());
+  EXPECT_EQ(read_json(folder.path() / "config.json")["id2label"]["1"], "B-PER");
+}
+
+// The tied llama's tensors, with a head beside them or instead of the embedding.
+class TiedWithHead {
+ public:
+  TiedWithHead(const at::Tensor& head, bool keeps_embedding) {
+    const SafetensorsCheckpoint whole(fixture("llama"));
+    NamedTensors tensors;
+    for (const auto& name : whole.names()) {
+      if (keeps_embedding || name != "model.embed_tokens.weight") {
+        tensors.emplace_back(name, whole.view(name));
+      }
+    }
+    tensors.emplace_back("lm_head.weight", head);
+    write_safetensors(folder_.path() / "model.safetensors", tensors);
+    fs::copy(fixture("llama") / "config.json", folder_.path());
+  }
+  LoadedModel load() const { return load_model(folder_.path()); }
+
+ private:
+  testing::TemporaryFolder folder_;
+};
+
+TEST(TiedHead, ThatIsStoredIsTheEmbeddingOrAHeadOfItsOwn) {
+  const auto embedding =
+      SafetensorsCheckpoint(fixture("llama")).view("model.embed_tokens.weight").clone();
+  const TiedWithHead same(embedding, /*keeps_embedding=*/true);
+  EXPECT_TRUE(same.load().warnings.empty());
+  EXPECT_TRUE(same.load().model->has_tied_head());
+  const TiedWithHead other(embedding + 1, /*keeps_embedding=*/true);
+  const auto loaded = other.load();
+  ASSERT_EQ(loaded.warnings.size(), 1U);
+  EXPECT_TRUE(contains(loaded.warnings.front(), "the head is not tied"));
+  const std::string head = "lm_head.weight";
+  EXPECT_TRUE(bitwise_equal(loaded.model->named_parameters()[head].detach(), embedding + 1));
+  const TiedWithHead alone(embedding, /*keeps_embedding=*/false);
+  const std::string name = "model.embed_tokens.weight";
+  EXPECT_TRUE(bitwise_equal(alone.load().model->named_parameters()[name].detach(), embedding));
+}
+
 TEST(OldCheckpoints, OfTheBareBackboneWithComputedBuffersOpen) {
   const testing::TemporaryFolder folder;
   const SafetensorsCheckpoint whole(fixture("gpt2"));
@@ -168,10 +218,40 @@ TEST(Refusals, NameTheTensorWhatWasExpectedAndWhatWasFound) {
   });
   EXPECT_TRUE(contains(misshapen.message(), query + ": expected the shape [16, 16]"));
   EXPECT_TRUE(contains(misshapen.message(), "found [3, 16]"));
+  const Broken bias(
+      [&](NamedTensors& tensors) { tensors.emplace_back("lm_head.bias", torch::zeros({24})); });
+  EXPECT_TRUE(contains(bias.message(), "does not have: lm_head.bias"));
   const Broken mistyped([&](NamedTensors& tensors) {
     tensor_named(tensors, query) = torch::zeros({16, 16}, at::kLong);
   });
   EXPECT_TRUE(contains(mistyped.message(), query + ": expected float32, bfloat16 or float16"));
+}
+
+TEST(Refusals, ComeBeforeMemoryIsTakenByWhatAConfigSays) {
+  const testing::TemporaryFolder folder;
+  fs::copy(fixture("llama_untied") / "model.safetensors", folder.path());
+  auto config = read_json(fixture("llama_untied") / "config.json");
+  config["num_hidden_layers"] = 16000;
+  write_json(folder.path() / "config.json", config);
+  EXPECT_TRUE(
+      contains(message_of<c10::Error>([&] { load_model(folder.path()); }),
+               "config.json says 16000 layers, but there is no tensor model.layers.15999."));
+  config = read_json(fixture("llama_untied") / "config.json");
+  config["vocab_size"] = 100000000;
+  write_json(folder.path() / "config.json", config);
+  EXPECT_TRUE(contains(message_of<c10::Error>([&] { load_model(folder.path()); }),
+                       "model.embed_tokens.weight: expected the shape [100000000, 16]"));
+}
+
+TEST(Refusals, OfHalfAHead) {
+  // A score head has no bias, token classes have one: it is not made up beside a stored weight.
+  const auto message = message_of<c10::Error>(
+      [] { load_model(fixture("llama_score"), {.head = HeadKind::TokenClasses}); });
+  EXPECT_TRUE(contains(message, "tensors are missing: score.bias"));
+  EXPECT_TRUE(contains(message_of<c10::Error>([] {
+                         load_model(fixture("llama_token_classes"), {.head = HeadKind::Score});
+                       }),
+                       "does not have: score.bias"));
 }
 
 TEST(Refusals, SayWhatAModelFolderIs) {

@@ -1,5 +1,6 @@
 // Every family and head computes what transformers computes: logits, loss and every gradient.
 #include "support/parity.h"
+#include "support/devices.h"
 #include "support/fixtures.h"
 #include "support/shifted_batch.h"
 
@@ -49,9 +50,11 @@ at::Tensor loss_of(HeadKind head, const at::Tensor& logits, const at::Tensor& la
   }
 }
 
-std::shared_ptr<Model> open(const std::string& name, at::ScalarType dtype) {
+std::shared_ptr<Model> open(const std::string& name,
+                            at::ScalarType dtype,
+                            at::Device device = at::kCPU) {
   const auto folder = testing::fixtures() / "models" / name;
-  const auto loaded = load_model(folder, {.head = head_of(name), .dtype = dtype});
+  const auto loaded = load_model(folder, {.head = head_of(name), .dtype = dtype, .device = device});
   EXPECT_TRUE(loaded.warnings.empty()) << loaded.warnings.front();
   loaded.model->eval();
   return loaded.model;
@@ -105,6 +108,25 @@ TEST_P(Parity, Float32EqualsTransformers) {
               logits_error,
               expected.gradients().size(),
               worst);
+}
+
+TEST_P(Parity, Float32OnAGpuEqualsTransformersOnACpu) {
+  REPRISE_REQUIRE_CUDA();
+  // Not the reference's own kernels: sums are taken in another order.
+  constexpr double kOtherKernelsBound = 1e-4;
+  const Expected expected(testing::fixtures() / "models" / GetParam());
+  const auto model = open(GetParam(), at::kFloat, at::kCUDA);
+  auto batch = shifted_batch(expected, model->config().vocabulary, 0);
+  batch.input.input_ids = batch.input.input_ids.cuda();
+  batch.input.attention_mask = batch.input.attention_mask.cuda();
+  batch.labels = batch.labels.cuda();
+  const auto outcome = run(*model, batch);
+  EXPECT_LE(relative_error(outcome.loss, expected["loss"]), kOtherKernelsBound);
+  for (const auto& name : expected.gradients()) {
+    EXPECT_LE(relative_error(outcome.gradients.at(name), expected["grad." + name]),
+              kOtherKernelsBound)
+        << name;
+  }
 }
 
 TEST_P(Parity, BFloat16ErrsAtMostTwiceAsMuchAsTransformers) {

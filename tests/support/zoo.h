@@ -3,7 +3,6 @@
 // decides what that does.
 #pragma once
 
-
 #include <reprise/autocast.h>
 #include <reprise/reprise.h>
 

@@ -283,6 +283,44 @@ TEST(ChatTemplateLimits, BoundSteps) {
            "100000 steps"));
 }
 
+TEST(ChatTemplateLimits, SearchingATextTakesLinearTime) {
+  const std::string set = "{% set w = 'a' * 500000 + 'b' %}{% set t = 'a' * 1000000 %}";
+  const std::string back = "{% set w = 'b' + 'a' * 500000 %}{% set t = 'a' * 1000000 %}";
+  EXPECT_EQ(text_of(set + "{{ w in t }} {{ w in t + 'b' }}"), "False True");
+  EXPECT_EQ(text_of(set + "{{ t.find(w) }} {{ (t + 'b').find(w) }} {{ t.count(w) }}"),
+            "-1 500000 0");
+  EXPECT_EQ(text_of(back + "{{ t.rfind(w) }} {{ ('b' + t).rfind(w) }}"), "-1 0");
+  EXPECT_EQ(text_of(set + "{{ t.replace(w, '')|length }} {{ t.split(w)|length }}"), "1000000 1");
+  EXPECT_EQ(text_of(back + "{{ t.rsplit(w)|length }} {{ t.rpartition(w)[2]|length }}"),
+            "1 1000000");
+}
+
+TEST(ChatTemplateLimits, WalkingOverATextCostsSteps) {
+  TemplateLimits limits;
+  limits.max_steps = 500'000;
+  for (const std::string walk : {"'b' in t",
+                                 "t.find('b')",
+                                 "t == u",
+                                 "t < u",
+                                 "t|length",
+                                 "t.startswith('b')",
+                                 "t.isupper()"}) {
+    const std::string text =
+        "{% set t = 'a' * 1000000 %}{% set u = 'a' * 1000000 %}"
+        "{% for i in range(10000) %}{% set x = " +
+        walk + " %}{% endfor %}";
+    EXPECT_TRUE(says(error_of(text, Json::object(), limits), "500000 steps")) << walk;
+  }
+}
+
+TEST(ChatTemplate, FindsOverlappingAndRepeatedParts) {
+  EXPECT_EQ(
+      text_of("{{ 'aabaabaac'.find('aabaac') }} {{ 'aabaabaac'.rfind('aaba') }} "
+              "{{ 'aaaa'.count('aa') }} {{ 'aaaaa'.split('aa') }} {{ 'aaaaa'.rsplit('aa') }} "
+              "{{ 'abcabc'.rfind('') }} {{ 'äöä'.rfind('ä') }} {{ 'xaxbx'.replace('x', '-') }}"),
+      "3 3 2 ['', '', 'a'] ['a', '', ''] 6 2 -a-b-");
+}
+
 TEST(ChatTemplateLimits, BoundOutput) {
   TemplateLimits limits;
   limits.max_output = 1000;

@@ -142,6 +142,32 @@ TEST(SentencePiece, RefusesACharacterMapThatPointsOutsideItself) {
   }
 }
 
+TEST(SentencePiece, ASpecialTokenOutsideTheVocabularyIsNamedWithItsFile) {
+  const ModelFolder folder(fixture_model("spm_llama"), {{"bos_token", "<nowhere>"}});
+  try {
+    Tokenizer::open(folder.path());
+    FAIL();
+  } catch (const c10::Error& error) {
+    const std::string message = error.what_without_backtrace();
+    const std::string file = (folder.path() / "tokenizer_config.json").string();
+    EXPECT_NE(message.find(file + ": field bos_token"), std::string::npos) << message;
+    EXPECT_NE(message.find("<nowhere>"), std::string::npos) << message;
+  }
+}
+
+TEST(SentencePiece, ManyAddedTokensAreReadInLinearTime) {
+  const ModelFolder folder(fixture_model("spm_llama"), Json::object());
+  const int64_t before = Tokenizer::open(folder.path())->size();
+  constexpr int64_t kCount = 100'000;
+  std::string added = "{";
+  for (int64_t i = 0; i < kCount; ++i) {
+    added += (i > 0 ? ",\"<added " : "\"<added ") + std::to_string(i) +
+             ">\": " + std::to_string(before + i);
+  }
+  write_file(folder.path() / "added_tokens.json", added + "}");
+  EXPECT_EQ(Tokenizer::open(folder.path())->size(), before + kCount);
+}
+
 TEST(SentencePiece, DamagedModelsAreRefusedOrWork) {
   for (const char* kind : {"spm_llama", "spm_unigram"}) {
     const std::string good = fixture_model(kind);

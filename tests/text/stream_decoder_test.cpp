@@ -6,6 +6,9 @@
 #include <c10/util/Exception.h>
 #include <gtest/gtest.h>
 
+#include <memory>
+#include <optional>
+#include <span>
 #include <sstream>
 #include <string>
 
@@ -58,6 +61,42 @@ TEST(StreamDecoder, DoesNotWaitForeverForBytesThatAreNoText) {
     text += decoder.push(*lone);
   }
   EXPECT_NE(text.find("\uFFFD"), std::string::npos);
+}
+
+/// Ids are characters; 0 is special. Counts what it is asked to decode.
+class CountingTokenizer final : public Tokenizer {
+ public:
+  Encoding encode(std::string_view, const EncodeOptions&) const override { return {}; }
+  std::string decode(std::span<const int64_t> ids, bool skip_special_tokens) const override {
+    decoded += ids.size();
+    std::string text;
+    for (const int64_t id : ids) {
+      if (id < size() && !(skip_special_tokens && id == 0)) {
+        text += static_cast<char>(id);
+      }
+    }
+    return text;
+  }
+  int64_t size() const override { return 128; }
+  std::optional<int64_t> id_of(std::string_view) const override { return std::nullopt; }
+  std::optional<std::string> token_of(int64_t id) const override {
+    return id < size() ? std::optional(std::string(1, static_cast<char>(id))) : std::nullopt;
+  }
+  bool is_special(int64_t id) const override { return id == 0; }
+
+  mutable size_t decoded = 0;
+};
+
+TEST(StreamDecoder, IdsWithoutTextDoNotPileUp) {
+  const auto tokenizer = std::make_shared<CountingTokenizer>();
+  StreamDecoder decoder(tokenizer);
+  EXPECT_EQ(decoder.push('a'), "a");
+  for (int i = 0; i < 1000; ++i) {
+    EXPECT_EQ(decoder.push(0), "");    // special
+    EXPECT_EQ(decoder.push(500), "");  // no token has this id
+  }
+  EXPECT_EQ(decoder.push('b'), "b");
+  EXPECT_LT(tokenizer->decoded, 10U);
 }
 
 TEST(StreamDecoder, NeedsATokenizer) {

@@ -208,6 +208,25 @@ TEST(TokenizerJson, TruncationSectionAppliesUntilTheCallSaysOtherwise) {
   expect_refusal({{"truncation", truncation}}, {"truncation.direction", "Up"});
 }
 
+TEST(TokenizerJson, DecodersDoNotMultiplyTheText) {
+  const Json doubles = {{"type", "Replace"}, {"pattern", {{"String", "a"}}}, {"content", "aa"}};
+  const auto nested = [&](size_t count) {
+    Json sequence = {{"type", "Sequence"}, {"decoders", Json::array()}};
+    for (size_t i = 0; i < count; ++i) {
+      sequence["decoders"].push_back(doubles);
+    }
+    return Json{{"type", "Sequence"}, {"decoders", {sequence}}};
+  };
+  EXPECT_EQ(open({{"decoder", nested(3)}})->decode(TokenIds{1}), "aaaaaaaa");
+  const auto tokenizer = open({{"decoder", nested(40)}});
+  try {
+    tokenizer->decode(TokenIds{1});
+    FAIL();
+  } catch (const c10::Error& error) {
+    EXPECT_NE(std::string(error.what()).find("multiply"), std::string::npos) << error.what();
+  }
+}
+
 TEST(TokenizerJson, ATemplateNamesTheTextOnce) {
   const Json twice = {{"type", "TemplateProcessing"},
                       {"single", {{{"Sequence", {{"id", "A"}}}}, {{"Sequence", {{"id", "A"}}}}}},

@@ -50,6 +50,9 @@ class REPRISE_API AtomicFile {
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text);
   uint64_t written() const { return written_; }
+  /// Waits until all of it is on disk, still under its temporary name. commit() does so too; for
+  /// several files that belong together, sync() all and then commit() all.
+  void sync();
   void commit();
 
  private:

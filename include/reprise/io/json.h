@@ -29,6 +29,9 @@ REPRISE_API Json parse_json(std::string_view text,
 /// Reads and parses a file.
 REPRISE_API Json read_json(const std::filesystem::path& path, const JsonLimits& limits = {});
 
+/// The text that write_json writes. Throws, naming `source`, if a string in it is not UTF-8.
+REPRISE_API std::string json_text(const Json& json, const std::string& source);
+
 /// Writes `json` atomically, indented by two spaces as transformers does, with a final newline.
 REPRISE_API void write_json(const std::filesystem::path& path, const Json& json);
 

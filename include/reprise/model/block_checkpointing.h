@@ -27,10 +27,11 @@ class REPRISE_API BlockChoice {
 
  private:
   enum class Kind : uint8_t { All, Every, Ratio, First, List };
-  BlockChoice(Kind kind, double amount, std::vector<int64_t> blocks);
+  BlockChoice(Kind kind, int64_t count, double fraction, std::vector<int64_t> blocks);
 
   Kind kind_;
-  double amount_;
+  int64_t count_;
+  double fraction_;
   std::vector<int64_t> blocks_;
 };
 

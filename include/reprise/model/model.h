@@ -47,8 +47,8 @@ struct ModelInput {
   at::Tensor input_ids;       ///< (B, T) int64
   at::Tensor attention_mask;  ///< (B, T), with a KV cache (B, past + T); 0: padding. Undefined: all
   at::Tensor position_ids;    ///< (B, T); undefined: 0, 1, ... or, with documents, from 0 in each
-  /// (B, T) int64, for packed rows: positions see only positions with their own number. A new
-  /// number begins a new document.
+  /// (B, T) int64, for packed rows: a run of equal numbers is a document. Positions see only their
+  /// own document, so a number must not come back later in the row.
   at::Tensor document_ids;
   AdapterUse adapters = AdapterUse::Trained;
 };

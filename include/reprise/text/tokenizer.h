@@ -18,6 +18,10 @@
 
 namespace reprise {
 
+namespace detail {
+struct TokenizerConfig;
+}
+
 using TokenIds = std::vector<int64_t>;
 
 struct EncodeOptions {
@@ -44,7 +48,8 @@ class REPRISE_API Tokenizer {
   Tokenizer& operator=(const Tokenizer&) = delete;
 
   /// Opens a model folder: tokenizer.json if there is one, else tokenizer.model (sentencepiece);
-  /// then tokenizer_config.json, special_tokens_map.json, chat_template.jinja.
+  /// then tokenizer_config.json, special_tokens_map.json, added_tokens.json and chat templates.
+  /// Special tokens that a tokenizer.json lacks get the next free ids, as in transformers.
   static std::shared_ptr<const Tokenizer> open(const std::filesystem::path& folder);
 
   /// From the text of a tokenizer.json (and, optionally, of a tokenizer_config.json).
@@ -67,13 +72,14 @@ class REPRISE_API Tokenizer {
   const ChatTemplate* chat_template() const { return chat_template_ ? &*chat_template_ : nullptr; }
 
   /// Renders messages (and what else is in `variables`: tools, add_generation_prompt, ...) by the
-  /// chat template, with bos_token, eos_token and the other special tokens as variables. Throws if
-  /// there is no template, saying so.
+  /// chat template, with bos_token, eos_token and the other special tokens as variables. If there
+  /// are tools and a template called tool_use, that one is taken. Throws if there is no template,
+  /// saying so.
   RenderedChat render_chat(const Json& messages, const Json& variables = Json::object()) const;
 
   /// A rendered chat as ids. No special tokens are added: the template wrote them. `generated`
-  /// says of each token whether it is the assistant's own (its first byte inside a generation
-  /// block).
+  /// says of each token whether it is the assistant's own: whether it covers a part of a generation
+  /// block.
   struct EncodedChat {
     TokenIds ids;
     std::vector<bool> generated;
@@ -82,12 +88,16 @@ class REPRISE_API Tokenizer {
 
  protected:
   Tokenizer();
-  void configure(const Json& tokenizer_config, const Json& special_tokens_map);
+  void configure(const detail::TokenizerConfig& config);
 
  private:
+  const ChatTemplate& template_for(const Json& variables) const;
+
   SpecialTokens special_tokens_;
   Json template_variables_;
-  std::optional<ChatTemplate> chat_template_;
+  std::optional<ChatTemplate> chat_template_;  // the one called default
+  std::optional<ChatTemplate> tool_template_;  // the one called tool_use
+  std::vector<std::string> template_names_;
 };
 
 /// Turns ids that arrive one at a time into text, never half a character.

@@ -14,6 +14,7 @@ Architecture chatglm_architecture() {
   architecture.final_norm = "transformer.encoder.final_layernorm";
   architecture.lm_head = "transformer.output_layer";
   architecture.sequence_head = "classifier_head";
+  architecture.sequence_head_has_bias = true;
   architecture.qkv = "self_attention.query_key_value";
   architecture.attention_output = "self_attention.dense";
   architecture.up = "mlp.dense_h_to_4h";
@@ -27,7 +28,7 @@ Architecture chatglm_architecture() {
 void read_chatglm(ConfigReader& fields, ModelConfig& config) {
   config.vocabulary = fields.size({"padded_vocab_size", "vocab_size"});
   config.hidden = fields.size({"hidden_size"});
-  config.layers = fields.size({"num_layers", "num_hidden_layers"});
+  config.layers = fields.layers({"num_layers", "num_hidden_layers"});
   config.heads = fields.size({"num_attention_heads"});
   config.head_dim = fields.size({"kv_channels"});
   config.intermediate = fields.size({"ffn_hidden_size"});

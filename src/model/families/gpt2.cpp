@@ -31,7 +31,7 @@ Architecture gpt2_architecture() {
 void read_gpt2(ConfigReader& fields, ModelConfig& config) {
   config.vocabulary = fields.size({"vocab_size"});
   config.hidden = fields.size({"n_embd", "hidden_size"});
-  config.layers = fields.size({"n_layer", "num_hidden_layers"});
+  config.layers = fields.layers({"n_layer", "num_hidden_layers"});
   config.heads = config.kv_heads = fields.size({"n_head", "num_attention_heads"});
   config.max_positions = fields.size({"n_positions", "max_position_embeddings"});
   config.intermediate = fields.size_or({"n_inner"}, 4 * config.hidden);

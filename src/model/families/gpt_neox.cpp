@@ -26,6 +26,8 @@ Architecture gpt_neox_architecture() {
 
 void read_gpt_neox(ConfigReader& fields, ModelConfig& config) {
   read_usual_sizes(fields, config);
+  config.kv_heads = config.heads;  // it has neither fewer heads for keys nor a head size of its own
+  config.head_dim = config.hidden / config.heads;
   read_rope(fields, config, /*default_fraction=*/0.25);
   read_activation(fields, config, "hidden_act", "gelu");
   config.norm = NormKind::Layer;

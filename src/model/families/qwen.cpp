@@ -7,16 +7,16 @@ namespace reprise {
 namespace {
 
 void read_what_both_have(ConfigReader& fields, ModelConfig& config) {
-  read_usual_sizes(fields, config);
+  read_usual_sizes(fields, config, /*default_kv_heads=*/32);
   read_rope(fields, config);
   read_activation(fields, config, "hidden_act", "silu");
   config.norm_epsilon = fields.number_or({"rms_norm_eps"}, 1e-6);
   config.attention_dropout = fields.number_or({"attention_dropout"}, 0.0);
   // The window has an effect only if use_sliding_window says so; then the first max_window_layers
   // layers still see everything.
-  const int64_t window = fields.size_or({"sliding_window"}, 4096);
+  const int64_t window = fields.size_or_none("sliding_window", /*none=*/0, /*if_missing=*/4096);
   const bool uses_window = fields.flag_or("use_sliding_window", false);
-  const int64_t full_layers = static_cast<int64_t>(fields.number_or({"max_window_layers"}, 28));
+  const int64_t full_layers = fields.count_or("max_window_layers", 28);
   read_windows(fields, config, uses_window ? window : 0, full_layers);
 }
 
@@ -25,7 +25,7 @@ void read_what_both_have(ConfigReader& fields, ModelConfig& config) {
 void read_qwen2(ConfigReader& fields, ModelConfig& config) {
   read_what_both_have(fields, config);
   config.qkv_bias = true;
-  fields.ignore({"use_mrope"});
+  fields.require("use_mrope", false);
 }
 
 void read_qwen3(ConfigReader& fields, ModelConfig& config) {

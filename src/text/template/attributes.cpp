@@ -46,7 +46,7 @@ std::optional<Value> attribute(Runtime& runtime, const Value& object, const std:
   if (const Method* method = find_method(object, name)) {
     return make_function(
         runtime, name, [object, method](Runtime& inner, const Arguments& arguments) {
-          return method->apply(inner, object, arguments);
+          return call_method(inner, *method, object, arguments);
         });
   }
   if (is_mutating_method(object, name)) {

@@ -66,7 +66,7 @@ struct Evaluator::ExpressionVisitor {
     if (const auto* attribute = std::get_if<Attribute>(&node.callee->node)) {
       const Value object = self.evaluate(*attribute->object);
       if (const Method* method = find_method(object, attribute->name)) {
-        return method->apply(self.runtime_, object, self.evaluate_arguments(node.arguments));
+        return call_method(self.runtime_, *method, object, self.evaluate_arguments(node.arguments));
       }
       const Value callee = get_attribute(self.runtime_, object, attribute->name);
       return self.call(callee, self.evaluate_arguments(node.arguments));

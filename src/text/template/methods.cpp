@@ -152,6 +152,15 @@ const Method* find_method(const Value& self, std::string_view name) {
   return self.is_tuple() ? find_in(kTupleMethods, name) : nullptr;
 }
 
+Value call_method(Runtime& runtime,
+                  const Method& method,
+                  const Value& self,
+                  const Arguments& arguments) {
+  constexpr size_t kBytesPerStep = 64;
+  runtime.step(self.is_text() ? self.as_text().size() / kBytesPerStep : 0);
+  return method.apply(runtime, self, arguments);
+}
+
 bool is_mutating_method(const Value& self, std::string_view name) {
   return (self.is_list() && holds(kListMutators, name)) ||
          (self.is_dict() && holds(kDictMutators, name));

@@ -16,6 +16,12 @@ struct Method {
 /// Null if values of this kind have no such method here.
 const Method* find_method(const Value& self, std::string_view name);
 
+/// Calls it; what it takes to walk over a text is counted as steps.
+Value call_method(Runtime& runtime,
+                  const Method& method,
+                  const Value& self,
+                  const Arguments& arguments);
+
 /// append, update and their like, which the sandbox refuses.
 bool is_mutating_method(const Value& self, std::string_view name);
 

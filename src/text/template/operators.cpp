@@ -2,6 +2,7 @@
 #include "text/template/operators.h"
 
 #include "text/template/objects.h"
+#include "text/template/substring.h"
 #include "text/template/text.h"
 #include "text/template/unicode.h"
 
@@ -9,6 +10,8 @@
 
 namespace reprise::jinja {
 namespace {
+
+constexpr size_t kBytesPerStep = 64;
 
 // An int and a float compare by value, not by rounding the int: 2**53 + 1 is not 2.0**53.
 int compare_numbers(const Value& a, const Value& b) {
@@ -74,6 +77,7 @@ bool order(Runtime& runtime, CompareOp op, const Value& a, const Value& b) {
     return orders(op, compare_numbers(a, b));
   }
   if (a.is_text() && b.is_text()) {
+    runtime.step(std::min(a.as_text().size(), b.as_text().size()) / kBytesPerStep);
     // Bytes of UTF-8 are in the order of the code points.
     const int sign = a.as_text().compare(b.as_text());
     return orders(op, sign < 0 ? -1 : sign > 0 ? 1 : 0);
@@ -130,6 +134,7 @@ bool is_equal(Runtime& runtime, const Value& a, const Value& b) {
     return compare_numbers(a, b) == 0;
   }
   if (a.is_text() && b.is_text()) {
+    runtime.step(std::min(a.as_text().size(), b.as_text().size()) / kBytesPerStep);
     return a.as_text() == b.as_text();
   }
   if ((a.is_list() && b.is_list()) || (a.is_tuple() && b.is_tuple())) {
@@ -166,8 +171,7 @@ bool contains(Runtime& runtime, const Value& container, const Value& item) {
     if (!item.is_text()) {
       throw Failure("'in <string>' requires string as left operand, not " + item.type_name());
     }
-    runtime.step(container.as_text().size() / 64);
-    return container.as_text().find(item.as_text()) != std::string::npos;
+    return Substring(runtime, item.as_text()).find(container.as_text()) != std::string::npos;
   }
   if (container.is_dict()) {
     return container.as_dict().find(item) != nullptr;
@@ -201,6 +205,7 @@ bool compare(Runtime& runtime, CompareOp op, const Value& a, const Value& b) {
 
 size_t length_of(Runtime& runtime, const Value& value) {
   if (value.is_text()) {
+    runtime.step(value.as_text().size() / kBytesPerStep);
     return count_code_points(value.as_text());
   }
   if (value.is_list() || value.is_tuple()) {

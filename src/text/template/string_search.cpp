@@ -3,6 +3,7 @@
 #include "text/template/methods.h"
 #include "text/template/operators.h"
 #include "text/template/string_methods.h"
+#include "text/template/substring.h"
 #include "text/template/unicode.h"
 #include "text/utf8.h"
 
@@ -37,9 +38,13 @@ Window window(std::string_view text, ArgumentReader& reader) {
   return result;
 }
 
+template <bool from_right>
+constexpr auto kDirection =
+    from_right ? Substring::Direction::Backward : Substring::Direction::Forward;
+
 // The index in characters, or -1.
 template <bool from_right>
-int64_t find_in(const Value& self, const Arguments& arguments) {
+int64_t find_in(Runtime& runtime, const Value& self, const Arguments& arguments) {
   ArgumentReader reader("find", arguments, {"/sub", "/start", "/end"});
   const std::string wanted = reader.required_text();
   const std::string_view text = self.as_text();
@@ -48,41 +53,42 @@ int64_t find_in(const Value& self, const Arguments& arguments) {
     return -1;
   }
   const std::string_view inside = text.substr(part.begin, part.end - part.begin);
-  const size_t found = from_right ? inside.rfind(wanted) : inside.find(wanted);
+  const size_t found = Substring(runtime, wanted, kDirection<from_right>).find(inside);
   return found == std::string_view::npos
              ? -1
              : static_cast<int64_t>(count_code_points(text.substr(0, part.begin + found)));
 }
 
 template <bool from_right>
-Value find_method_body(Runtime&, const Value& self, const Arguments& arguments) {
-  return Value(find_in<from_right>(self, arguments));
+Value find_method_body(Runtime& runtime, const Value& self, const Arguments& arguments) {
+  return Value(find_in<from_right>(runtime, self, arguments));
 }
 
 template <bool from_right>
-Value index_method_body(Runtime&, const Value& self, const Arguments& arguments) {
-  const int64_t found = find_in<from_right>(self, arguments);
+Value index_method_body(Runtime& runtime, const Value& self, const Arguments& arguments) {
+  const int64_t found = find_in<from_right>(runtime, self, arguments);
   if (found < 0) {
     throw Failure("substring not found");
   }
   return Value(found);
 }
 
-Value count_parts(Runtime&, const Value& self, const Arguments& arguments) {
+Value count_parts(Runtime& runtime, const Value& self, const Arguments& arguments) {
   ArgumentReader reader("count", arguments, {"/sub", "/start", "/end"});
   const std::string wanted = reader.required_text();
   const Window part = window(self.as_text(), reader);
   if (!part.is_valid) {
     return Value(int64_t{0});
   }
-  const std::string_view inside =
+  std::string_view inside =
       std::string_view(self.as_text()).substr(part.begin, part.end - part.begin);
   if (wanted.empty()) {
     return Value(static_cast<int64_t>(count_code_points(inside)) + 1);
   }
   int64_t count = 0;
-  for (size_t at = inside.find(wanted); at != std::string_view::npos;
-       at = inside.find(wanted, at + wanted.size())) {
+  const Substring search(runtime, wanted);
+  for (size_t at = search.find(inside); at != std::string_view::npos; at = search.find(inside)) {
+    inside.remove_prefix(at + wanted.size());
     ++count;
   }
   return Value(count);
@@ -199,8 +205,9 @@ Value split(Runtime& runtime, const Value& self, const Arguments& arguments) {
   } else if (separator->empty()) {
     throw Failure("empty separator");
   } else {
+    const Substring search(runtime, *separator, kDirection<from_right>);
     while (limit < 0 || static_cast<int64_t>(parts.size()) < limit) {
-      const size_t at = from_right ? text.rfind(*separator) : text.find(*separator);
+      const size_t at = search.find(text);
       if (at == std::string_view::npos) {
         break;
       }
@@ -230,7 +237,7 @@ Value partition(Runtime& runtime, const Value& self, const Arguments& arguments)
     throw Failure("empty separator");
   }
   const std::string& text = self.as_text();
-  const size_t at = from_right ? text.rfind(separator) : text.find(separator);
+  const size_t at = Substring(runtime, separator, kDirection<from_right>).find(text);
   if (at == std::string::npos) {
     const Value empty = Value::text("");
     return from_right ? runtime.tuple({empty, empty, self}) : runtime.tuple({self, empty, empty});
@@ -295,11 +302,13 @@ std::string replace(Runtime& runtime,
     runtime.charge(more.size());
     result += more;
   };
+  const Substring search(runtime, old_part);
   for (; count != 0 && position <= text.size(); --count) {
-    const size_t found = text.find(old_part, position);
-    if (found == std::string_view::npos) {
+    const size_t offset = search.find(text.substr(position));
+    if (offset == std::string_view::npos) {
       break;
     }
+    const size_t found = position + offset;
     add(text.substr(position, found - position));
     add(new_part);
     position = found + old_part.size();

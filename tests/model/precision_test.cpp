@@ -1,0 +1,120 @@
+// Other types than float32: parameters in half precision, autocast, and the head in float32.
+#include "support/bitwise.h"
+#include "support/fixtures.h"
+#include "support/parity.h"
+
+#include <reprise/autocast.h>
+#include <reprise/loss/next_token.h>
+#include <reprise/model/checkpoint.h>
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <string>
+#include <vector>
+
+namespace reprise {
+namespace {
+
+using testing::expect_bitwise_equal;
+using testing::relative_error;
+
+const std::vector<std::string> kFamilies = {
+    "llama", "mistral", "qwen2", "qwen3", "gpt2", "gpt_neox", "chatglm2"};
+
+std::shared_ptr<Model> open(const std::string& name, at::ScalarType dtype = at::kFloat) {
+  const auto model = load_model(testing::fixtures() / "models" / name, {.dtype = dtype}).model;
+  model->eval();
+  return model;
+}
+
+ModelInput input_of(const std::string& name) {
+  ModelInput input;
+  input.input_ids = testing::Expected(testing::fixtures() / "models" / name)["input_ids"];
+  return input;
+}
+
+std::vector<at::Tensor> step(Model& model, const ModelInput& input) {
+  model.zero_grad();
+  const auto loss = next_token_loss(model.forward(input), input.input_ids);
+  loss.backward();
+  std::vector<at::Tensor> results = {loss.detach()};
+  for (const auto& parameter : model.parameters()) {
+    results.push_back(parameter.grad().clone());
+  }
+  return results;
+}
+
+class Precision : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(Precision, Float16IsNearFloat32) {
+  const auto input = input_of(GetParam());
+  const auto exact = open(GetParam())->forward(input);
+  const auto half = open(GetParam(), at::kHalf)->forward(input);
+  EXPECT_EQ(half.scalar_type(), at::kHalf);
+  EXPECT_LE(relative_error(half, exact), 0.02);
+}
+
+TEST_P(Precision, AutocastKeepsFloat32ParametersAndTheLawOfEqualBits) {
+  const auto input = input_of(GetParam());
+  const auto model = open(GetParam());
+  const auto exact = step(*model, input);
+  const AutocastScope autocast(at::kCPU, at::kBFloat16);
+  const auto plain = step(*model, input);
+  EXPECT_GT(relative_error(plain.front(), exact.front()), 0);
+  EXPECT_LE(relative_error(plain.front(), exact.front()), 0.05);
+  EXPECT_EQ(plain.back().scalar_type(), at::kFloat);
+  for (const char* policy : {"full", "attention"}) {
+    model->enable_checkpointing(BlockChoice::all(), checkpoint_options_named(policy));
+    expect_bitwise_equal(step(*model, input), plain);
+  }
+}
+
+TEST_P(Precision, TheHeadInFloat32IsNearerToFloat32) {
+  const auto input = input_of(GetParam());
+  const auto model = open(GetParam(), at::kBFloat16);
+  const auto hidden = model->hidden_states(input);
+  model->compute_head_in_float32(true);
+  const auto wide = model->apply_head(hidden);
+  EXPECT_EQ(wide.scalar_type(), at::kFloat);
+  model->compute_head_in_float32(false);
+  const auto narrow = model->apply_head(hidden);
+  EXPECT_EQ(narrow.scalar_type(), at::kBFloat16);
+  EXPECT_TRUE(torch::equal(wide.to(at::kBFloat16), narrow) ||
+              relative_error(narrow, wide) <= 0x1p-7);
+  // Autocast does not reach into it.
+  model->compute_head_in_float32(true);
+  const AutocastScope autocast(at::kCPU, at::kBFloat16);
+  EXPECT_TRUE(torch::equal(model->apply_head(hidden), wide));
+}
+
+TEST_P(Precision, ACacheUnderAutocastGivesWhatOnePassGives) {
+  const torch::NoGradGuard no_grad;
+  const auto input = input_of(GetParam());
+  const auto model = open(GetParam());
+  const AutocastScope autocast(at::kCPU, at::kBFloat16);
+  const auto whole = model->forward(input);
+  KvCache cache(model->config(), 2, 12, at::kFloat);
+  ModelInput part;
+  part.input_ids = input.input_ids.slice(1, 0, 11);
+  model->hidden_states(part, &cache);
+  part.input_ids = input.input_ids.slice(1, 11);
+  const auto last = model->apply_head(model->hidden_states(part, &cache));
+  EXPECT_LE(relative_error(last.select(1, 0), whole.select(1, 11)), 0.05);
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, Precision, ::testing::ValuesIn(kFamilies), [](const auto& test) {
+  return test.param;
+});
+
+TEST(KvCache, IsNotSharedByAnotherNumberOfSequences) {
+  const torch::NoGradGuard no_grad;
+  const auto model = open("llama");
+  KvCache cache(model->config(), 4, 12, at::kFloat);
+  EXPECT_TRUE(testing::contains(
+      testing::message_of<c10::Error>([&] { model->hidden_states(input_of("llama"), &cache); }),
+      "made for 4 sequences, got 2"));
+}
+
+}  // namespace
+}  // namespace reprise
