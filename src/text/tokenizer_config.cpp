@@ -210,7 +210,9 @@ std::map<std::string, TemplateText> read_templates(const JsonFields& fields) {
       if (!text.is_string()) {
         fields.refuse(kField + ("." + name), "a string", describe(text));
       }
-      templates[name] = {text.get<std::string>(), where + "." + name};
+      TemplateText& entry = templates[name];
+      entry = {text.get<std::string>(), where};
+      entry.source.append(".").append(name);
     }
   } else if (value.is_array()) {
     for (const JsonFields& entry : fields.objects(kField)) {
