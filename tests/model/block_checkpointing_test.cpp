@@ -91,7 +91,14 @@ void expect_same_gradients_under_every_choice(const std::string& name, at::Devic
       {BlockChoice::all(), reentrant()},
       {BlockChoice::every(2), reentrant()},
   };
+  // On a GPU no fused kernel takes heads of an odd size, and the policy says so.
+  const bool is_fused = device.is_cpu() || model->config().head_dim % 4 == 0;
   for (const auto& [choice, options] : ways) {
+    const bool keeps_attention =
+        options.policy != nullptr && options.policy->describe() == "save_attention()";
+    if (keeps_attention && !is_fused) {
+      continue;
+    }
     SCOPED_TRACE(choice.describe() + (options.use_reentrant ? ", reentrant" : ""));
     model->enable_checkpointing(choice, options);
     expect_bitwise_equal(step(*model, input), plain);
