@@ -1,8 +1,8 @@
 // GGUF headers: every kind of value, and every field as a lie.
 #include "io/gguf_header.h"
 #include "io/gguf_bytes.h"
-#include "support/temporary_folder.h"
 #include "support/fixtures.h"
+#include "support/temporary_folder.h"
 
 #include <reprise/io/file.h>
 

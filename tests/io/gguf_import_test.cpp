@@ -1,8 +1,8 @@
 // GGUF tensors bit for bit as the gguf package gives them, and whole models as Hugging Face
 // folders.
 #include "io/gguf_bytes.h"
-#include "support/temporary_folder.h"
 #include "support/fixtures.h"
+#include "support/temporary_folder.h"
 
 #include <reprise/io/file.h>
 #include <reprise/io/gguf.h>

@@ -1,7 +1,7 @@
 // Headers that lie, in every field: each is refused by what is wrong with it.
 #include "io/safetensors_header.h"
-#include "support/temporary_folder.h"
 #include "support/fixtures.h"
+#include "support/temporary_folder.h"
 
 #include <reprise/io/file.h>
 

@@ -1,6 +1,6 @@
 // safetensors files: read, copied, and written as the Python package writes them.
-#include "support/temporary_folder.h"
 #include "support/fixtures.h"
+#include "support/temporary_folder.h"
 
 #include <reprise/io/safetensors.h>
 
