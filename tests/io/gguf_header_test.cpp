@@ -16,7 +16,7 @@ namespace reprise::testing {
 namespace {
 
 constexpr uint32_t kF32 = 0;
-constexpr uint32_t kQ8_0 = 8;
+constexpr uint32_t kQ80 = 8;
 constexpr uint32_t kUint8 = 0;
 constexpr uint32_t kUint32 = 4;
 constexpr uint32_t kBool = 7;
@@ -59,7 +59,7 @@ TEST(GgufHeader, ReadsVersionTwoAndNestedArrays) {
 TEST(GgufHeader, PlacesTensorsByTheAlignmentOfTheFile) {
   GgufBytes file;
   file.value("general.alignment", kUint32, packed(uint32_t{64}));
-  file.tensor("b", {2, 3}, kF32, 64).tensor("a", {32}, kQ8_0, 0).data(88);
+  file.tensor("b", {2, 3}, kF32, 64).tensor("a", {32}, kQ80, 0).data(88);
   const auto header = parse(file.bytes(64));
   ASSERT_EQ(header.tensors.size(), 2u);
   EXPECT_EQ(header.tensors[0].shape, (std::vector<int64_t>{3, 2}));
@@ -131,7 +131,7 @@ TEST(GgufHeader, RefusesHostileTensors) {
        "tensor \"t\": expected one of F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q6_K, found Q5_K"},
       {GgufBytes().tensor("t", {1}, 4, 0), "found type 4"},
       {GgufBytes().tensor("t", {1}, 4096, 0), "found type 4096"},
-      {GgufBytes().tensor("t", {33}, kQ8_0, 0).data(68),
+      {GgufBytes().tensor("t", {33}, kQ80, 0).data(68),
        "expected rows of a multiple of 32 elements"},
       {GgufBytes().tensor("t", {1}, kF32, 4).data(8),
        "expected an offset that is a multiple of 32"},
