@@ -112,6 +112,11 @@ TEST(ChatTemplate, RendersEveryConstructAsJinjaDoes) {
   EXPECT_GE(fixture["cases"].size(), 250U);
 }
 
+TEST(ChatTemplate, RefusesToFormatAFloatAsACharacter) {
+  EXPECT_EQ(ChatTemplate("{{ '{:c}{:c}'.format(65, true) }}").render(Json::object()).text, "A\x01");
+  EXPECT_THROW(ChatTemplate("{{ '{:c}'.format(0.5) }}").render(Json::object()), c10::Error);
+}
+
 TEST(ChatTemplate, SaysWhetherItMarksGeneration) {
   EXPECT_TRUE(
       ChatTemplate("{% if x %}{% generation %}a{% endgeneration %}{% endif %}").marks_generation());

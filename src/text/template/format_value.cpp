@@ -160,7 +160,10 @@ std::string format_value(Runtime& runtime, const Value& value, const FormatSpec&
       FormatSpec plain = spec;
       plain.type = 's';
       std::string character;
-      const int64_t code = value.as_int();
+      if (value.is_float()) {
+        throw Failure("Unknown format code 'c' for object of type 'float'");
+      }
+      const int64_t code = value.is_bool() ? static_cast<int64_t>(value.as_bool()) : value.as_int();
       if (code < 0 || code > 0x10FFFF || (code >= 0xD800 && code <= 0xDFFF)) {
         throw Failure("%c arg not in range(0x110000)");
       }
