@@ -90,6 +90,16 @@ std::string read_file(const std::filesystem::path& path, size_t max_bytes) {
   return bytes;
 }
 
+void create_folder(const std::filesystem::path& folder) {
+  std::error_code failed;
+  std::filesystem::create_directories(folder, failed);
+  TORCH_CHECK(std::filesystem::is_directory(folder),
+              "[file] ",
+              folder.string(),
+              ": the folder cannot be made: ",
+              failed.message());
+}
+
 MappedFile::MappedFile(const std::filesystem::path& path) : path_(path) {
   const Descriptor file(path, kReadFlags);
   size_ = check_regular(file, path);

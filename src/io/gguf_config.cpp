@@ -2,6 +2,8 @@
 // that changes what the model computes and has no counterpart here is refused, not dropped.
 #include "io/gguf_config.h"
 
+#include <reprise/io/dtype.h>
+
 #include <ATen/core/Tensor.h>
 #include <c10/util/Exception.h>
 
@@ -159,19 +161,10 @@ Json rope_scaling(const GgufFile& file, const LlamaSizes& sizes, double theta) {
           {"rope_type", "llama3"}};
 }
 
-std::string dtype_name(at::ScalarType dtype) {
-  switch (dtype) {
-    case at::kFloat:
-      return "float32";
-    case at::kBFloat16:
-      return "bfloat16";
-    case at::kHalf:
-      return "float16";
-    default:
-      TORCH_CHECK(false,
-                  "[gguf] import: expected a dtype of float32, bfloat16 or float16, found ",
-                  c10::toString(dtype));
-  }
+void check_dtype(at::ScalarType dtype) {
+  TORCH_CHECK(dtype == at::kFloat || dtype == at::kBFloat16 || dtype == at::kHalf,
+              "[gguf] import: expected a dtype of float32, bfloat16 or float16, found ",
+              c10::toString(dtype));
 }
 
 void add_token_ids(Json& json, const GgufFields& fields) {
@@ -214,6 +207,7 @@ Json llama_config(const GgufFile& file,
                   const LlamaSizes& sizes,
                   at::ScalarType dtype,
                   std::vector<std::string>& warnings) {
+  check_dtype(dtype);
   const GgufFields fields(file);
   for (const auto& [key, value] : file.metadata()) {
     if (key.starts_with("llama.") &&

@@ -4,14 +4,11 @@
 #include "io/gguf_tokenizer.h"
 #include "io/gguf_weights.h"
 
+#include <reprise/io/file.h>
 #include <reprise/io/gguf.h>
 #include <reprise/io/gguf_import.h>
 #include <reprise/io/json.h>
 #include <reprise/io/safetensors.h>
-
-#include <c10/util/Exception.h>
-
-#include <system_error>
 
 namespace reprise {
 namespace {
@@ -26,12 +23,6 @@ void count(const std::vector<LazyTensor>& weights, ImportReport& report) {
     report.parameters += elements;
     report.bytes += static_cast<uint64_t>(elements) * c10::elementSize(weight.dtype);
   }
-}
-
-void create_folder(const std::filesystem::path& folder) {
-  std::error_code failed;
-  std::filesystem::create_directories(folder, failed);
-  TORCH_CHECK(!failed, "[gguf] cannot create ", folder.string(), ": ", failed.message());
 }
 
 }  // namespace

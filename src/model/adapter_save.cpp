@@ -4,6 +4,7 @@
 
 #include "model/lora_plan.h"
 
+#include <reprise/io/file.h>
 #include <reprise/io/json.h>
 #include <reprise/io/safetensors.h>
 
@@ -70,12 +71,6 @@ bool holds(const NamedTensors& tensors, const std::string& name) {
       tensors.begin(), tensors.end(), [&](const auto& item) { return item.first == name; });
 }
 
-bool has_in_out_weights(const LoraPlan& plan) {
-  return std::any_of(plan.targets.begin(), plan.targets.end(), [](const auto& target) {
-    return target.module->shape().layout == WeightLayout::InOut;
-  });
-}
-
 }  // namespace
 
 void save_adapter(const Model& model,
@@ -90,15 +85,9 @@ void save_adapter(const Model& model,
   const LoraPlan plan = plan_lora(model, complete, UnmatchedName::Allowed);
   check_made_with(plan, tensors);
   name_targets(complete, plan);
-  complete.fan_in_fan_out = has_in_out_weights(plan);
+  complete.fan_in_fan_out = has_in_out_weights(plan.targets);
 
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  TORCH_CHECK(std::filesystem::is_directory(folder),
-              "[lora] ",
-              folder.string(),
-              ": the folder cannot be made: ",
-              error.message());
+  create_folder(folder);
   write_safetensors(folder / "adapter_model.safetensors", tensors);
   write_json(folder / "adapter_config.json", complete.to_json());
 }

@@ -89,6 +89,9 @@ Architecture chatglm_architecture();
 /// either spelling.
 /// `default_kv_heads` is the class's own, where a file says nothing; 0: as many as heads.
 void read_usual_sizes(ConfigReader& fields, ModelConfig& config, int64_t default_kv_heads = 0);
+/// What Llama, Mistral and Qwen spell alike: the sizes, rotary embedding, activation, epsilon and
+/// dropout.
+void read_llama_shape(ConfigReader& fields, ModelConfig& config, int64_t default_kv_heads = 0);
 void read_rope(ConfigReader& fields, ModelConfig& config, double default_fraction = 1.0);
 void read_activation(ConfigReader& fields,
                      ModelConfig& config,

@@ -27,10 +27,6 @@ int64_t KvCache::batch() const {
   return keys_.front().size(0);
 }
 
-int64_t KvCache::bytes() const {
-  return 2 * static_cast<int64_t>(keys_.size()) * static_cast<int64_t>(keys_.front().nbytes());
-}
-
 std::pair<at::Tensor, at::Tensor> KvCache::append(int64_t layer,
                                                   const at::Tensor& k,
                                                   const at::Tensor& v) {

@@ -140,9 +140,7 @@ void check_apart(const LoraPlan& plan) {
 }
 
 void check_layout(const LoraConfig& config, const std::vector<LoraTarget>& targets) {
-  const bool is_in_out = std::any_of(targets.begin(), targets.end(), [](const auto& target) {
-    return target.module->shape().layout == WeightLayout::InOut;
-  });
+  const bool is_in_out = has_in_out_weights(targets);
   TORCH_CHECK(!config.fan_in_fan_out || *config.fan_in_fan_out == is_in_out,
               "[lora] fan_in_fan_out: expected ",
               is_in_out ? "true, as this model stores weights (in, out)"
@@ -170,6 +168,12 @@ bool is_saved(const LoraConfig& config, const std::string& path) {
   return std::any_of(config.modules_to_save.begin(),
                      config.modules_to_save.end(),
                      [&](const auto& name) { return path.ends_with(name); });
+}
+
+bool has_in_out_weights(const std::vector<LoraTarget>& targets) {
+  return std::any_of(targets.begin(), targets.end(), [](const auto& target) {
+    return target.module->shape().layout == WeightLayout::InOut;
+  });
 }
 
 LoraPlan plan_lora(const Model& model, const LoraConfig& config, UnmatchedName unmatched) {

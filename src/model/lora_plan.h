@@ -46,6 +46,9 @@ LoraConfig with_task(const Model& model, LoraConfig config);
 /// `config` with the head among modules_to_save, unless that is a language model's.
 LoraConfig with_head(const Model& model, LoraConfig config);
 
+/// Whether weights are stored (in, out), which peft calls fan_in_fan_out.
+bool has_in_out_weights(const std::vector<LoraTarget>& targets);
+
 /// Whether an entry of modules_to_save means the module at this path.
 bool is_saved(const LoraConfig& config, const std::string& path);
 

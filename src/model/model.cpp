@@ -161,9 +161,10 @@ at::Tensor Model::run_block(
     size_t index, at::Tensor x, const AttentionContext& context, const Pass& pass, KvCache* cache) {
   const auto& block = blocks_[index];
   const auto& region = regions_[index];
-  const bool needs_gradient = at::GradMode::is_enabled() && cache == nullptr &&
-                              (x.requires_grad() || block->is_trained(pass.adapters));
-  if (region == nullptr || !needs_gradient) {
+  // Asked in this order: looking through a block's parameters is the dear part.
+  const bool is_region = region != nullptr && cache == nullptr && at::GradMode::is_enabled() &&
+                         (x.requires_grad() || block->is_trained(pass.adapters));
+  if (!is_region) {
     return block->forward(x, context, pass, cache);
   }
   if (region->use_reentrant && !x.requires_grad()) {

@@ -144,13 +144,7 @@ void save_model(const Model& model, const fs::path& folder, const SaveOptions& o
               options.source.string(),
               ": no such folder to copy the tokenizer from.");
   const auto dtype = options.dtype.value_or(model.dtype());
-  std::error_code error;
-  fs::create_directories(folder, error);
-  TORCH_CHECK(fs::is_directory(folder),
-              "[save] ",
-              folder.string(),
-              ": the folder cannot be made: ",
-              error.message());
+  create_folder(folder);
   auto tensors = tensors_of(model, dtype);
   add_carried_buffers(tensors, model, options.source);
   stream_checkpoint(folder, tensors, options.max_shard_bytes);

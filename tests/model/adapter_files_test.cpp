@@ -1,5 +1,6 @@
 // Folders of adapters: written whole, opened by the writer, refused by name when they do not fit.
 #include "model/lora_case.h"
+#include "support/temporary_folder.h"
 
 #include <reprise/io/file.h>
 #include <reprise/io/safetensors.h>

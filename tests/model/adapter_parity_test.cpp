@@ -2,6 +2,7 @@
 #include "model/lora_case.h"
 #include "support/parity.h"
 #include "support/shifted_batch.h"
+#include "support/temporary_folder.h"
 
 #include <reprise/io/file.h>
 

@@ -102,18 +102,7 @@ TEST_P(PenalizedParity, PenalizedTokensEqualTransformers) {
   EXPECT_EQ(found[0].ids, to_ids(wanted[0]));
 }
 
-const std::vector<std::string> kCases = {"llama",
-                                         "llama_untied",
-                                         "llama3_rope",
-                                         "llama_linear_rope",
-                                         "llama_biases",
-                                         "mistral",
-                                         "qwen2",
-                                         "qwen2_window",
-                                         "qwen3",
-                                         "gpt2",
-                                         "gpt_neox",
-                                         "gpt_neox_sequential"};
+const auto& kCases = testing::transformers_language_models();
 const auto kCaseName = [](const auto& tested) { return tested.param; };
 
 INSTANTIATE_TEST_SUITE_P(Transformers, GenerateParity, ::testing::ValuesIn(kCases), kCaseName);

@@ -1,5 +1,6 @@
 // Adapters in a model: fresh ones, what is trained, which take part in a pass, merging.
 #include "model/lora_case.h"
+#include "support/temporary_folder.h"
 
 #include <gtest/gtest.h>
 

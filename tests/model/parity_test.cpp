@@ -156,21 +156,13 @@ TEST_P(Parity, BFloat16ErrsAtMostTwiceAsMuchAsTransformers) {
   std::printf("%-24s bfloat16: worst error %.2f of transformers'\n", GetParam().c_str(), worst);
 }
 
-INSTANTIATE_TEST_SUITE_P(Models,
+INSTANTIATE_TEST_SUITE_P(LanguageModels,
                          Parity,
-                         ::testing::Values("llama",
-                                           "llama_untied",
-                                           "llama3_rope",
-                                           "llama_linear_rope",
-                                           "llama_biases",
-                                           "mistral",
-                                           "qwen2",
-                                           "qwen2_window",
-                                           "qwen3",
-                                           "gpt2",
-                                           "gpt_neox",
-                                           "gpt_neox_sequential",
-                                           "chatglm2",
+                         ::testing::ValuesIn(testing::transformers_language_models()),
+                         [](const auto& test) { return test.param; });
+INSTANTIATE_TEST_SUITE_P(ChatGlmAndHeads,
+                         Parity,
+                         ::testing::Values("chatglm2",
                                            "chatglm3",
                                            "llama_score",
                                            "llama_score_pad_is_eos",

@@ -3,6 +3,8 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <string>
+#include <vector>
 
 namespace reprise::testing {
 
@@ -17,6 +19,23 @@ inline std::filesystem::path fixtures() {
 #else
   return "tests/fixtures";
 #endif
+}
+
+/// Models with a language-model head that transformers computed: all but ChatGLM's.
+inline const std::vector<std::string>& transformers_language_models() {
+  static const std::vector<std::string> names = {"llama",
+                                                 "llama_untied",
+                                                 "llama3_rope",
+                                                 "llama_linear_rope",
+                                                 "llama_biases",
+                                                 "mistral",
+                                                 "qwen2",
+                                                 "qwen2_window",
+                                                 "qwen3",
+                                                 "gpt2",
+                                                 "gpt_neox",
+                                                 "gpt_neox_sequential"};
+  return names;
 }
 
 }  // namespace reprise::testing

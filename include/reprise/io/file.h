@@ -17,6 +17,9 @@ namespace reprise {
 REPRISE_API std::string read_file(const std::filesystem::path& path,
                                   size_t max_bytes = size_t{256} << 20);
 
+/// Makes a folder, and those above it, unless it is there. Throws c10::Error naming the path.
+REPRISE_API void create_folder(const std::filesystem::path& folder);
+
 /// A file mapped read-only. Not copyable; moving keeps the address.
 class REPRISE_API MappedFile {
  public:

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <reprise/export.h>
+#include <reprise/io/dtype.h>
 #include <reprise/io/json.h>
 
 #include <c10/core/ScalarType.h>
@@ -90,9 +91,5 @@ struct ModelConfig {
 
 /// transformers' name of a family: "llama", "gpt_neox", ...
 REPRISE_API const char* model_type(Family family);
-
-/// Names and types as config.json and --dtype spell them: float32, bfloat16, float16.
-REPRISE_API std::optional<at::ScalarType> dtype_named(const std::string& name);
-REPRISE_API const char* dtype_name(at::ScalarType dtype);
 
 }  // namespace reprise

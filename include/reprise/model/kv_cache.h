@@ -23,7 +23,6 @@ class REPRISE_API KvCache {
   int64_t length() const { return length_; }  ///< positions that all layers have
   int64_t capacity() const { return capacity_; }
   int64_t batch() const;
-  int64_t bytes() const;
 
   /// Writes keys and values (B, kv_heads, T, head_dim) of one layer behind the `length()` positions
   /// that are there, and returns views of all of them (B, kv_heads, length() + T, head_dim).

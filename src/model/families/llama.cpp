@@ -11,14 +11,18 @@ Architecture llama_architecture(const std::string& class_prefix) {
   return architecture;
 }
 
-void read_llama(ConfigReader& fields, ModelConfig& config) {
-  read_usual_sizes(fields, config);
+void read_llama_shape(ConfigReader& fields, ModelConfig& config, int64_t default_kv_heads) {
+  read_usual_sizes(fields, config, default_kv_heads);
   read_rope(fields, config);
   read_activation(fields, config, "hidden_act", "silu");
   config.norm_epsilon = fields.number_or({"rms_norm_eps"}, 1e-6);
+  config.attention_dropout = fields.number_or({"attention_dropout"}, 0.0);
+}
+
+void read_llama(ConfigReader& fields, ModelConfig& config) {
+  read_llama_shape(fields, config);
   config.qkv_bias = config.attention_output_bias = fields.flag_or("attention_bias", false);
   config.mlp_bias = fields.flag_or("mlp_bias", false);
-  config.attention_dropout = fields.number_or({"attention_dropout"}, 0.0);
   // pretraining_tp only splits matrix products; is_llama_config and the like are notes of
   // converters.
   fields.ignore({"pretraining_tp", "rope_interleaved", "is_llama_config"});

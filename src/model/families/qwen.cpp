@@ -7,11 +7,7 @@ namespace reprise {
 namespace {
 
 void read_what_both_have(ConfigReader& fields, ModelConfig& config) {
-  read_usual_sizes(fields, config, /*default_kv_heads=*/32);
-  read_rope(fields, config);
-  read_activation(fields, config, "hidden_act", "silu");
-  config.norm_epsilon = fields.number_or({"rms_norm_eps"}, 1e-6);
-  config.attention_dropout = fields.number_or({"attention_dropout"}, 0.0);
+  read_llama_shape(fields, config, /*default_kv_heads=*/32);
   // The window has an effect only if use_sliding_window says so; then the first max_window_layers
   // layers still see everything.
   const int64_t window = fields.size_or_none("sliding_window", /*none=*/0, /*if_missing=*/4096);
