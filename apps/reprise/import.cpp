@@ -1,8 +1,8 @@
 // `reprise import`: a GGUF file as a Hugging Face folder.
 #include "reprise/commands.h"
 #include "reprise/model_options.h"
-#include "reprise/output_folder.h"
 
+#include <reprise/io/atomic_folder.h>
 #include <reprise/io/gguf_import.h>
 
 #include <filesystem>
@@ -21,7 +21,7 @@ struct ImportCommand {
 };
 
 void run_import(const ImportCommand& options) {
-  OutputFolder output(options.folder);
+  AtomicFolder output(options.folder);
   const auto report =
       import_gguf(options.file, output.path(), {.dtype = *chosen_dtype(options.dtype)});
   print_warnings(report.warnings);

@@ -2,8 +2,8 @@
 // tried without a download.
 #include "reprise/commands.h"
 #include "reprise/model_options.h"
-#include "reprise/output_folder.h"
 
+#include <reprise/io/atomic_folder.h>
 #include <reprise/io/file.h>
 #include <reprise/io/json.h>
 #include <reprise/model/checkpoint.h>
@@ -90,7 +90,7 @@ void adapt_to(const Tokenizer& tokenizer, Json& config) {
 }
 
 void run_init(const InitOptions& options) {
-  OutputFolder output(options.output);
+  AtomicFolder output(options.output);
   Json config = read_config(options.config);
   const auto trained = train_bpe(
       read_file(options.text),

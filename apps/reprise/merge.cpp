@@ -2,8 +2,8 @@
 #include "reprise/commands.h"
 #include "reprise/device.h"
 #include "reprise/model_options.h"
-#include "reprise/output_folder.h"
 
+#include <reprise/io/atomic_folder.h>
 #include <reprise/model/checkpoint.h>
 #include <reprise/model/lora.h>
 
@@ -34,7 +34,7 @@ HeadKind head_of(const LoraConfig& adapter, const ModelConfig& base) {
 
 void run_merge(const MergeOptions& options) {
   const auto& source = options.model.model;
-  OutputFolder output(options.output);
+  AtomicFolder output(options.output);
   LoadOptions load;
   load.dtype = chosen_dtype(options.model.dtype);
   load.device = choose_device(options.model.device);

@@ -1,19 +1,21 @@
 // A folder that appears under its name only when it is whole.
 #pragma once
 
+#include <reprise/export.h>
+
 #include <filesystem>
 
-namespace reprise::app {
+namespace reprise {
 
-class OutputFolder {
+class REPRISE_API AtomicFolder {
  public:
   /// Throws if `path` is there and not empty: nothing is overwritten. A link to an empty folder
   /// stays, and the folder that it names is filled.
-  explicit OutputFolder(const std::filesystem::path& path);
+  explicit AtomicFolder(const std::filesystem::path& path);
   /// Without commit() nothing stays.
-  ~OutputFolder();
-  OutputFolder(const OutputFolder&) = delete;
-  OutputFolder& operator=(const OutputFolder&) = delete;
+  ~AtomicFolder();
+  AtomicFolder(const AtomicFolder&) = delete;
+  AtomicFolder& operator=(const AtomicFolder&) = delete;
 
   /// Where to write: beside the final place.
   const std::filesystem::path& path() const { return temporary_; }
@@ -24,4 +26,4 @@ class OutputFolder {
   std::filesystem::path temporary_;
 };
 
-}  // namespace reprise::app
+}  // namespace reprise

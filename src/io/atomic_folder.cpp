@@ -1,4 +1,4 @@
-#include "reprise/output_folder.h"
+#include <reprise/io/atomic_folder.h>
 
 #include <c10/util/Exception.h>
 
@@ -8,7 +8,7 @@
 #include <string>
 #include <system_error>
 
-namespace reprise::app {
+namespace reprise {
 
 namespace fs = std::filesystem;
 
@@ -27,7 +27,7 @@ void sync_folder(const fs::path& folder) {
 }  // namespace
 
 // Links are followed now: a rename would replace the link itself.
-OutputFolder::OutputFolder(const fs::path& path)
+AtomicFolder::AtomicFolder(const fs::path& path)
     : final_(fs::weakly_canonical(fs::absolute(path))) {
   if (!final_.has_filename()) {
     final_ = final_.parent_path();  // written with a slash at the end
@@ -44,15 +44,15 @@ OutputFolder::OutputFolder(const fs::path& path)
               ": is there already, left by a run that was killed; remove it");
 }
 
-OutputFolder::~OutputFolder() {
+AtomicFolder::~AtomicFolder() {
   std::error_code ignored;
   fs::remove_all(temporary_, ignored);
 }
 
-void OutputFolder::commit() {
+void AtomicFolder::commit() {
   // Replaces an empty folder, and nothing else.
   fs::rename(temporary_, final_);
   sync_folder(final_.parent_path());
 }
 
-}  // namespace reprise::app
+}  // namespace reprise
