@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <numeric>
 #include <string_view>
 #include <utility>
@@ -12,6 +11,8 @@
 namespace reprise {
 
 namespace {
+
+constexpr int64_t kMostBlocks = 100'000;  // in a range: more than any model has
 
 template <class Number>
 Number parse_number(std::string_view text, const std::string& whole) {
@@ -26,11 +27,26 @@ Number parse_number(std::string_view text, const std::string& whole) {
   return number;
 }
 
+// "0-7,12"
 std::vector<int64_t> parse_list(std::string_view text, const std::string& whole) {
   std::vector<int64_t> numbers;
   while (true) {
     const size_t comma = text.find(',');
-    numbers.push_back(parse_number<int64_t>(text.substr(0, comma), whole));
+    const std::string_view item = text.substr(0, comma);
+    const size_t dash = item.find('-');
+    const auto first = parse_number<int64_t>(item.substr(0, dash), whole);
+    const auto last = dash == std::string_view::npos
+                          ? first
+                          : parse_number<int64_t>(item.substr(dash + 1), whole);
+    TORCH_CHECK(first <= last && last - first < kMostBlocks,
+                "[checkpointing] \"",
+                whole,
+                "\": \"",
+                item,
+                "\" is no range of blocks.");
+    for (int64_t block = first; block <= last; ++block) {
+      numbers.push_back(block);
+    }
     if (comma == std::string_view::npos) {
       return numbers;
     }
@@ -97,7 +113,7 @@ BlockChoice BlockChoice::parse(const std::string& text) {
   TORCH_CHECK(false,
               "[checkpointing] \"",
               text,
-              "\": expected all, every:N, ratio:R, first:K or list:I,J,...");
+              "\": expected all, every:N, ratio:R, first:K or list:I,J-K,...");
 }
 
 std::vector<int64_t> BlockChoice::choose(int64_t blocks) const {
@@ -111,11 +127,17 @@ std::vector<int64_t> BlockChoice::choose(int64_t blocks) const {
     return blocks_;
   }
   const auto count = kind_ == Kind::Ratio
-                         ? static_cast<int64_t>(std::ceil(fraction_ * static_cast<double>(blocks)))
+                         ? static_cast<int64_t>(fraction_ * static_cast<double>(blocks))
                      : kind_ == Kind::First ? count_
                                             : blocks;
   TORCH_CHECK(
       count <= blocks, "[checkpointing] ", describe(), " of a model that has ", blocks, " blocks.");
+  TORCH_CHECK(count > 0,
+              "[checkpointing] ",
+              describe(),
+              " is none of the ",
+              blocks,
+              " that the model has: disable checkpointing to have none.");
   const int64_t step = kind_ == Kind::Every ? count_ : 1;
   std::vector<int64_t> chosen;
   for (int64_t block = 0; block < count; ++block) {

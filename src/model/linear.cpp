@@ -35,22 +35,42 @@ at::Tensor Linear::forward_in_float32(const at::Tensor& x, const Pass& pass) con
   return add_branch(linear_in_float32(x, in_out_order(w), b), x, pass);
 }
 
+// The branch that takes part in a pass; null: none.
+const LoraBranch* Linear::active_branch(AdapterUse adapters) const {
+  if (adapters == AdapterUse::Reference) {
+    return reference_branch_.get();
+  }
+  if (adapters == AdapterUse::Off || branch_ == nullptr) {
+    return nullptr;
+  }
+  TORCH_CHECK(!is_folded_ || !at::GradMode::is_enabled() || !branch_->a.requires_grad(),
+              "[lora] the adapters are merged for now, so no gradient reaches them: end the "
+              "MergedLora before training, or switch gradients off.");
+  return is_folded_ ? nullptr : branch_.get();
+}
+
 at::Tensor Linear::add_branch(const at::Tensor& y, const at::Tensor& x, const Pass& pass) const {
-  const bool is_trained = pass.adapters == AdapterUse::Trained;
-  const LoraBranch* branch = is_trained                               ? branch_.get()
-                             : pass.adapters == AdapterUse::Reference ? reference_branch_.get()
-                                                                      : nullptr;
+  const LoraBranch* branch = active_branch(pass.adapters);
   if (branch == nullptr) {
     return y;
   }
-  if (is_trained && is_folded_) {
-    TORCH_CHECK(!at::GradMode::is_enabled() || !branch->a.requires_grad(),
-                "[lora] the adapters are merged for now, so no gradient reaches them: end the "
-                "MergedLora before training, or switch gradients off.");
-    return y;
-  }
+  const bool is_training = pass.training && pass.adapters == AdapterUse::Trained;
   // Summed in the wider type and rounded once, as peft does.
-  return (y + branch->forward(x, is_trained && pass.training)).to(y.scalar_type());
+  return (y + branch->forward(x, is_training)).to(y.scalar_type());
+}
+
+LinearHead Linear::as_head(const Pass& pass, bool in_float32) const {
+  const auto [w, b] = values(pass.adapters);
+  LinearHead head{in_out_order(w), b, in_float32};
+  if (const LoraBranch* branch = active_branch(pass.adapters)) {
+    const bool drops =
+        branch->dropout() > 0 && pass.training && pass.adapters == AdapterUse::Trained;
+    TORCH_CHECK(!drops,
+                "[lora] an adapter on the head cannot have dropout in training: the head is one "
+                "matrix there. Set lora_dropout to 0, or leave the head out of the targets.");
+    head.weight = (head.weight + branch->delta()).to(head.weight.scalar_type());
+  }
+  return head;
 }
 
 void Linear::set_branch(std::shared_ptr<LoraBranch> branch) {

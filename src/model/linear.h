@@ -30,6 +30,9 @@ class REPRISE_API Linear : public Weighted {
   /// The same in float32, whatever the parameters' type and autocast.
   at::Tensor forward_in_float32(const at::Tensor& x, const Pass& pass) const;
 
+  /// The same as one matrix, the branch added to it.
+  LinearHead as_head(const Pass& pass, bool in_float32) const;
+
   const Shape& shape() const { return shape_; }
 
   /// Sets the branch that is trained, or takes it away (null). It is a submodule, "lora", so that
@@ -47,6 +50,7 @@ class REPRISE_API Linear : public Weighted {
 
  private:
   at::Tensor in_out_order(const at::Tensor& w) const;
+  const LoraBranch* active_branch(AdapterUse adapters) const;
   at::Tensor add_branch(const at::Tensor& y, const at::Tensor& x, const Pass& pass) const;
 
   Shape shape_;

@@ -32,6 +32,7 @@ class REPRISE_API LoraBranch : public torch::nn::Module {
 
   int64_t rank() const { return a.size(0); }
   double scale() const { return scale_; }
+  double dropout() const { return dropout_; }
 
  private:
   double scale_;

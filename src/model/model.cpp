@@ -9,6 +9,8 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+#include <cmath>
 #include <utility>
 
 namespace reprise {
@@ -95,11 +97,10 @@ std::string Model::head_path() const {
 void Model::enable_checkpointing(const BlockChoice& blocks, const CheckpointOptions& options) {
   const auto chosen = blocks.choose(config_.layers);
   disable_checkpointing();
-  const std::string path = architecture_of(config_).blocks;
   for (const int64_t block : chosen) {
     CheckpointOptions named = options;
     if (named.name.empty()) {
-      named.name = path + "." + std::to_string(block);
+      named.name = block_path(block);
     }
     regions_[static_cast<size_t>(block)] =
         std::make_shared<const CheckpointOptions>(std::move(named));
@@ -120,10 +121,35 @@ std::vector<int64_t> Model::checkpointed_blocks() const {
   return blocks;
 }
 
+std::vector<int64_t> Model::recomputed_blocks() const {
+  const auto is_trained = [](const auto& module) {
+    return module != nullptr && module->weight.requires_grad();
+  };
+  auto blocks = checkpointed_blocks();
+  if (is_trained(embedding_) || is_trained(positions_)) {
+    return blocks;
+  }
+  const auto first = std::find_if(blocks_.begin(), blocks_.end(), [](const auto& block) {
+    return block->is_trained(AdapterUse::Trained);
+  });
+  const auto lowest = static_cast<int64_t>(first - blocks_.begin());
+  std::erase_if(blocks, [&](int64_t block) { return block < lowest; });
+  return blocks;
+}
+
+std::string Model::block_path(int64_t block) const {
+  return architecture_of(config_).blocks + "." + std::to_string(block);
+}
+
 at::Tensor Model::embed(const ModelInput& input, const at::Tensor& positions) {
   auto x = embedding_->forward(input.input_ids, input.adapters);
   if (positions_ != nullptr) {
     x = x + positions_->forward(positions, input.adapters);
+  }
+  if (embedding_noise_ > 0 && is_training()) {
+    const double strength =
+        embedding_noise_ / std::sqrt(static_cast<double>(x.size(1) * x.size(2)));
+    x = x + at::empty_like(x).uniform_(-strength, strength);
   }
   const double dropout = config_.embedding_dropout;
   return dropout > 0 && is_training() ? at::dropout(x, dropout, true) : x;
@@ -192,6 +218,15 @@ at::Tensor Model::apply_head(const at::Tensor& hidden, AdapterUse adapters) {
     return linear_in_float32(x, embedding_->weight);
   }
   return at::linear(x, embedding_->weight);
+}
+
+LinearHead Model::linear_head(AdapterUse adapters) const {
+  TORCH_CHECK(head_kind_ == HeadKind::CausalLm,
+              "[model] a language-model head was asked for; this model has another kind.");
+  if (head_ == nullptr) {
+    return {embedding_->weight, {}, head_in_float32_};
+  }
+  return head_->as_head(Pass{is_training(), adapters}, head_in_float32_);
 }
 
 at::Tensor Model::forward(const ModelInput& input) {

@@ -147,8 +147,10 @@ TEST(BlockCheckpointing, RecomputesExactlyTheChosenBlocks) {
   model->enable_checkpointing(BlockChoice::every(2));
   EXPECT_EQ(recomputed_in_step(*model, input), (Names{"model.layers.0", "model.layers.2"}));
   EXPECT_EQ(model->checkpointed_blocks(), (std::vector<int64_t>{0, 2}));
-  model->enable_checkpointing(BlockChoice::ratio(0.4));
+  model->enable_checkpointing(BlockChoice::ratio(0.7));
   EXPECT_EQ(model->checkpointed_blocks(), (std::vector<int64_t>{0, 1}));
+  model->enable_checkpointing(BlockChoice::parse("list:2,0-1"));
+  EXPECT_EQ(model->checkpointed_blocks(), (std::vector<int64_t>{0, 1, 2}));
   model->enable_checkpointing(BlockChoice::list({2}));
   EXPECT_EQ(recomputed_in_step(*model, input), (Names{"model.layers.2"}));
   model->disable_checkpointing();
@@ -237,6 +239,8 @@ TEST(BlockChoice, RefusesWhatWouldHaveNoEffect) {
   EXPECT_TRUE(contains(refusal("list:1,1"), "listed twice"));
   EXPECT_TRUE(contains(refusal("ratio:0"), "more than 0"));
   EXPECT_TRUE(contains(refusal("ratio:1.5"), "at most 1"));
+  EXPECT_TRUE(contains(refusal("ratio:0.3"), "none of the 3"));
+  EXPECT_TRUE(contains(refusal("list:2-1"), "no range"));
   EXPECT_TRUE(contains(refusal("every:0"), "at least 1"));
   EXPECT_TRUE(contains(refusal("every:x"), "\"x\" is not a number"));
   EXPECT_TRUE(contains(refusal("some"), "expected all, every:N"));

@@ -15,10 +15,10 @@ class REPRISE_API BlockChoice {
  public:
   static BlockChoice all();
   static BlockChoice every(int64_t n);        ///< blocks 0, n, 2n, ...
-  static BlockChoice ratio(double fraction);  ///< the first ceil(fraction * blocks)
+  static BlockChoice ratio(double fraction);  ///< the first int(fraction * blocks)
   static BlockChoice first(int64_t k);
   static BlockChoice list(std::vector<int64_t> blocks);
-  /// "all", "every:2", "ratio:0.5", "first:4", "list:0,3,7": as the command line spells it.
+  /// "all", "every:2", "ratio:0.5", "first:4", "list:0-7,12": as the command line spells it.
   static BlockChoice parse(const std::string& text);
 
   /// The chosen of `blocks` blocks, ascending. Throws if they are none, or one is not there.

@@ -8,6 +8,7 @@
 #include <reprise/export.h>
 #include <reprise/model/block_checkpointing.h>
 #include <reprise/model/config.h>
+#include <reprise/model/head.h>
 #include <reprise/model/kv_cache.h>
 #include <reprise/options.h>
 
@@ -89,6 +90,19 @@ class REPRISE_API Model : public torch::nn::Module {
                             const CheckpointOptions& options = {});
   void disable_checkpointing();
   std::vector<int64_t> checkpointed_blocks() const;  ///< ascending; empty: none
+  /// Those of them that a training step recomputes: not the ones below the lowest trained parameter,
+  /// which no gradient reaches.
+  std::vector<int64_t> recomputed_blocks() const;
+  /// How a block is called in checkpoints, and as a region: "model.layers.3".
+  std::string block_path(int64_t block) const;
+
+  /// The head as a matrix, for losses that make logits in pieces (loss/head.h). For a CausalLm. With
+  /// an adapter on the head the matrix is a sum of its own, through which gradients reach the
+  /// adapter; one with dropout is refused, since dropout acts on the adapter's input alone.
+  LinearHead linear_head(AdapterUse adapters = AdapterUse::Trained) const;
+
+  /// NEFTune: in train mode, uniform noise of this strength on the embeddings; 0: none.
+  void add_embedding_noise(double alpha) { embedding_noise_ = alpha; }
 
   /// Computes the head in float32 whatever the parameters' type (--cast_lm_head_to_fp32).
   void compute_head_in_float32(bool enabled) { head_in_float32_ = enabled; }
@@ -113,6 +127,7 @@ class REPRISE_API Model : public torch::nn::Module {
   ModelConfig config_;
   HeadKind head_kind_;
   bool head_in_float32_ = false;
+  double embedding_noise_ = 0;
   std::vector<std::shared_ptr<const CheckpointOptions>> regions_;  // one per block; null: plain
   std::shared_ptr<Embedding> embedding_;
   std::shared_ptr<Embedding> positions_;  // null: the family has none
