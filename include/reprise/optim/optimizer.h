@@ -1,0 +1,105 @@
+// Optimizers over named parameters, with their state as named tensors.
+#pragma once
+
+#include <reprise/export.h>
+#include <reprise/io/safetensors.h>
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace reprise {
+
+enum class OptimizerKind : uint8_t { AdamW, RmsProp, Sgd };
+
+struct OptimizerOptions {
+  OptimizerKind kind = OptimizerKind::AdamW;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
+  double weight_decay = 0;  ///< not applied to biases and norms: decays()
+  double momentum = 0;      ///< RMSprop and SGD
+  double alpha = 0.99;      ///< RMSprop
+};
+
+/// Whether weight decay applies to a parameter: not to biases and the weights of norms, as in
+/// transformers.
+REPRISE_API bool decays(const std::string& name, const at::Tensor& parameter);
+
+/// Parameters of a 16-bit type get a float32 copy that the updates go to; the parameter is its
+/// rounding.
+class REPRISE_API Optimizer {
+ public:
+  using Parameters = std::vector<std::pair<std::string, at::Tensor>>;
+
+  virtual ~Optimizer();
+  /// Fused kernels where LibTorch has them for the device.
+  static std::unique_ptr<Optimizer> make(Parameters parameters, const OptimizerOptions& options);
+
+  /// One update with the parameters' gradients at this learning rate. A parameter without a
+  /// gradient is left alone.
+  virtual void step(double learning_rate) = 0;
+  void zero_grad();
+
+  /// State to save, not copied: "<parameter>/exp_avg" and so on as torch.optim calls it,
+  /// "<parameter>/step" (how often it was updated), and "<parameter>/master", the float32 copy.
+  /// load() takes exactly what state() gave for the same parameters and options, and says what is
+  /// missing or too much before it changes anything. It sets 16-bit parameters to the rounding of
+  /// their copies.
+  virtual NamedTensors state() const = 0;
+  virtual void load(const SafetensorsFile& file) = 0;
+  /// Bytes of the state, the float32 copies included.
+  int64_t bytes() const;
+
+  const Parameters& parameters() const { return parameters_; }
+
+ protected:
+  explicit Optimizer(Parameters parameters);
+  Parameters parameters_;
+};
+
+/// Scales gradients so that their joint 2-norm is at most `max_norm` (0: only measures), as
+/// torch.nn.utils.clip_grad_norm_. Returns the norm before, in float32 on the parameters' device,
+/// without waiting for it. Where it is infinite or NaN the gradients are of no use afterwards: look
+/// at it before the step.
+REPRISE_API at::Tensor clip_grad_norm(const Optimizer::Parameters& parameters, double max_norm);
+
+/// An exponential moving average of parameters, in float32. It begins with their values.
+class REPRISE_API MovingAverage {
+ public:
+  MovingAverage(Optimizer::Parameters parameters, double decay);
+  /// average = decay * average + (1 - decay) * parameter
+  void update();
+  /// The averages, not copied, under the parameters' names: saved, they are a model's weights.
+  NamedTensors state() const;
+  void load(const SafetensorsFile& file);
+  /// Puts the averages into the parameters; the destructor of what is returned puts back what was,
+  /// of which it holds a copy. There is no update() and no second swap() in between.
+  class Swap;
+  std::unique_ptr<Swap> swap();
+
+ private:
+  Optimizer::Parameters parameters_;
+  std::vector<at::Tensor> averages_;
+  double decay_;
+  std::weak_ptr<const char> swapped_;  ///< expired unless a Swap is alive
+};
+
+class REPRISE_API MovingAverage::Swap {
+ public:
+  Swap(const Optimizer::Parameters& parameters, const std::vector<at::Tensor>& averages);
+  ~Swap();
+  Swap(const Swap&) = delete;
+  Swap& operator=(const Swap&) = delete;
+
+ private:
+  friend class MovingAverage;
+  std::vector<std::pair<at::Tensor, at::Tensor>> kept_;  ///< parameters and what they were
+  std::shared_ptr<const char> token_;
+};
+
+}  // namespace reprise

@@ -1,0 +1,32 @@
+// What all optimizers share.
+#include <reprise/optim/optimizer.h>
+
+#include "optim/piecewise_optimizer.h"
+
+#include <utility>
+
+namespace reprise {
+
+Optimizer::Optimizer(Parameters parameters) : parameters_(std::move(parameters)) {}
+
+Optimizer::~Optimizer() = default;
+
+std::unique_ptr<Optimizer> Optimizer::make(Parameters parameters, const OptimizerOptions& options) {
+  return std::make_unique<PiecewiseOptimizer>(std::move(parameters), options);
+}
+
+void Optimizer::zero_grad() {
+  for (const auto& [name, parameter] : parameters_) {
+    parameter.mutable_grad().reset();
+  }
+}
+
+int64_t Optimizer::bytes() const {
+  int64_t bytes = 0;
+  for (const auto& [name, tensor] : state()) {
+    bytes += static_cast<int64_t>(tensor.nbytes());
+  }
+  return bytes;
+}
+
+}  // namespace reprise

@@ -1,0 +1,30 @@
+// The one implementation of Optimizer: it keeps the numbers, an UpdateRule computes with them.
+#pragma once
+
+#include "optim/pieces.h"
+#include "optim/update_rule.h"
+
+#include <reprise/optim/optimizer.h>
+
+#include <memory>
+#include <vector>
+
+namespace reprise {
+
+class PiecewiseOptimizer final : public Optimizer {
+ public:
+  PiecewiseOptimizer(Parameters parameters, const OptimizerOptions& options);
+
+  void step(double learning_rate) override;
+  NamedTensors state() const override;
+  void load(const SafetensorsFile& file) override;
+
+ private:
+  Slot make_slot(const at::Tensor& parameter, double weight_decay) const;
+
+  std::unique_ptr<const UpdateRule> rule_;
+  std::vector<Slot> slots_;    ///< as parameters_
+  std::vector<size_t> order_;  ///< of slots_, by comes_before()
+};
+
+}  // namespace reprise

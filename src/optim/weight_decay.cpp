@@ -1,0 +1,45 @@
+// Which parameters weight decay applies to: Trainer.get_decay_parameter_names of transformers.
+#include <reprise/optim/optimizer.h>
+
+#include <algorithm>
+#include <cctype>
+#include <string_view>
+
+namespace reprise {
+namespace {
+
+bool contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+// transformers asks whether the module is a torch.nn.LayerNorm as well. By name, those that its
+// patterns miss are GPT-2's ln_1, ln_2 and ln_f; something of more dimensions is no norm.
+bool names_a_norm(std::string_view step, const at::Tensor& parameter) {
+  return step == "norm" || step.ends_with("_norm") ||
+         (step.starts_with("ln_") && parameter.dim() == 1);
+}
+
+}  // namespace
+
+bool decays(const std::string& name, const at::Tensor& parameter) {
+  std::string lower = name;
+  std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) {
+    return static_cast<char>(std::tolower(c));
+  });
+  if (contains(lower, "bias") || contains(lower, "layernorm") || contains(lower, "rmsnorm")) {
+    return false;
+  }
+  std::string_view rest = lower;
+  while (true) {
+    const size_t dot = rest.find('.');
+    if (names_a_norm(rest.substr(0, dot), parameter)) {
+      return false;
+    }
+    if (dot == std::string_view::npos) {
+      return true;
+    }
+    rest.remove_prefix(dot + 1);
+  }
+}
+
+}  // namespace reprise

@@ -1,0 +1,97 @@
+// Moving averages: their values, and that swapping them in is undone.
+#include "support/bitwise.h"
+#include "support/temporary_folder.h"
+
+#include <reprise/optim/optimizer.h>
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <string>
+
+namespace reprise::testing {
+namespace {
+
+at::Tensor average_of(const MovingAverage& average, size_t i = 0) {
+  return average.state().at(i).second;
+}
+
+TEST(MovingAverage, BeginsWithTheParametersAndFollowsThem) {
+  const at::Tensor weight = torch::ones({2, 3}, at::requires_grad());
+  MovingAverage average({{"w", weight}}, 0.75);
+  EXPECT_TRUE(average_of(average).equal(torch::ones({2, 3})));
+  {
+    const c10::NoGradGuard no_grad;
+    weight.fill_(5);
+  }
+  average.update();
+  EXPECT_TRUE(average_of(average).equal(torch::full({2, 3}, 2.F)));
+  average.update();
+  EXPECT_TRUE(average_of(average).equal(torch::full({2, 3}, 2.75F)));
+  EXPECT_FALSE(average_of(average).requires_grad());
+}
+
+TEST(MovingAverage, AveragesSixteenBitParametersInFloat32) {
+  // Longer than the slices in which it is cast, by a few.
+  const at::Tensor weight = torch::zeros({(int64_t{1} << 22) + 3}, at::kBFloat16);
+  MovingAverage average({{"w", weight}}, 1 - 1.0 / 1024);
+  weight.fill_(1);
+  average.update();
+  average.update();
+  const double twice = 2.0 / 1024 - 1.0 / (1024 * 1024);  // no bfloat16
+  EXPECT_TRUE(average_of(average).equal(torch::full(weight.sizes(), twice)));
+}
+
+TEST(MovingAverage, SwapsInAndBackBitwise) {
+  const at::Tensor single = torch::randn(5, at::requires_grad());
+  const at::Tensor half = torch::randn(5).to(at::kHalf);
+  const at::Tensor single_before = single.detach().clone();
+  const at::Tensor half_before = half.clone();
+  MovingAverage average({{"single", single}, {"half", half}}, 0.5);
+  average_of(average, 0).fill_(0.25);
+  average_of(average, 1).fill_(0.1);
+  {
+    const auto swap = average.swap();
+    EXPECT_TRUE(single.detach().equal(torch::full({5}, 0.25F)));
+    EXPECT_TRUE(half.equal(torch::full({5}, 0.1F).to(at::kHalf)));
+    EXPECT_TRUE(single.requires_grad() && single.is_leaf());
+  }
+  EXPECT_TRUE(bitwise_equal(single, single_before));
+  EXPECT_TRUE(bitwise_equal(half, half_before));
+  EXPECT_TRUE(average_of(average, 1).equal(torch::full({5}, 0.1F)));
+}
+
+TEST(MovingAverage, RefusesToAverageItself) {
+  const at::Tensor weight = torch::ones(2);
+  MovingAverage average({{"w", weight}}, 0.5);
+  auto swap = average.swap();
+  expect_error([&] { average.update(); }, "end the swap before the next update");
+  expect_error([&] { average.swap(); }, "are in the parameters already");
+  swap.reset();
+  average.update();
+  average.swap();
+}
+
+TEST(MovingAverage, ComesBackFromAFileUnderTheNamesOfTheParameters) {
+  const TemporaryFolder folder;
+  const at::Tensor weight = torch::randn({3, 2}).to(at::kBFloat16);
+  MovingAverage saved({{"model.w", weight}}, 0.9);
+  weight.fill_(2);
+  saved.update();
+  write_safetensors(folder / "ema", saved.state());
+  MovingAverage loaded({{"model.w", weight}}, 0.9);
+  const SafetensorsFile file(folder / "ema");
+  ASSERT_NE(file.find("model.w"), nullptr);
+  loaded.load(file);
+  EXPECT_TRUE(bitwise_equal(average_of(loaded), average_of(saved)));
+  MovingAverage other({{"model.v", weight}}, 0.9);
+  expect_error([&] { other.load(file); }, "expected a tensor \"model.v\", found none");
+}
+
+TEST(MovingAverage, RefusesADecayThatIsNone) {
+  expect_error([] { MovingAverage({}, 1); }, "expected at least 0 and below 1, got 1");
+  expect_error([] { MovingAverage({}, -0.5); }, "expected at least 0 and below 1, got -0.5");
+}
+
+}  // namespace
+}  // namespace reprise::testing

@@ -1,0 +1,146 @@
+// Saved optimizers: training goes on as if it had not stopped, and a file that is not the state of
+// this optimizer is refused before anything changes.
+#include "support/bitwise.h"
+#include "support/temporary_folder.h"
+
+#include <reprise/io/safetensors.h>
+#include <reprise/optim/optimizer.h>
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <functional>
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace reprise::testing {
+namespace {
+
+Optimizer::Parameters parameters() {
+  torch::manual_seed(3);
+  const auto options = at::requires_grad();
+  return {{"a.weight", torch::randn({4, 5}, options)},
+          {"a.bias", torch::randn({5}, options)},
+          {"b.weight", torch::randn({6}).to(at::kBFloat16).set_requires_grad(true)}};
+}
+
+void train(Optimizer& optimizer, int first_step, int last_step) {
+  for (int step = first_step; step < last_step; ++step) {
+    torch::manual_seed(static_cast<uint64_t>(step));
+    for (const auto& [name, parameter] : optimizer.parameters()) {
+      parameter.mutable_grad() = torch::randn_like(parameter).set_requires_grad(false);
+    }
+    optimizer.step(0.01 * (1 + step));
+  }
+}
+
+NamedTensors copy_of(const NamedTensors& tensors) {
+  NamedTensors copies;
+  for (const auto& [name, tensor] : tensors) {
+    copies.emplace_back(name, tensor.detach().clone());
+  }
+  return copies;
+}
+
+void expect_same(const NamedTensors& a, const NamedTensors& b) {
+  ASSERT_EQ(a.size(), b.size());
+  for (size_t i = 0; i < a.size(); ++i) {
+    EXPECT_EQ(a[i].first, b[i].first);
+    EXPECT_TRUE(bitwise_equal(a[i].second, b[i].second)) << a[i].first;
+  }
+}
+
+const std::vector<OptimizerOptions> kEveryKind = {
+    {.weight_decay = 0.1},
+    {.kind = OptimizerKind::RmsProp},
+    {.kind = OptimizerKind::RmsProp, .weight_decay = 0.1, .momentum = 0.9},
+    {.kind = OptimizerKind::Sgd},
+    {.kind = OptimizerKind::Sgd, .momentum = 0.9}};
+
+TEST(OptimizerState, ContinuesBitwiseAfterSaveAndLoad) {
+  for (const auto& options : kEveryKind) {
+    const TemporaryFolder folder;
+    const auto whole = Optimizer::make(parameters(), options);
+    train(*whole, 0, 6);
+    const auto begun = Optimizer::make(parameters(), options);
+    train(*begun, 0, 3);
+    write_safetensors(folder / "state", begun->state());
+    const auto resumed = Optimizer::make(copy_of(begun->parameters()), options);
+    resumed->load(SafetensorsFile(folder / "state"));
+    expect_same(resumed->state(), begun->state());
+    train(*resumed, 3, 6);
+    expect_same(resumed->parameters(), whole->parameters());
+    expect_same(resumed->state(), whole->state());
+  }
+}
+
+TEST(OptimizerState, SetsSixteenBitParametersToTheRoundingOfTheirCopies) {
+  const TemporaryFolder folder;
+  const auto trained = Optimizer::make(parameters(), {});
+  train(*trained, 0, 3);
+  write_safetensors(folder / "state", trained->state());
+  const auto fresh = Optimizer::make(parameters(), {});
+  ASSERT_FALSE(bitwise_equal(fresh->parameters()[2].second, trained->parameters()[2].second));
+  fresh->load(SafetensorsFile(folder / "state"));
+  EXPECT_TRUE(bitwise_equal(fresh->parameters()[2].second, trained->parameters()[2].second));
+}
+
+/// Saves what `change` makes of an AdamW state, and loads that.
+void expect_refused(const std::function<void(NamedTensors&)>& change, const std::string& message) {
+  const TemporaryFolder folder;
+  const auto optimizer = Optimizer::make(parameters(), {});
+  train(*optimizer, 0, 2);
+  NamedTensors state = copy_of(optimizer->state());
+  for (const auto& [name, tensor] : state) {
+    tensor.add_(1);  // so that a load of some would show
+  }
+  change(state);
+  write_safetensors(folder / "state", state);
+  const NamedTensors before = copy_of(optimizer->state());
+  const NamedTensors values = copy_of(optimizer->parameters());
+  expect_error([&] { optimizer->load(SafetensorsFile(folder / "state")); }, message);
+  expect_same(optimizer->state(), before);
+  expect_same(optimizer->parameters(), values);
+}
+
+TEST(OptimizerState, RefusesAFileThatLacksATensor) {
+  expect_refused([](NamedTensors& state) { state.pop_back(); },
+                 "expected a tensor \"b.weight/step\", found none");
+}
+
+TEST(OptimizerState, RefusesAFileWithMore) {
+  expect_refused(
+      [](NamedTensors& state) { state.emplace_back("c.weight/exp_avg", torch::zeros(1)); },
+      "tensor \"c.weight/exp_avg\" has no place in this state");
+}
+
+TEST(OptimizerState, RefusesAnotherShapeOrDtype) {
+  expect_refused(
+      [](NamedTensors& state) {
+        state[0].second = torch::zeros({5, 4});
+      },
+      "tensor \"a.weight/exp_avg\": expected [4, 5] of Float, found [5, 4] of Float");
+  expect_refused([](NamedTensors& state) { state[0].second = state[0].second.to(at::kHalf); },
+                 "tensor \"a.weight/exp_avg\": expected [4, 5] of Float, found [4, 5] of Half");
+}
+
+TEST(OptimizerState, RefusesACountOfStepsThatIsNone) {
+  for (const double count : {-1.0, 0.5, double{std::numeric_limits<float>::infinity()}}) {
+    expect_refused([&](NamedTensors& state) { state.back().second.fill_(count); },
+                   "tensor \"b.weight/step\": expected a count of steps, found");
+  }
+}
+
+TEST(OptimizerState, RefusesTheStateOfAnotherOptimizer) {
+  const TemporaryFolder folder;
+  const OptimizerOptions rms_prop = {.kind = OptimizerKind::RmsProp};
+  write_safetensors(folder / "state", Optimizer::make(parameters(), rms_prop)->state());
+  const auto adamw = Optimizer::make(parameters(), {});
+  expect_error([&] { adamw->load(SafetensorsFile(folder / "state")); },
+               "expected a tensor \"a.weight/exp_avg\", found none. Was the state saved with the "
+               "same parameters and options?");
+}
+
+}  // namespace
+}  // namespace reprise::testing
