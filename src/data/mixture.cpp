@@ -1,0 +1,45 @@
+// Files are drawn as numpy's Generator.choice(p = ...) draws: by search in the summed weights.
+#include "data/mixture.h"
+
+#include "data/numpy_random.h"
+
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <numeric>
+
+namespace reprise::detail {
+
+std::vector<int64_t> mixture_order(std::span<const int64_t> sizes,
+                                   std::span<const double> weights,
+                                   uint64_t seed) {
+  TORCH_INTERNAL_ASSERT(sizes.size() == weights.size() && !sizes.empty());
+  const double total = std::accumulate(weights.begin(), weights.end(), 0.0);
+  std::vector<double> ends;
+  std::vector<int64_t> next, last;
+  double weight_before = 0;
+  int64_t examples_before = 0;
+  for (size_t file = 0; file < sizes.size(); ++file) {
+    TORCH_INTERNAL_ASSERT(sizes[file] > 0 && weights[file] > 0);
+    weight_before += weights[file] / total;
+    ends.push_back(weight_before);
+    next.push_back(examples_before);
+    examples_before += sizes[file];
+    last.push_back(examples_before - 1);
+  }
+  for (double& end : ends) {
+    end /= weight_before;
+  }
+  NumpyRandom random(seed);
+  std::vector<int64_t> order;
+  while (true) {
+    const auto drawn = std::upper_bound(ends.begin(), ends.end(), random.uniform());
+    const auto file = static_cast<size_t>(drawn - ends.begin());
+    order.push_back(next[file]);
+    if (next[file]++ == last[file]) {
+      return order;
+    }
+  }
+}
+
+}  // namespace reprise::detail

@@ -1,0 +1,108 @@
+// Keys of a row under the names of the file, and the two kinds of refusal: of a value, of a row.
+#include "data/row_fields.h"
+
+#include <c10/util/Exception.h>
+#include <c10/util/StringUtil.h>
+
+#include <algorithm>
+
+namespace reprise::detail {
+std::string shown(const Json& value) {
+  constexpr size_t kLongest = 60;
+  std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  if (text.size() > kLongest) {
+    text.resize(kLongest);
+    text += "...";
+  }
+  return text;
+}
+
+const std::vector<std::string>& known_roles() {
+  static const std::vector<std::string> roles = {"text",
+                                                 "messages",
+                                                 "conversations",
+                                                 "prompt",
+                                                 "completion",
+                                                 "chosen",
+                                                 "rejected",
+                                                 "context",
+                                                 "input",
+                                                 "output",
+                                                 "label",
+                                                 "margin",
+                                                 "completions",
+                                                 "labels",
+                                                 "responses",
+                                                 "pairs",
+                                                 "tools",
+                                                 "sft_target",
+                                                 "chat_template_kwargs"};
+  return roles;
+}
+
+RowFields::RowFields(const Json& row, const std::map<std::string, std::string>& keys)
+    : row_(row), keys_(keys) {
+  TORCH_CHECK(row.is_object(),
+              "a row must be a JSON object such as {\"text\": \"...\"}, found ",
+              kind_of(row));
+}
+
+std::string RowFields::key(std::string_view role) const {
+  const auto renamed = keys_.find(std::string(role));
+  return renamed == keys_.end() ? std::string(role) : renamed->second;
+}
+
+std::string RowFields::name(std::string_view role) const {
+  std::string quoted = "\"";
+  quoted += key(role);
+  quoted += "\"";
+  return quoted;
+}
+
+bool RowFields::has(std::string_view role) const {
+  const auto found = row_.find(key(role));
+  return found != row_.end() && !found->is_null();
+}
+
+bool RowFields::has_all(std::initializer_list<std::string_view> roles) const {
+  return std::all_of(roles.begin(), roles.end(), [&](auto role) { return has(role); });
+}
+
+const Json& RowFields::value(std::string_view role) const {
+  const auto found = row_.find(key(role));
+  TORCH_CHECK(found != row_.end(), name(role), " is missing");
+  TORCH_CHECK(!found->is_null(), name(role), " is null");
+  return *found;
+}
+
+const Json& RowFields::list(std::string_view role) const {
+  const Json& found = value(role);
+  if (!found.is_array() || found.empty()) {
+    refuse(role, "a list with at least one element");
+  }
+  return found;
+}
+
+void RowFields::refuse(std::string_view role, const std::string& expected) const {
+  const Json& found = value(role);
+  TORCH_CHECK(
+      false, name(role), ": expected ", expected, ", found ", kind_of(found), ": ", shown(found));
+}
+
+void RowFields::refuse_row(const std::string& objective,
+                           const std::vector<std::string>& conventions) const {
+  std::vector<std::string> keys;
+  for (const auto& [found, value] : row_.items()) {
+    keys.push_back(value.is_null() ? found + " (null)" : found);
+  }
+  TORCH_CHECK(false,
+              "no row that ",
+              objective,
+              " takes. Its keys are: ",
+              keys.empty() ? "none" : c10::Join(", ", keys),
+              ". Expected are those of one of: ",
+              c10::Join("; ", conventions),
+              ". Keys with other names can be given by name");
+}
+
+}  // namespace reprise::detail

@@ -1,0 +1,100 @@
+// Rows of kto; pairs are taken apart to a desirable and an undesirable answer.
+#include "data/unpaired_rows.h"
+
+#include "data/pair_rows.h"
+
+#include <utility>
+#include <vector>
+
+namespace reprise::detail {
+namespace {
+
+struct JudgedAnswer {
+  Passage prompt, completion;
+  bool is_desirable = true;
+};
+
+struct UnpairedRow {
+  std::string convention;
+  std::vector<JudgedAnswer> answers;
+};
+
+bool read_label(const RowFields& row) {
+  const Json& label = row.value("label");
+  if (label.is_boolean()) {
+    return label.get<bool>();
+  }
+  if (!label.is_number() || (label != 0 && label != 1)) {
+    row.refuse("label", "true or false, or 1 or 0");
+  }
+  return label == 1;
+}
+
+UnpairedRow single(std::string convention, Passage prompt, Passage completion, bool label) {
+  convention += form_of(completion);
+  return {std::move(convention), {{std::move(prompt), std::move(completion), label}}};
+}
+
+UnpairedRow from_pairs(const RowFields& row, const RowOptions& options) {
+  PairRow pairs = read_pairs(row, options, "kto");
+  UnpairedRow result{std::move(pairs.convention), {}};
+  for (const AnswerPair& pair : pairs.pairs) {
+    AnswerPair prompted = with_prompt(pair);
+    result.answers.push_back({*prompted.prompt, std::move(prompted.chosen), true});
+    result.answers.push_back({*prompted.prompt, std::move(prompted.rejected), false});
+  }
+  return result;
+}
+
+UnpairedRow read_row(const RowFields& row, const RowOptions& options) {
+  for (const auto& [prompt, completion] :
+       {std::pair{"prompt", "completion"}, std::pair{"input", "output"}}) {
+    if (row.has_all({prompt, completion, "label"})) {
+      return single(std::string(prompt) + " + " + completion + " + label",
+                    read_prompt(row, prompt, options.input_template),
+                    read_passage(row, completion),
+                    read_label(row));
+    }
+  }
+  if (row.has_all({"input", "label"}) && row.value("input").is_array()) {
+    auto [prompt, last] = split_last_turn(read_passage(row, "input"), row.name("input"));
+    return single("input + label", std::move(prompt), std::move(last), read_label(row));
+  }
+  if (has_pairs(row)) {
+    return from_pairs(row, options);
+  }
+  std::vector<std::string> conventions = {
+      "prompt, completion and label", "input, output and label", "input (a chat) and label"};
+  conventions.insert(conventions.end(), pair_conventions().begin(), pair_conventions().end());
+  row.refuse_row("kto", conventions);
+}
+
+}  // namespace
+
+std::string describe_kto(const RowFields& row, const RowOptions& options) {
+  return read_row(row, options).convention;
+}
+
+TokenizedRow tokenize_kto(const RowFields& row, const PassageEncoder& encoder) {
+  const int64_t max_length = encoder.options().max_length;
+  const Json variables = template_variables(row);
+  TokenizedRow result;
+  for (const JudgedAnswer& answer : read_row(row, encoder.options()).answers) {
+    const TokenIds prompt = encoder.encode_prompt(answer.prompt, variables);
+    TokenIds ids =
+        encoder.encode(joined(answer.prompt, encoder.ended(answer.completion)), variables);
+    const int64_t length = common_prefix(prompt, ids);
+    if (max_length > 0 && length >= max_length) {
+      result.dropped = kPromptTooLong;
+      continue;
+    }
+    TokenSequence sequence = completion_sequence(std::move(ids), length);
+    cut(sequence, max_length > 0 ? length + max_length : 0, TruncationSide::KeepStart);
+    Example& example = result.examples.emplace_back();
+    example.sequences.push_back(std::move(sequence));
+    example.desirable = answer.is_desirable;
+  }
+  return result;
+}
+
+}  // namespace reprise::detail

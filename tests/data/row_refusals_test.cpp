@@ -1,0 +1,141 @@
+// Rows that follow no convention, values of the wrong kind and options that contradict each other
+// are refused, and the message says which key, what was expected and what was found.
+#include <reprise/data/rows.h>
+
+#include "data/row_checks.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace reprise {
+namespace {
+
+using testing::expect_error;
+using testing::expect_refused;
+using testing::kChat;
+using testing::kChatCompletion;
+using testing::tokenizer_for;
+
+TEST(RowRefusals, ARowOfNoConventionNamesItsKeysAndThoseExpected) {
+  const RowTokenizer sft = tokenizer_for(Objective::Sft);
+  expect_refused(sft, R"({"question": "a", "answer": "b"})", "Its keys are: question, answer");
+  expect_refused(sft, R"({"question": "a"})", "prompt and completion; messages");
+  expect_refused(sft, R"({})", "Its keys are: none");
+  expect_refused(sft, R"({"text": null})", "text (null)");
+  expect_refused(sft, R"(["a"])", "a row must be a JSON object");
+  // Alpaca's input is the second half of a prompt.
+  expect_refused(sft, R"({"instruction": "a", "input": "b", "output": "c"})", "no row that sft");
+  expect_refused(tokenizer_for(Objective::Dpo), kChat, "no row that dpo takes");
+  expect_refused(tokenizer_for(Objective::Kto), kChatCompletion, "no row that kto takes");
+  expect_refused(tokenizer_for(Objective::Prm), R"({"prompt": "a"})", "no row that prm takes");
+}
+
+TEST(RowRefusals, ValuesOfOtherTypesAreNamed) {
+  const RowTokenizer sft = tokenizer_for(Objective::Sft);
+  expect_refused(sft, R"({"text": 3})", "\"text\": expected a string or a list of messages");
+  expect_refused(sft, R"({"text": ""})", "\"text\" is an empty string");
+  expect_refused(sft, R"({"messages": "Hi"})", "\"messages\": expected a list of messages");
+  expect_refused(sft, R"({"messages": []})", "\"messages\" is an empty list");
+  expect_refused(sft, R"({"messages": ["Hi"]})", "\"messages\"[0]: expected a message");
+  expect_refused(sft, R"({"messages": [{"content": "Hi"}]})", "expected a role");
+  expect_refused(sft, R"({"messages": [{"role": "user"}]})", "has no content");
+  expect_refused(sft, R"({"messages": [{"role": "user", "content": 3}]})", "as content");
+  expect_refused(sft,
+                 R"({"messages": [{"role": "user", "content": [{"type": "image"}]}]})",
+                 "must be text alone");
+  expect_refused(sft,
+                 R"({"prompt": "a", "completion": [{"role": "assistant", "content": "b"}]})",
+                 "both must be the same");
+  expect_refused(sft, R"({"prompt": "a", "completion": ""})", "\"completion\" is an empty string");
+  expect_refused(tokenizer_for(Objective::Dpo),
+                 R"({"chosen": "a", "rejected": [{"role": "assistant", "content": "b"}]})",
+                 "must both be text or both be chats");
+  expect_refused(tokenizer_for(Objective::Rm),
+                 R"({"chosen": "a", "rejected": "b", "margin": "c"})",
+                 "\"margin\": expected a number");
+}
+
+TEST(RowRefusals, WhatARowGivesItsTemplateIsChecked) {
+  const RowTokenizer sft = tokenizer_for(Objective::Sft);
+  Json row = Json::parse(kChat);
+  row["tools"] = "{";
+  expect_error([&] { sft.tokenize(row); }, "tools");
+  row["tools"] = 3;
+  expect_error([&] { sft.tokenize(row); }, "expected a list of tools");
+  row["tools"] = nullptr;
+  row["chat_template_kwargs"] = {{"messages", Json::array()}};
+  expect_error([&] { sft.tokenize(row); }, "not the row's to choose");
+}
+
+TEST(RowRefusals, LabelsMustBeInRange) {
+  const RowTokenizer kto = tokenizer_for(Objective::Kto);
+  for (const char* label : {"2", "-1", "\"yes\"", "0.5", "[true]"}) {
+    const std::string row =
+        R"({"prompt": "a", "completion": "b", "label": )" + std::string(label) + "}";
+    expect_refused(kto, row.c_str(), "\"label\": expected true or false");
+  }
+  const RowTokenizer prm = tokenizer_for(Objective::Prm);
+  for (const char* label : {"-1", "0.5", "\"+\"", "null", "4294967296"}) {
+    const std::string row =
+        R"({"prompt": "a", "completions": ["b"], "labels": [)" + std::string(label) + "]}";
+    expect_refused(prm, row.c_str(), "\"labels\": expected true, false or the number of a class");
+  }
+  expect_refused(prm,
+                 R"({"prompt": "a", "completions": ["b", "c"], "labels": [1]})",
+                 "2 completions and 1 labels");
+  expect_refused(prm, R"({"prompt": "a", "completions": [], "labels": []})", "at least one");
+  expect_refused(prm, R"({"prompt": "a", "completions": [""], "labels": [1]})", "not empty");
+}
+
+TEST(RowRefusals, PlaceholdersAndTheirLabelsMustAgree) {
+  RowOptions options;
+  options.objective = Objective::Prm;
+  options.prm = PrmConvention::Placeholders;
+  options.placeholder_token = "+";
+  options.reward_tokens = {"+", "-"};
+  const RowTokenizer prm = tokenizer_for(options);
+  expect_refused(prm, R"({"input": "a+", "label": ["+", "+"]})", "has 1 placeholders");
+  expect_refused(prm, R"({"input": "a+", "label": ["*"]})", "not among reward_tokens");
+  expect_refused(prm, R"({"input": "a+", "label": [1.5]})", "probabilities from 0 to 1");
+  expect_refused(prm, R"({"input": "a+b+", "label": ["+", 0.5]})", "all probabilities");
+  expect_refused(prm, R"({"input": 3, "label": ["+"]})", "\"input\": expected a string");
+  options.reward_tokens = {};
+  expect_refused(tokenizer_for(options), R"({"input": "a+", "label": [0.5]})", "two reward_tokens");
+  options.placeholder_token = "two words";
+  expect_error([&] { tokenizer_for(options); }, "must be one token");
+}
+
+TEST(RowRefusals, TextThatIsNotUtf8IsRefused) {
+  const RowTokenizer sft = tokenizer_for(Objective::Sft);
+  expect_error([&] { sft.tokenize({{"text", "a\xff"}}); }, "UTF-8");
+  Json row = Json::parse(kChat);
+  row["messages"][0]["content"] = "\xc3";
+  expect_error([&] { sft.tokenize(row); }, "UTF-8");
+}
+
+TEST(RowRefusals, OptionsWithoutEffectAreRefused) {
+  const auto expect_useless = [](RowOptions options, const std::string& option) {
+    expect_error([&] { tokenizer_for(options); }, option + " has no effect");
+  };
+  expect_useless({.objective = Objective::Rm, .truncation = TruncationSide::KeepEnd},
+                 "truncation at the start");
+  expect_useless({.objective = Objective::Dpo, .assistant_only_loss = true}, "assistant_only_loss");
+  expect_useless({.trained_turns = TrainedTurns::Last},
+                 "trained_turns without assistant_only_loss");
+  expect_useless({.objective = Objective::Dpo, .completion_only_loss = true},
+                 "completion_only_loss");
+  expect_useless({.reward_tokens = {"+"}}, "reward_tokens");
+  expect_error([] { tokenizer_for({.keys = {{"promt", "a"}}}); }, "nothing is called \"promt\"");
+  expect_error([] { tokenizer_for({.max_length = -1}); }, "max_length must be positive");
+  expect_error([] { tokenizer_for({.input_template = "no hole"}); }, "{} once");
+  expect_refused(tokenizer_for({.assistant_only_loss = true}),
+                 R"({"text": "a"})",
+                 "assistant_only_loss is for chats");
+  expect_refused(tokenizer_for({.completion_only_loss = true}),
+                 kChat,
+                 "completion_only_loss is for rows with prompt and completion");
+}
+
+}  // namespace
+}  // namespace reprise
