@@ -1,6 +1,7 @@
 // Numeric Jacobians: the gradients of checkpointed code against central differences, with no
 // autograd on the other side of the comparison.
 #include "support/bitwise.h"
+#include "support/numeric_gradient.h"
 
 #include <reprise/reprise.h>
 
@@ -8,7 +9,6 @@
 #include <torch/torch.h>
 
 #include <functional>
-#include <vector>
 
 namespace reprise::testing {
 namespace {
@@ -37,21 +37,6 @@ struct ScaledCube : torch::autograd::Function<ScaledCube> {
     return {upstream[0] * (saved[0] * saved[0] + 2 * saved[1]) * scale, at::Tensor()};
   }
 };
-
-/// Central differences of a scalar function, element by element.
-at::Tensor numeric_gradient(const ScalarFn& fn, const at::Tensor& x) {
-  constexpr double kStep = 1e-5;
-  std::vector<double> slopes;
-  for (int64_t i = 0; i < x.numel(); ++i) {
-    const auto value_at = [&](double offset) {
-      auto moved = x.detach().clone();
-      moved.view({-1})[i] += offset;
-      return fn(moved).item<double>();
-    };
-    slopes.push_back((value_at(kStep) - value_at(-kStep)) / (2 * kStep));
-  }
-  return torch::tensor(slopes, torch::kDouble).view(x.sizes());
-}
 
 void expect_gradient_matches(const ScalarFn& fn, const CheckpointOptions& options) {
   const auto x = leaf({3, 4}, 9);

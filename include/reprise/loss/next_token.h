@@ -1,16 +1,12 @@
 // The loss of language modelling, and the log-probabilities that other objectives are made of.
 #pragma once
 
+#include <reprise/data/example.h>
 #include <reprise/export.h>
 
 #include <ATen/core/Tensor.h>
 
-#include <cstdint>
-
 namespace reprise {
-
-/// Labels with this value do not count.
-inline constexpr int64_t kIgnoredLabel = -100;
 
 /// Mean cross entropy of predicting labels[:, t + 1] from logits[:, t], in float32: what
 /// transformers' models return. logits (B, T, V), labels (B, T).

@@ -1,0 +1,116 @@
+#include "loss/head_chunks.h"
+
+#include <ATen/ATen.h>
+#include <ATen/autocast_mode.h>
+#include <ATen/core/grad_mode.h>
+
+namespace reprise {
+
+namespace {
+
+constexpr int64_t kChunkBytes = int64_t{64} << 20;
+
+at::ScalarType type_of_products(const at::Tensor& hidden, const LinearHead& head) {
+  if (head.in_float32) {
+    return at::kFloat;
+  }
+  const auto device = hidden.device().type();
+  // Autocast leaves float64 alone.
+  if (at::autocast::is_autocast_enabled(device) && hidden.scalar_type() != at::kDouble) {
+    return at::autocast::get_autocast_dtype(device);
+  }
+  TORCH_CHECK(hidden.scalar_type() == head.weight.scalar_type(),
+              "[head] hidden states are ",
+              hidden.scalar_type(),
+              " and the head is ",
+              head.weight.scalar_type(),
+              ": convert one, use autocast, or set in_float32.");
+  return hidden.scalar_type();
+}
+
+}  // namespace
+
+HeadPlan plan_head(const at::Tensor& hidden,
+                   const LinearHead& head,
+                   const HeadChunks& chunks,
+                   double temperature,
+                   int64_t heads) {
+  TORCH_CHECK(chunks.tokens >= 0,
+              "[head] expected tokens per chunk, or 0 for a size of our choice; got ",
+              chunks.tokens);
+  TORCH_CHECK(temperature > 0, "[head] expected a temperature above 0, got ", temperature);
+  const int64_t token_bytes =
+      heads * head.weight.size(0) * static_cast<int64_t>(c10::elementSize(at::kFloat));
+  HeadPlan plan;
+  plan.product = type_of_products(hidden, head);
+  plan.statistics = plan.product == at::kDouble ? at::kDouble : at::kFloat;
+  plan.tokens = chunks.tokens > 0 ? chunks.tokens : std::max<int64_t>(1, kChunkBytes / token_bytes);
+  plan.temperature = temperature;
+  return plan;
+}
+
+void keep_plan(torch::autograd::AutogradContext& context, const HeadPlan& plan) {
+  context.saved_data["product"] = static_cast<int64_t>(plan.product);
+  context.saved_data["statistics"] = static_cast<int64_t>(plan.statistics);
+  context.saved_data["tokens"] = plan.tokens;
+  context.saved_data["temperature"] = plan.temperature;
+}
+
+HeadPlan kept_plan(const torch::autograd::AutogradContext& context) {
+  const auto& data = context.saved_data;
+  return {.product = static_cast<at::ScalarType>(data.at("product").toInt()),
+          .statistics = static_cast<at::ScalarType>(data.at("statistics").toInt()),
+          .tokens = data.at("tokens").toInt(),
+          .temperature = data.at("temperature").toDouble()};
+}
+
+at::Tensor ChunkBuffer::get(int64_t rows, int64_t columns, const at::TensorOptions& options) {
+  if (!storage_.defined()) {
+    storage_ = at::empty({rows, columns}, options);
+  }
+  return storage_.narrow(0, 0, rows);
+}
+
+ChunkLogits::ChunkLogits(const HeadPlan& plan, const at::Tensor& weight, const at::Tensor& bias)
+    : plan_(plan),
+      weight_(weight.detach().to(plan.product)),
+      bias_(bias.defined() ? bias.detach().to(plan.product) : at::Tensor()) {}
+
+// The scale costs nothing here; as a pass of its own it would read and write all logits.
+void ChunkLogits::multiply(const at::Tensor& rows, at::Tensor& out, double scale) const {
+  if (bias_.defined()) {
+    at::addmm_out(out, bias_, rows, weight_.t(), scale, scale);
+  } else {
+    out.addmm_(rows, weight_.t(), /*beta=*/0, /*alpha=*/scale);
+  }
+}
+
+at::Tensor ChunkLogits::of(const at::Tensor& rows) {
+  const auto options = weight_.options();
+  auto logits = logits_.get(rows.size(0), weight_.size(0), options.dtype(plan_.statistics));
+  if (plan_.product == plan_.statistics) {
+    multiply(rows, logits, 1 / plan_.temperature);
+    return logits;
+  }
+  // Rounded as at::linear would, so the scale comes after.
+  auto product = product_.get(rows.size(0), weight_.size(0), options);
+  multiply(rows, product, 1);
+  logits.copy_(product);
+  return plan_.temperature == 1 ? logits : logits.div_(plan_.temperature);
+}
+
+at::Tensor ChunkLogits::as_operand(const at::Tensor& chunk) {
+  if (chunk.scalar_type() == plan_.product) {
+    return chunk;
+  }
+  // The rounded logits are not needed any more.
+  return product_.get(chunk.size(0), chunk.size(1), weight_.options()).copy_(chunk);
+}
+
+void check_differentiated_once() {
+  TORCH_CHECK(!at::GradMode::is_enabled(),
+              "[head] differentiable once: call backward without create_graph, or compute the loss "
+              "from whole logits (Model::forward).");
+}
+
+}  // namespace reprise
