@@ -12,13 +12,13 @@ import sys
 # Top to bottom. Folders on one line are one layer.
 LAYERS = [
     ("apps",),
-    ("src/train", "src/rl"),
+    ("src/train", "src/rl", "include/reprise/train"),
     ("src/loss", "include/reprise/loss"),
-    ("src/data",),
+    ("src/data", "include/reprise/data"),
     ("src/text", "include/reprise/text"),
     ("src/model", "include/reprise/model"),
+    ("src/optim", "include/reprise/optim"),
     ("src/io", "include/reprise/io"),
-    ("src/optim",),
     ("src/dist",),
     ("src/memory",),
     ("src/ops",),

@@ -96,7 +96,9 @@ std::shared_ptr<const ExampleCache> ExampleCache::open(const std::filesystem::pa
     return nullptr;
   }
   try {
-    const std::shared_ptr<const ExampleCache> cache(new ExampleCache(folder, *description));
+    // make_shared cannot reach a private constructor.
+    const std::shared_ptr<const ExampleCache> cache(
+        new ExampleCache(folder, *description));  // allow: owning-new
     return cache->is_sound(*description) ? cache : nullptr;
   } catch (const c10::Error&) {  // a file that is not there
     return nullptr;

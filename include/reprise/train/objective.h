@@ -1,0 +1,78 @@
+// What one objective (sft, dpo, ...) is to the training loop: a loss of a batch, and little more.
+#pragma once
+
+#include <reprise/data/batch.h>
+#include <reprise/export.h>
+#include <reprise/io/safetensors.h>
+#include <reprise/model/model.h>
+#include <reprise/train/memory_meter.h>
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace reprise {
+
+/// A weighted sum, so that micro-batches and processes can be put together to one mean.
+struct Metric {
+  std::string name;  ///< "rewards/chosen"
+  double sum = 0;
+  double weight = 0;
+};
+
+struct BatchLoss {
+  /// The batch's part of the step's loss: what backward() is called on. The parts of a step add up
+  /// to its loss.
+  at::Tensor part;
+  std::vector<Metric> metrics;
+};
+
+/// Of one optimizer step, or of one evaluation.
+struct StepContext {
+  double total_weight = 1;  ///< sum of weight() over the micro-batches of the step, all processes
+  MemoryMeter* meter = nullptr;  ///< told when the model's forward is over; null: nobody measures
+  bool is_evaluation = false;    ///< the batch is of the evaluation data
+};
+
+class REPRISE_API TrainingObjective {
+ public:
+  virtual ~TrainingObjective();
+
+  /// What a micro-batch counts in its step. 1: the loss is the mean of micro-batch means. For sft
+  /// it is the number of trained tokens: every token of the step counts the same.
+  virtual double weight(const Batch& batch) const;
+
+  /// The loss of a batch, divided by context.total_weight. Called with gradients for training and
+  /// without for evaluation.
+  virtual BatchLoss loss(const Batch& batch, const StepContext& context) = 0;
+
+  /// The model that is trained.
+  virtual Model& model() const = 0;
+
+  /// Before the batches of an evaluation.
+  virtual void begin_evaluation();
+
+  /// After the optimizer step number `step`, from 1.
+  virtual void after_step(int64_t step);
+
+  /// State beyond the model: a reference that follows, statistics. Saved and loaded with it.
+  virtual NamedTensors state() const;
+  virtual void load(const SafetensorsFile& file);
+
+  /// Bytes of parameters beyond the trained model's: a reference, a teacher.
+  virtual int64_t frozen_bytes() const;
+
+  /// Adds to the config.json of a saved model: a reward model's mean and deviation.
+  virtual void complete(const std::filesystem::path& folder) const;
+};
+
+/// Runs a pass that must not be checkpointed (reference, teacher, KL, evaluation): without
+/// gradients, and checked to have entered no region. `what` is for the message.
+REPRISE_API void without_checkpointing(const char* what, const std::function<void()>& pass);
+
+}  // namespace reprise

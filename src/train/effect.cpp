@@ -1,0 +1,94 @@
+#include <reprise/train/effect.h>
+
+#include <reprise/stats.h>
+
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+
+namespace reprise {
+
+namespace {
+
+std::string names(const std::vector<int64_t>& blocks) {
+  return blocks.empty() ? "none" : c10::str(c10::Join(",", blocks));
+}
+
+}  // namespace
+
+EffectCheck::EffectCheck(const Model& model)
+    : model_(model), asked_(model.checkpointed_blocks()), expected_(model.recomputed_blocks()) {
+  TORCH_CHECK(asked_.empty() || !expected_.empty(),
+              "[checkpointing] blocks ",
+              names(asked_),
+              " are to be checkpointed, but all that is trained lies above them: no gradient "
+              "reaches them, so nothing is kept for them and nothing can be saved. Choose other "
+              "blocks, or leave checkpointing off.");
+  record_checkpoint_stats(true);
+}
+
+void EffectCheck::begin_step() {
+  reset_checkpoint_stats();
+}
+
+CheckpointingEffect EffectCheck::end_step(int64_t micro_batches) {
+  const auto stats = checkpoint_stats();
+  TORCH_CHECK(model_.checkpointed_blocks() == asked_,
+              "[checkpointing] blocks ",
+              names(asked_),
+              " were asked for, but the model now has ",
+              names(model_.checkpointed_blocks()),
+              ": something changed the choice during training.");
+  CheckpointingEffect effect;
+  const auto times = static_cast<size_t>(micro_batches);
+  for (const int64_t block : expected_) {
+    const auto region = stats.regions.find(model_.block_path(block));
+    const RegionStats found = region == stats.regions.end() ? RegionStats() : region->second;
+    TORCH_CHECK(found.entered == times && found.recomputed == times,
+                "[checkpointing] block ",
+                block,
+                " was to be checkpointed in each of ",
+                times,
+                " micro-batches, but it was a region ",
+                found.entered,
+                " times and recomputed ",
+                found.recomputed,
+                " times.");
+    effect.blocks.push_back(block);
+  }
+  const size_t all = times * expected_.size();
+  TORCH_CHECK(stats.total.entered == all,
+              "[checkpointing] blocks ",
+              names(expected_),
+              " were to be checkpointed, ",
+              all,
+              " regions a step, but ",
+              stats.total.entered,
+              " were entered: a pass that needs no checkpointing had it on.");
+  // Reentrant regions record nothing, so there is nothing that they could count as dropped.
+  TORCH_CHECK(stats.total.bytes_dropped > 0 || stats.total.bytes_kept == 0,
+              "[checkpointing] blocks ",
+              names(expected_),
+              " were checkpointed, but no byte was freed: the policy keeps everything.");
+  effect.recomputed = static_cast<int64_t>(stats.total.recomputed);
+  effect.bytes_dropped =
+      static_cast<int64_t>(stats.total.bytes_dropped) / std::max<int64_t>(micro_batches, 1);
+  effect.recompute_ms =
+      std::chrono::duration<double, std::milli>(stats.total.recompute_time).count();
+  return effect;
+}
+
+std::string EffectCheck::describe() const {
+  if (asked_.empty()) {
+    return "off";
+  }
+  const auto below = asked_.size() - expected_.size();
+  std::string text = c10::str(
+      expected_.size(), " of ", model_.config().layers, " blocks (", names(expected_), ")");
+  if (below > 0) {
+    text += c10::str("; ", below, " more lie below all that is trained and need none");
+  }
+  return text;
+}
+
+}  // namespace reprise

@@ -1,0 +1,94 @@
+#include <reprise/train/kd.h>
+
+#include "train/passes.h"
+
+#include <ATen/ATen.h>
+
+#include <utility>
+
+namespace reprise {
+
+namespace {
+
+int64_t bytes_of(const Model& model) {
+  int64_t bytes = 0;
+  for (const auto& parameter : model.parameters()) {
+    bytes += static_cast<int64_t>(parameter.nbytes());
+  }
+  return bytes;
+}
+
+class Kd final : public TrainingObjective {
+ public:
+  Kd(std::shared_ptr<Model> student, std::shared_ptr<Model> teacher, const KdOptions& options)
+      : model_(std::move(student)), teacher_(std::move(teacher)), options_(options) {
+    TORCH_CHECK(options.coefficient > 0 && options.coefficient <= 1,
+                "[kd] the share of the divergence must be above 0 and at most 1, got ",
+                options.coefficient);
+    teacher_->eval();
+    for (auto& parameter : teacher_->parameters()) {
+      parameter.requires_grad_(false);
+    }
+  }
+
+  Model& model() const override { return *model_; }
+
+  double weight(const Batch& batch) const override {
+    return batch.main.labels.slice(1, 1).ne(kIgnoredLabel).sum().item<double>();
+  }
+
+  BatchLoss loss(const Batch& batch, const StepContext& context) override {
+    const auto targets = targets_of(batch.main.labels);
+    const at::Device device = model_->device();
+    move_teacher(device);
+    at::Tensor taught;
+    frozen_pass("the teacher", *teacher_, [&] {
+      taught = teacher_->hidden_states(input_of(batch.main));
+    });
+    const auto hidden = trained_hidden(*model_, batch.main, context);
+    const auto head = model_->linear_head();
+    const auto divergence = linear_divergence(
+        hidden, head, taught, teacher_->linear_head(), targets, options_.divergence);
+    // The teacher's head is needed again in backward, which keeps it alive on the device.
+    const auto tokens = weight(batch);
+    const auto distilled = divergence.sum();
+    BatchLoss out;
+    out.metrics = {metric_of("kd_loss", distilled.detach(), tokens)};
+    auto total = distilled * options_.coefficient;
+    if (options_.coefficient < 1) {
+      const auto gold = linear_cross_entropy(hidden, head, targets);
+      total = total + gold.sum * (1 - options_.coefficient);
+      out.metrics.push_back(metric_of("gpt_loss", gold.sum.detach(), tokens));
+      out.metrics.push_back(metric_of("entropy", gold.entropy, tokens));
+      out.metrics.push_back(metric_of("mean_token_accuracy", gold.correct, tokens));
+    }
+    out.part = total / context.total_weight;
+    if (options_.offload_teacher) {
+      move_teacher(at::kCPU);
+    }
+    return out;
+  }
+
+  int64_t frozen_bytes() const override { return bytes_of(*teacher_); }
+
+ private:
+  void move_teacher(const at::Device& device) {
+    if (teacher_->device() != device) {
+      teacher_->to(device);
+    }
+  }
+
+  std::shared_ptr<Model> model_;
+  std::shared_ptr<Model> teacher_;
+  KdOptions options_;
+};
+
+}  // namespace
+
+std::unique_ptr<TrainingObjective> make_kd(std::shared_ptr<Model> student,
+                                           std::shared_ptr<Model> teacher,
+                                           const KdOptions& options) {
+  return std::make_unique<Kd>(std::move(student), std::move(teacher), options);
+}
+
+}  // namespace reprise

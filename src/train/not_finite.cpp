@@ -1,0 +1,46 @@
+#include "train/not_finite.h"
+
+#include "train/evaluate.h"
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+
+namespace reprise {
+
+namespace {
+
+bool is_finite_alone(const SuspectRows& suspects, int64_t index) {
+  const auto batch = to_device(collate_examples(suspects.data, {index}, suspects.collate),
+                               suspects.objective.model().device());
+  const double weight = suspects.objective.weight(batch);
+  return weight <= 0 ||
+         std::isfinite(suspects.objective.loss(batch, StepContext{weight}).part.item<double>());
+}
+
+}  // namespace
+
+std::string describe_not_finite(const SuspectRows& suspects,
+                                const std::vector<int64_t>& indices,
+                                int64_t step) {
+  std::string guilty;
+  std::string all;
+  without_checkpointing("the search for a bad row", [&] {
+    for (const int64_t index : indices) {
+      const auto example = suspects.data.at(index);
+      const std::string name = suspects.data.place_name(example.place);
+      all += (all.empty() ? "" : ", ") + name;
+      if (!is_finite_alone(suspects, index)) {
+        guilty += (guilty.empty() ? "" : ", ") + name;
+      }
+    }
+  });
+  const std::string where = guilty.empty()
+                                ? "of the micro-batch with rows " + all + " (no row gives it alone)"
+                                : "of row " + guilty;
+  return "[train] step " + std::to_string(step) + ": the loss " + where +
+         " is not finite. Training stops; the last checkpoint is as it was. A lower "
+         "--learning_rate, --warmup_steps or a wider --dtype help when the data is sound.";
+}
+
+}  // namespace reprise

@@ -1,0 +1,26 @@
+// Which row made the loss infinite or NaN?
+#pragma once
+
+#include <reprise/data/batch.h>
+#include <reprise/data/dataset.h>
+#include <reprise/train/objective.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace reprise {
+
+struct SuspectRows {
+  TrainingObjective& objective;
+  const Dataset& data;
+  const CollateOptions& collate;
+};
+
+/// A message that names the rows of a micro-batch whose loss, each row alone, is not finite; or all
+/// of its rows if none is so alone.
+std::string describe_not_finite(const SuspectRows& suspects,
+                                const std::vector<int64_t>& indices,
+                                int64_t step);
+
+}  // namespace reprise

@@ -1,0 +1,100 @@
+#include <reprise/train/out_of_memory.h>
+
+#include <reprise/model/lora.h>
+#include <reprise/train/units.h>
+
+#include <c10/util/Exception.h>
+
+#include <new>
+#include <string_view>
+
+namespace reprise {
+
+namespace {
+
+std::string bytes(int64_t count) {
+  return human_bytes(static_cast<double>(count));
+}
+
+// Inputs of the blocks are what full recomputation keeps.
+int64_t block_inputs(const MemoryDemand& demand, const Model& model) {
+  return model.config().layers * demand.rows * demand.length * model.config().hidden *
+         static_cast<int64_t>(c10::elementSize(model.dtype()));
+}
+
+std::string used(const MemoryClasses& classes) {
+  std::string text;
+  const auto add = [&](const char* name, int64_t count) {
+    if (count > 0) {
+      text += std::string("\n  ") + name + ": " + bytes(count);
+    }
+  };
+  add("parameters", classes.parameters);
+  add("gradients", classes.gradients);
+  add("optimizer", classes.optimizer);
+  add("activations", classes.activations);
+  add("recomputed working set", classes.recompute);
+  add("logits", classes.logits);
+  add("other", classes.other);
+  return text;
+}
+
+std::string advice(const MemoryDemand& demand, const Model& model) {
+  std::string text;
+  const auto add = [&](const std::string& flag, const std::string& effect) {
+    text += "\n  " + flag + ": " + effect;
+  };
+  const int64_t activations =
+      demand.classes.activations + demand.classes.recompute + demand.classes.other;
+  const int64_t kept = block_inputs(demand, model);
+  if (model.checkpointed_blocks().empty()) {
+    add("--gradient_checkpointing",
+        "keeps " + bytes(kept) + " of activations instead of the " + bytes(activations) +
+            " or more that the step had reached");
+  } else if (static_cast<int64_t>(model.checkpointed_blocks().size()) < model.config().layers) {
+    add("--gradient_checkpointing without ratio, layers or every_n_layers",
+        "checkpoints the other " +
+            std::to_string(model.config().layers -
+                           static_cast<int64_t>(model.checkpointed_blocks().size())) +
+            " blocks too");
+  }
+  if (demand.rows > 1) {
+    add("--per_device_train_batch_size " + std::to_string(demand.rows / 2) +
+            " --gradient_accumulation_steps " + std::to_string(demand.micro_batches * 2),
+        "about half of the activations, " + bytes(activations / 2) + " less, for the same step");
+  }
+  if (demand.length > 1) {
+    add("--max_length " + std::to_string(demand.length / 2),
+        "half of the activations of rows as long as this one");
+  }
+  if (!has_lora(model)) {
+    add("--lora_r 16",
+        "gradients and optimizer state of the adapters only, " +
+            bytes(demand.classes.gradients + demand.classes.optimizer) + " less");
+  }
+  return text;
+}
+
+}  // namespace
+
+bool is_out_of_memory(const std::exception& error) {
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr ||
+      dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr) {
+    return true;
+  }
+  const std::string_view text = error.what();
+  return text.find("DefaultCPUAllocator: ") != std::string_view::npos &&
+         text.find("allocate memory") != std::string_view::npos;
+}
+
+std::string explain_out_of_memory(const std::string& error,
+                                  const MemoryDemand& demand,
+                                  const Model& model) {
+  return "out of memory in step " + std::to_string(demand.step) + ", with a micro-batch of " +
+         std::to_string(demand.rows) + " x " + std::to_string(demand.length) +
+         " tokens. In use were " + bytes(demand.classes.total()) + ":" + used(demand.classes) +
+         "\nWhat would help:" + advice(demand, model) +
+         "\nThe last checkpoint is as it was. The allocator said: " + error;
+}
+
+}  // namespace reprise

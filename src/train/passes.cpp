@@ -1,0 +1,59 @@
+#include "train/passes.h"
+
+#include "model/eval_scope.h"
+
+#include <ATen/ATen.h>
+
+namespace reprise {
+
+ModelInput input_of(const TokenBatch& batch, AdapterUse adapters) {
+  return {batch.input_ids, batch.attention_mask, batch.position_ids, batch.document_ids, adapters};
+}
+
+at::Tensor targets_of(const at::Tensor& labels) {
+  return at::constant_pad_nd(labels, {0, 1}, kIgnoredLabel).slice(1, 1).contiguous();
+}
+
+at::Tensor trained_hidden(Model& model, const TokenBatch& batch, const StepContext& context) {
+  auto hidden = model.hidden_states(input_of(batch));
+  if (context.meter != nullptr) {
+    context.meter->end_forward();
+  }
+  return hidden;
+}
+
+void frozen_pass(const char* what, Model& model, const std::function<void()>& pass) {
+  const EvalScope no_dropout(model);
+  without_checkpointing(what, pass);
+}
+
+TokenValues frozen_logprobs(const char* what,
+                            Model& model,
+                            const TokenBatch& batch,
+                            const at::Tensor& targets,
+                            AdapterUse adapters) {
+  TokenValues values;
+  frozen_pass(what, model, [&] {
+    values = token_logprobs(
+        model.hidden_states(input_of(batch, adapters)), model.linear_head(adapters), targets);
+  });
+  return values;
+}
+
+Metric metric_of(const char* name, const at::Tensor& sum, double weight) {
+  return {name, sum.item<double>(), weight};
+}
+
+Metric mean_metric(const char* name, const at::Tensor& values) {
+  const auto detached = values.detach();
+  return {name,
+          detached.numel() == 0 ? 0 : detached.to(at::kDouble).sum().item<double>(),
+          static_cast<double>(detached.numel())};
+}
+
+Metric token_metric(const char* name, const at::Tensor& values, const at::Tensor& mask) {
+  return metric_of(
+      name, values.detach().masked_fill(mask.logical_not(), 0).sum(), mask.sum().item<double>());
+}
+
+}  // namespace reprise

@@ -1,0 +1,68 @@
+// Log-probabilities of the reference, once for the whole data set, so that training needs no
+// reference in memory.
+#include "train/evaluate.h"
+
+#include <reprise/io/file.h>
+#include <reprise/io/safetensors.h>
+#include <reprise/train/reference.h>
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <numeric>
+
+namespace reprise {
+
+namespace {
+
+constexpr const char* kTensor = "reference_logps";
+constexpr const char* kKey = "key";
+
+// What an earlier run left, if it is whole and of the same key and size.
+at::Tensor read_cache(const std::filesystem::path& path, const std::string& key, int64_t size) {
+  if (path.empty() || !std::filesystem::exists(path)) {
+    return {};
+  }
+  try {
+    const SafetensorsFile file(path);
+    const auto* info = file.find(kTensor);
+    const auto found = file.metadata().find(kKey);
+    if (info != nullptr && info->shape == std::vector<int64_t>{size, 2} &&
+        found != file.metadata().end() && found->second == key) {
+      return file.view(*info).clone();
+    }
+  } catch (const c10::Error&) {
+    // Damaged: made again below.
+  }
+  return {};
+}
+
+}  // namespace
+
+at::Tensor precompute_reference(const ReferencedObjective& objective,
+                                const Dataset& data,
+                                const PrecomputeOptions& options) {
+  const int64_t size = data.size();
+  if (auto cached = read_cache(options.cache, options.key, size); cached.defined()) {
+    return cached;
+  }
+  auto logps = at::empty({size, 2}, at::kFloat);
+  for (int64_t first = 0; first < size; first += options.batch_size) {
+    std::vector<int64_t> indices(static_cast<size_t>(std::min(options.batch_size, size - first)));
+    std::iota(indices.begin(), indices.end(), first);
+    const auto batch = to_device(collate_examples(data, indices, options.collate),
+                                 objective.model().device());
+    const auto values = objective.reference_logps(batch);
+    logps.slice(0, first, first + values.size(0)).copy_(values);
+    if (options.progress) {
+      options.progress(first + values.size(0), size);
+    }
+  }
+  if (!options.cache.empty()) {
+    create_folder(options.cache.parent_path());
+    write_safetensors(options.cache, {{kTensor, logps}}, {{kKey, options.key}});
+  }
+  return logps;
+}
+
+}  // namespace reprise

@@ -1,0 +1,117 @@
+#include <reprise/train/reference.h>
+
+#include "train/passes.h"
+
+#include <reprise/model/lora.h>
+
+#include <ATen/ATen.h>
+
+#include <utility>
+
+namespace reprise {
+
+Reference::Reference(std::shared_ptr<Model> model, AdapterUse adapters)
+    : model_(std::move(model)), adapters_(adapters), is_own_model_(false) {}
+
+Reference::Reference(std::shared_ptr<Model> model, std::optional<ReferenceSync> sync)
+    : model_(std::move(model)), adapters_(AdapterUse::Off), is_own_model_(true), sync_(sync) {
+  TORCH_CHECK(!sync || (sync->steps > 0 && sync->alpha > 0 && sync->alpha <= 1),
+              "[reference] a reference follows every so many steps (at least 1) by a share above 0 "
+              "and up to 1.");
+  model_->eval();
+  for (auto& parameter : model_->parameters()) {
+    parameter.requires_grad_(false);
+  }
+}
+
+Reference Reference::without_adapters(std::shared_ptr<Model> policy) {
+  TORCH_CHECK(has_lora(*policy),
+              "[reference] a policy without adapters changes itself: give the reference as a model "
+              "of its own.");
+  return {std::move(policy), AdapterUse::Reference};
+}
+
+TokenValues Reference::logprobs(const TokenBatch& batch, const at::Tensor& targets) const {
+  return frozen_logprobs("the reference", *model_, batch, targets, adapters_);
+}
+
+void Reference::follow(const Model& policy, int64_t step) {
+  if (!sync_ || step % sync_->steps != 0) {
+    return;
+  }
+  const at::NoGradGuard no_grad;
+  const auto from = policy.named_parameters();
+  for (auto& item : model_->named_parameters()) {
+    item.value().lerp_(from[item.key()].to(item.value().scalar_type()), sync_->alpha);
+  }
+}
+
+NamedTensors Reference::state() const {
+  NamedTensors state;
+  if (sync_) {
+    for (const auto& item : model_->named_parameters()) {
+      state.emplace_back(item.key(), item.value().detach());
+    }
+  }
+  return state;
+}
+
+void Reference::load(const SafetensorsFile& file) {
+  for (const auto& [name, parameter] : state()) {
+    const auto* info = file.find(name);
+    TORCH_CHECK(info != nullptr, file.path().string(), ": has no tensor ", name);
+    file.copy_to(*info, parameter);
+  }
+}
+
+int64_t Reference::bytes() const {
+  int64_t bytes = 0;
+  if (is_own_model_) {
+    for (const auto& parameter : model_->parameters()) {
+      bytes += static_cast<int64_t>(parameter.nbytes());
+    }
+  }
+  return bytes;
+}
+
+ReferencedObjective::ReferencedObjective(std::optional<Reference> reference)
+    : reference_(std::move(reference)) {}
+
+void ReferencedObjective::use_precomputed(at::Tensor train, at::Tensor evaluation) {
+  train_logps_ = std::move(train);
+  evaluation_logps_ = std::move(evaluation);
+  reference_.reset();
+}
+
+void ReferencedObjective::after_step(int64_t step) {
+  if (reference_) {
+    reference_->follow(model(), step);
+  }
+}
+
+NamedTensors ReferencedObjective::state() const {
+  return reference_ ? reference_->state() : NamedTensors();
+}
+
+void ReferencedObjective::load(const SafetensorsFile& file) {
+  if (reference_) {
+    reference_->load(file);
+  }
+}
+
+int64_t ReferencedObjective::frozen_bytes() const {
+  return reference_ ? reference_->bytes() : 0;
+}
+
+at::Tensor ReferencedObjective::logps_of_reference(const Batch& batch,
+                                                   const StepContext& context) const {
+  if (reference_) {
+    return reference_logps(batch);
+  }
+  const auto& table = context.is_evaluation ? evaluation_logps_ : train_logps_;
+  TORCH_INTERNAL_ASSERT(table.defined() && batch.indices.size() == batch.rows.size());
+  const auto indices = at::tensor(batch.indices, at::kLong);
+  return table.index_select(0, indices).to(batch.main.input_ids.device());
+}
+
+}  // namespace reprise

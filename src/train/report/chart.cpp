@@ -1,0 +1,156 @@
+// The figure around a plot: caption, legend with the last values, and the data for the pointer.
+#include "train/report/chart.h"
+
+#include "train/report/html.h"
+#include "train/report/plot.h"
+#include "train/report/stack.h"
+
+#include <reprise/train/units.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <utility>
+
+namespace reprise::report {
+namespace {
+
+std::string color_class(const Line& line) {
+  return "s" + std::to_string(line.color % kColors);
+}
+
+/// The legend item that a line belongs to.
+std::vector<int> groups_of(const std::vector<Line>& lines) {
+  std::vector<int> groups;
+  int group = -1;
+  for (const Line& line : lines) {
+    group += line.stroke == Stroke::Faint && group >= 0 ? 0 : 1;
+    groups.push_back(group);
+  }
+  return groups;
+}
+
+/// Lines have buttons that hide them, with the keyboard as well; of a stack, no part can be taken.
+std::string legend_html(const Chart& chart) {
+  const std::vector<int> groups = groups_of(chart.lines);
+  std::string items;
+  for (size_t i = 0; i < chart.lines.size(); ++i) {
+    const Line& line = chart.lines[i];
+    if (i > 0 && groups[i] == groups[i - 1]) {
+      continue;
+    }
+    const bool is_dashed = line.stroke == Stroke::Dashed;
+    const std::string swatch =
+        element("i", "class=\"" + color_class(line) + (is_dashed ? " dashed" : "") + "\"", "");
+    const std::string last = with_unit(line.series.points.back().value, chart.unit);
+    const bool is_stacked = chart.kind == ChartKind::StackedAreas;
+    items +=
+        element(is_stacked ? "div" : "button",
+                is_stacked ? std::string("class=\"key\"")
+                           : "class=\"key\" type=\"button\" aria-pressed=\"true\" data-group=\"" +
+                                 std::to_string(groups[i]) + "\"",
+                swatch + text_element("span", "", line.name) + text_element("b", "", last));
+  }
+  return element("div", "class=\"legend\"", items);
+}
+
+/// Six digits are more than a reader of a tooltip takes in, and a third of the page's size less.
+double rounded(double value) {
+  constexpr int kDigits = 6;
+  return std::strtod(human_number(value, kDigits).c_str(), nullptr);
+}
+
+struct PointLists {
+  Json steps = Json::array();
+  Json values = Json::array();
+};
+
+PointLists lists_of(const std::vector<Point>& points) {
+  PointLists lists;
+  for (const Point& point : points) {
+    lists.steps.push_back(static_cast<int64_t>(point.step));
+    lists.values.push_back(rounded(point.value));
+  }
+  return lists;
+}
+
+Json series_data(const Chart& chart) {
+  const std::vector<int> groups = groups_of(chart.lines);
+  Json all = Json::array();
+  for (size_t i = 0; i < chart.lines.size(); ++i) {
+    const Line& line = chart.lines[i];
+    PointLists lists = lists_of(line.series.points);
+    all.push_back({{"name", line.name},
+                   {"group", groups[i]},
+                   {"color", color_class(line)},
+                   {"x", std::move(lists.steps)},
+                   {"y", std::move(lists.values)}});
+  }
+  return all;
+}
+
+Json axis_data(const Axis& axis) {
+  return {{"low", axis.low}, {"high", axis.high}, {"log", axis.is_log}};
+}
+
+Json chart_data(const Chart& chart, const Plot& plot) {
+  constexpr std::array<const char*, 5> kUnits = {"number", "bytes", "ms", "rate", "share"};
+  return {{"unit", kUnits.at(static_cast<size_t>(chart.unit))},
+          {"stacked", chart.kind == ChartKind::StackedAreas},
+          {"plot", {plot.left, plot.right, plot.top, plot.bottom}},
+          {"steps", axis_data(plot.steps)},
+          {"values", axis_data(plot.values)},
+          {"series", series_data(chart)}};
+}
+
+std::string svg_html(const Chart& chart, const Plot& plot) {
+  std::string shapes = axes_svg(plot);
+  if (chart.kind == ChartKind::StackedAreas) {
+    shapes += stack_svg(plot, chart.lines);
+  } else {
+    const std::vector<int> groups = groups_of(chart.lines);
+    // Back to front, so that the first line of the legend lies on top.
+    for (size_t i = chart.lines.size(); i-- > 0;) {
+      shapes += element("g",
+                        "class=\"" + color_class(chart.lines[i]) + "\" data-group=\"" +
+                            std::to_string(groups[i]) + "\"",
+                        line_svg(plot, chart.lines[i]));
+    }
+  }
+  shapes += element("g", "class=\"pointer\"", "");
+  return element("svg",
+                 "viewBox=\"0 0 " + coordinate(plot.width) + " " + coordinate(plot.height) +
+                     "\" role=\"img\" aria-label=\"" + escaped(chart.title + " by step") + "\"",
+                 shapes);
+}
+
+}  // namespace
+
+std::string chart_html(const Chart& original) {
+  Chart chart = original;
+  std::erase_if(chart.lines, [](const Line& line) { return line.series.points.empty(); });
+  if (chart.lines.empty()) {
+    return {};
+  }
+  if (chart.kind == ChartKind::StackedAreas) {
+    thin_together(chart.lines);
+  } else {
+    for (Line& line : chart.lines) {
+      line.series = thinned(line.series);
+    }
+  }
+  const Plot plot = plot_of(chart);
+  const std::string note =
+      chart.note.empty() ? std::string() : text_element("p", "note", chart.note);
+  const std::string caption =
+      element("figcaption", "", text_element("h3", "", chart.title) + note + legend_html(chart));
+  const std::string data =
+      element("script", "type=\"application/json\"", script_json(chart_data(chart, plot)));
+  const bool is_full = chart.width == ChartWidth::Full;
+  return element("figure",
+                 is_full ? "class=\"chart full\"" : "class=\"chart\"",
+                 caption + element("div", "class=\"plot\"", svg_html(chart, plot)) + data) +
+         "\n";
+}
+
+}  // namespace reprise::report

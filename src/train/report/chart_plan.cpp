@@ -1,0 +1,106 @@
+// Lines of one run differ by colour; of several runs, each run has one and its curves differ by
+// dash.
+#include "train/report/chart_plan.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace reprise::report {
+namespace {
+
+constexpr size_t kSmoothFrom = 60;
+
+/// A curve in each of the runs; some may be empty.
+struct RunCurves {
+  Curve curve;
+  std::vector<Series> of_run;
+};
+
+std::vector<RunCurves> curves_of(const ChartPlan& plan, const Runs& runs) {
+  std::vector<RunCurves> all;
+  for (const Curve& curve : plan.curves) {
+    RunCurves curves{curve, {}};
+    for (const ReportRun& run : runs) {
+      curves.of_run.push_back(series_of(run.steps, curve.key));
+    }
+    const bool has_points = std::any_of(curves.of_run.begin(),
+                                        curves.of_run.end(),
+                                        [](const Series& one) { return !one.points.empty(); });
+    if (has_points) {
+      all.push_back(std::move(curves));
+    }
+  }
+  return all;
+}
+
+std::string name_of(const Curve& curve, const std::string& run, bool has_runs, bool has_curves) {
+  return !has_runs ? curve.name : !has_curves ? run : run + ", " + curve.name;
+}
+
+void add_line(Chart& chart, Line line, bool is_smoothed) {
+  if (!is_smoothed || line.series.points.size() <= kSmoothFrom) {
+    chart.lines.push_back(std::move(line));
+    return;
+  }
+  Line raw = line;
+  raw.stroke = Stroke::Faint;
+  line.series = smoothed(line.series);
+  line.name += " (smoothed)";
+  chart.lines.push_back(std::move(line));
+  chart.lines.push_back(std::move(raw));
+}
+
+/// Runs that only differ in what they recompute are meant to learn the same, to the last bit. The
+/// reader must not think that lines are missing.
+bool do_runs_coincide(const std::vector<RunCurves>& curves) {
+  return std::all_of(curves.begin(), curves.end(), [](const RunCurves& one) {
+    return std::all_of(one.of_run.begin(), one.of_run.end(), [&](const Series& series) {
+      return series == one.of_run.front();
+    });
+  });
+}
+
+Chart chart_of(const ChartPlan& plan, const Runs& runs) {
+  Chart chart{.title = plan.title,
+              .note = plan.note,
+              .unit = plan.unit,
+              .width = plan.width,
+              .start = plan.start,
+              .may_be_log = plan.may_be_log,
+              .is_share = plan.is_share,
+              .lines = {}};
+  const std::vector<RunCurves> curves = curves_of(plan, runs);
+  for (size_t i = 0; i < curves.size(); ++i) {
+    const Curve& curve = curves[i].curve;
+    for (size_t run = 0; run < runs.size(); ++run) {
+      const Series& series = curves[i].of_run[run];
+      add_line(chart,
+               {.name = name_of(curve, runs[run].name, runs.size() > 1, curves.size() > 1),
+                .series = series,
+                .color = color_of(run, i, runs.size()),
+                .stroke = curve.stroke,
+                .has_markers = curve.has_markers && series.points.size() <= kSmoothFrom},
+               plan.is_smoothed && i == 0);
+    }
+  }
+  if (runs.size() > 1 && do_runs_coincide(curves)) {
+    chart.note += (chart.note.empty() ? "" : ". ") + std::string("All runs coincide");
+  }
+  return chart;
+}
+
+}  // namespace
+
+int color_of(size_t run, size_t curve, size_t runs) {
+  return static_cast<int>((runs == 1 ? curve : run) % (kColors - 1));
+}
+
+std::string planned_html(const std::vector<ChartPlan>& plans, const Runs& runs) {
+  std::string charts;
+  for (const ChartPlan& plan : plans) {
+    charts += chart_html(chart_of(plan, runs));
+  }
+  return charts;
+}
+
+}  // namespace reprise::report

@@ -1,0 +1,113 @@
+// The first figures, each with a note for its tile; several runs are compared in a table.
+#include "train/report/axis.h"
+#include "train/report/figures.h"
+#include "train/report/html.h"
+#include "train/report/sections.h"
+
+#include <reprise/train/units.h>
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace reprise::report {
+namespace {
+
+struct Headline {
+  const char* label;
+  std::function<std::optional<std::string>(const Figures&)> value;
+  std::function<std::string(const Figures&)> note;
+};
+
+std::optional<std::string> shown(std::optional<double> value, Unit unit) {
+  return value ? std::optional(with_unit(*value, unit)) : std::nullopt;
+}
+
+const std::array<Headline, 7>& headlines() {
+  static const std::array<Headline, 7> all = {{
+      {"Final loss",
+       [](const Figures& f) { return shown(f.last_loss, Unit::Number); },
+       [](const Figures& f) { return "from " + with_unit(*f.first_loss, Unit::Number); }},
+      {"Best eval loss",
+       [](const Figures& f) { return shown(f.best_eval_loss, Unit::Number); },
+       [](const Figures& f) { return "at step " + human_number(*f.best_eval_step, 15); }},
+      {"Peak memory",
+       [](const Figures& f) { return shown(f.peak_bytes, Unit::Bytes); },
+       [](const Figures&) { return "highest of all steps"; }},
+      {"Activations saved",
+       [](const Figures& f) { return shown(f.saved_share(), Unit::Share); },
+       [](const Figures& f) {
+         return human_bytes(*f.activation_bytes) + " instead of " +
+                human_bytes(*f.plain_activation_bytes);
+       }},
+      {"Recompute",
+       [](const Figures& f) { return shown(f.recompute_share(), Unit::Share); },
+       [](const Figures& f) { return "of a step's " + with_unit(*f.step_ms, Unit::Milliseconds); }},
+      {"Throughput",
+       [](const Figures& f) {
+         return f.tokens_per_second ? std::optional(human_count(*f.tokens_per_second))
+                                    : std::nullopt;
+       },
+       [](const Figures&) { return "tokens per second"; }},
+      {"Training time",
+       [](const Figures& f) {
+         return f.total_ms > 0 ? std::optional(human_seconds(f.total_ms / 1000)) : std::nullopt;
+       },
+       [](const Figures& f) {
+         return std::to_string(f.steps) + (f.steps == 1 ? " step" : " steps") +
+                (f.total_tokens > 0 ? ", " + human_count(f.total_tokens) + " tokens" : "");
+       }},
+  }};
+  return all;
+}
+
+std::string tiles_html(const Figures& figures) {
+  std::string tiles;
+  for (const Headline& headline : headlines()) {
+    if (const auto value = headline.value(figures)) {
+      tiles += element("div",
+                       "class=\"tile\"",
+                       text_element("span", "label", headline.label) +
+                           text_element("strong", "", *value) +
+                           text_element("small", "", headline.note(figures)));
+    }
+  }
+  return tiles.empty() ? tiles : element("div", "class=\"tiles\"", tiles);
+}
+
+std::string comparison_html(const Runs& runs) {
+  std::vector<Figures> figures;
+  for (const ReportRun& run : runs) {
+    figures.push_back(figures_of(run));
+  }
+  std::string head = text_element("th", "", "Run");
+  std::vector<const Headline*> columns;
+  for (const Headline& headline : headlines()) {
+    if (std::any_of(figures.begin(), figures.end(), headline.value)) {
+      columns.push_back(&headline);
+      head += text_element("th", "number", headline.label);
+    }
+  }
+  std::string body;
+  for (size_t run = 0; run < runs.size(); ++run) {
+    std::string row = text_element("th", "", runs[run].name);
+    for (const Headline* const column : columns) {
+      row += text_element("td", "number", column->value(figures[run]).value_or("–"));
+    }
+    body += element("tr", "", row);
+  }
+  const std::string table =
+      element("thead", "", element("tr", "", head)) + element("tbody", "", body);
+  return element("div", "class=\"card table\"", element("table", "", table));
+}
+
+}  // namespace
+
+std::string headline_html(const Runs& runs) {
+  return (runs.size() == 1 ? tiles_html(figures_of(runs.front())) : comparison_html(runs)) + "\n";
+}
+
+}  // namespace reprise::report

@@ -1,0 +1,58 @@
+// A run on disk: checkpoint-N has all that is needed to go on after step N as if nothing had
+// happened.
+//
+// The folder appears under its name only when it is whole, so whatever is called checkpoint-N can
+// be resumed from. Beside the model's own files: optimizer.safetensors, rng.safetensors,
+// trainer_state.json and, where there is such state, objective.safetensors and ema.safetensors.
+#pragma once
+
+#include <reprise/export.h>
+#include <reprise/optim/optimizer.h>
+#include <reprise/train/objective.h>
+#include <reprise/train/trainer.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+
+namespace reprise {
+
+/// What changes from step to step beside tensors.
+struct RunState {
+  int64_t step = 0;
+  int64_t tokens = 0;  ///< seen so far
+  std::optional<double> best_value;
+  int64_t best_step = 0;
+  int64_t evaluations_without_best = 0;
+};
+
+/// The parts of a run that a snapshot is made of.
+struct RunParts {
+  TrainingObjective& objective;
+  Optimizer& optimizer;
+  MovingAverage* average;  ///< null: none
+  std::function<void(const std::filesystem::path&)> save_model;
+};
+
+/// Writes output/checkpoint-<step>. Throws if it cannot; then nothing of it stays.
+std::filesystem::path save_snapshot(const std::filesystem::path& output,
+                                    const RunParts& parts,
+                                    const RunState& state,
+                                    const Json& configuration);
+
+/// Puts everything back, random generators included. Throws, naming file and field, for a folder
+/// that is not whole or of another kind of run; then the parts are of no use.
+RunState load_snapshot(const std::filesystem::path& folder, const RunParts& parts);
+
+/// Removes what killed runs left half-written, and all but the newest `keep` checkpoints and the
+/// best; keep 0: none is removed.
+void clean_up(const std::filesystem::path& output, int64_t keep, int64_t best_step);
+
+/// Makes the folder of a run that begins, or goes on from `resume_from`, at `state`. Checkpoints of
+/// steps to come are removed, as they are made again. Those of another run are refused.
+void prepare_output(const std::filesystem::path& output,
+                    const std::filesystem::path& resume_from,
+                    const RunState& state);
+
+}  // namespace reprise

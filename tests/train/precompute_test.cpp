@@ -1,0 +1,86 @@
+// Log-probabilities of the reference, computed once for the whole data set.
+#include "support/bitwise.h"
+#include "support/temporary_folder.h"
+#include "train/collecting_observer.h"
+#include "train/training_case.h"
+
+#include <reprise/io/file.h>
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace reprise::testing {
+namespace {
+
+class Precompute : public ::testing::TestWithParam<std::string> {
+ protected:
+  TrainingCase make(const Json& run) const { return {GetParam(), run, folder_}; }
+
+  PrecomputeOptions options_for(const TrainingCase& one, const std::string& key = "k") {
+    return {.collate = one.options.collate,
+            .batch_size = one.options.batch_size,
+            .cache = folder_ / "reference" / "logps.safetensors",
+            .key = key,
+            .progress = [this](int64_t done, int64_t total) {
+              ++passes_;
+              EXPECT_LE(done, total);
+            }};
+  }
+
+  at::Tensor compute(const TrainingCase& one, const std::string& key = "k") {
+    passes_ = 0;
+    return precompute_reference(one.referenced(), *one.data, options_for(one, key));
+  }
+
+  TemporaryFolder folder_;
+  int64_t passes_ = 0;
+};
+
+/// In file order the batches are the same, so the last bit is too.
+TEST_P(Precompute, TrainsAsWithTheReferenceAtHand) {
+  Json run = usual_run(GetParam(), 8);
+  run["arguments"]["train_sampling_strategy"] = "sequential";
+  CollectingObserver expected, found;
+  make(run).train(expected);
+  run["arguments"]["precompute_ref_log_probs"] = true;
+  auto one = make(run);
+  EXPECT_EQ(one.objective->frozen_bytes(), 0);  // the reference is let go
+  one.train(found);
+  EXPECT_EQ(found.all("loss"), expected.all("loss"));
+  EXPECT_EQ(found.all("grad_norm"), expected.all("grad_norm"));
+}
+
+TEST_P(Precompute, IsReadFromItsFileTheNextTime) {
+  const auto one = make(usual_run(GetParam(), 1));
+  const auto first = compute(one);
+  EXPECT_EQ(first.sizes(), (at::IntArrayRef{one.data->size(), 2}));
+  EXPECT_EQ(passes_, 7);
+  EXPECT_TRUE(bitwise_equal(compute(one), first));
+  EXPECT_EQ(passes_, 0);
+}
+
+TEST_P(Precompute, IsMadeAgainIfTheFileIsDamagedOrOfAnotherKey) {
+  const auto one = make(usual_run(GetParam(), 1));
+  const auto first = compute(one);
+  const auto file = folder_ / "reference" / "logps.safetensors";
+  const std::string bytes = read_file(file);
+  for (const size_t size : {size_t{0}, size_t{20}, bytes.size() - 1}) {
+    write_file(file, std::string_view(bytes).substr(0, size));
+    EXPECT_TRUE(bitwise_equal(compute(one), first));
+    EXPECT_EQ(passes_, 7) << size;
+    EXPECT_EQ(read_file(file), bytes);
+  }
+  compute(one, "another");
+  EXPECT_EQ(passes_, 7);
+}
+
+INSTANTIATE_TEST_SUITE_P(Objectives,
+                         Precompute,
+                         ::testing::Values("dpo", "kto"),
+                         [](const auto& one) { return one.param; });
+
+}  // namespace
+}  // namespace reprise::testing
