@@ -15,5 +15,7 @@ void add_inspect(CLI::App& app);
 void add_merge(CLI::App& app);
 void add_score(CLI::App& app);
 void add_tokenize(CLI::App& app);
+/// sft, rm, prm, dpo, kto, kd.
+void add_training_commands(CLI::App& app);
 
 }  // namespace reprise::app

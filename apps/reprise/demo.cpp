@@ -1,62 +1,44 @@
-// `reprise demo`: the same small training three ways, side by side.
+// `reprise demo`: the same small training three ways, side by side, by the loop that `reprise sft`
+// runs; and a page that shows it.
 #include "reprise/commands.h"
+#include "reprise/demo_text.h"
 #include "reprise/device.h"
 
-#include <reprise/loss/next_token.h>
+#include <reprise/data/dataset.h>
+#include <reprise/io/file.h>
 #include <reprise/memory.h>
-#include <reprise/model/model.h>
+#include <reprise/model/checkpoint.h>
 #include <reprise/policy.h>
-#include <reprise/stats.h>
+#include <reprise/train/report.h>
+#include <reprise/train/sft.h>
+#include <reprise/train/trainer.h>
+#include <reprise/train/units.h>
 
 #include <torch/torch.h>
 
-#include <algorithm>
-#include <chrono>
 #include <cstdlib>
+#include <filesystem>
 #include <iomanip>
 #include <iostream>
 #include <memory>
 #include <optional>
-#include <sstream>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 namespace reprise::app {
 namespace {
 
-// What the model learns to spell: public domain (Lewis Carroll, 1865).
-constexpr std::string_view kText =
-    "Alice was beginning to get very tired of sitting by her sister on the bank, and of having "
-    "nothing to do: once or "
-    "twice she had peeped into the book her sister was reading, but it had no pictures or "
-    "conversations in it, \"and "
-    "what is the use of a book,\" thought Alice \"without pictures or conversations?\" So she was "
-    "considering in her own "
-    "mind (as well as she could, for the hot day made her feel very sleepy and stupid), whether "
-    "the pleasure of making "
-    "a daisy-chain would be worth the trouble of getting up and picking the daisies, when suddenly "
-    "a White Rabbit with pink eyes ran close by her. There was nothing so very remarkable in that; "
-    "nor did Alice think "
-    "it so very much out of the way to hear the Rabbit say to itself, \"Oh dear! Oh dear! I shall "
-    "be late!\" But when "
-    "the Rabbit actually took a watch out of its waistcoat-pocket, and looked at it, and then "
-    "hurried on, Alice "
-    "started to her feet, for "
-    "it flashed across her mind that she had never before seen a rabbit with either a "
-    "waistcoat-pocket, or a watch to "
-    "take out of it, and burning with curiosity, she ran across the field after it, and "
-    "fortunately was just in time "
-    "to see it pop down a large rabbit-hole under the hedge. ";
+namespace fs = std::filesystem;
 
 struct DemoOptions {
-  int steps = 5;
+  int steps = 8;
   int layers = 6;
   int batch = 4;
   int length = 256;
   uint64_t seed = 0;
   std::string device;
+  fs::path output = "reprise-demo";
 };
 
 struct Way {
@@ -65,11 +47,38 @@ struct Way {
 };
 
 struct Outcome {
-  std::vector<double> losses;
-  std::vector<at::Tensor> gradients;  // of the last step
-  int64_t peak_bytes = 0;             // of one step, beyond what lives between steps
-  double milliseconds = 0;            // per step, without the first
-  RegionStats stats;
+  std::vector<Json> steps;  // as in metrics.jsonl
+  std::vector<at::Tensor> weights;
+};
+
+/// Pieces of the text, from places all over it; the text repeats. Tokens are characters.
+class TextPieces final : public Dataset {
+ public:
+  TextPieces(int64_t pieces, int64_t length) : pieces_(pieces), length_(length) {}
+
+  int64_t size() const override { return pieces_; }
+  int64_t length(int64_t /*index*/) const override { return length_; }
+  std::string place_name(const RowPlace& place) const override {
+    return "piece " + std::to_string(place.line);
+  }
+
+  Example at(int64_t index) const override {
+    constexpr int64_t kStride = 131;  // no divisor of the text's length: pieces differ
+    TokenSequence sequence;
+    for (int64_t t = 0; t < length_; ++t) {
+      const auto place = static_cast<size_t>(index * kStride + t) % kDemoText.size();
+      sequence.ids.push_back(static_cast<int64_t>(kDemoText[place]));
+    }
+    sequence.labels = sequence.ids;
+    Example example;
+    example.sequences = {std::move(sequence)};
+    example.place.line = index + 1;
+    return example;
+  }
+
+ private:
+  int64_t pieces_;
+  int64_t length_;
 };
 
 /// GPT-2's architecture, small, over characters; dropout where attention stays a fused kernel.
@@ -84,87 +93,60 @@ ModelConfig demo_config(const DemoOptions& options) {
   return ModelConfig::from_json(json, "the demo's config");
 }
 
-/// Sequences of characters from random places of the text, which repeats.
-at::Tensor sample_batch(const DemoOptions& options) {
-  const auto size = static_cast<int64_t>(kText.size());
-  const auto starts = torch::randint(size, {options.batch});
-  auto ids = torch::empty({options.batch, options.length}, torch::kLong);
-  for (int64_t b = 0; b < options.batch; ++b) {
-    const auto start = starts[b].item<int64_t>();
-    for (int64_t t = 0; t < options.length; ++t) {
-      ids[b][t] = static_cast<int64_t>(kText[static_cast<size_t>((start + t) % size)]);
-    }
+class StepCollector final : public TrainingObserver {
+ public:
+  void step(const RunProgress& /*progress*/, const Json& record) override {
+    steps.push_back(record);
   }
-  return ids;
-}
+  std::vector<Json> steps;
+};
 
-void synchronize(at::Device device) {
-  if (device.is_cuda()) {
-    torch::cuda::synchronize();
-  }
-}
-
-Outcome train(const DemoOptions& options, const Way& way, at::Device device) {
-  torch::manual_seed(options.seed);
+Outcome train_way(const DemoOptions& options, const Way& way, at::Device device) {
   const auto model = std::make_shared<Model>(
       demo_config(options), HeadKind::CausalLm, at::TensorOptions(device).dtype(at::kFloat));
   model->initialize(options.seed);
   if (way.checkpointing) {
     model->enable_checkpointing(BlockChoice::all(), *way.checkpointing);
   }
-  torch::optim::AdamW optimizer(model->parameters(), torch::optim::AdamWOptions(1e-3));
-  reset_checkpoint_stats();
-  Outcome outcome;
-  std::chrono::duration<double, std::milli> time{0};
-  for (int step = 0; step < options.steps; ++step) {
-    ModelInput input;
-    input.input_ids = sample_batch(options).to(device);
-    optimizer.zero_grad();
-    synchronize(device);
-    const auto start = std::chrono::steady_clock::now();
-    const PeakTracker tracker(device);
-    const auto loss = next_token_loss(model->forward(input), input.input_ids);
-    loss.backward();
-    synchronize(device);
-    if (step > 0 || options.steps == 1) {
-      time += std::chrono::steady_clock::now() - start;
-    }
-    outcome.peak_bytes = std::max(outcome.peak_bytes, tracker.extra());
-    outcome.losses.push_back(loss.item<double>());
-    if (step + 1 == options.steps) {
-      for (const auto& parameter : model->parameters()) {
-        outcome.gradients.push_back(parameter.grad().clone());
-      }
-    }
-    optimizer.step();
+  const auto objective = make_sft(model);
+  TrainerOptions training;
+  training.output = options.output / way.name;
+  fs::remove_all(training.output);
+  create_folder(training.output);
+  training.batch_size = options.batch;
+  training.max_steps = options.steps;
+  training.learning_rate = 1e-3;
+  training.seed = options.seed;
+  training.save_steps = 0;
+  StepCollector collector;
+  const auto data = std::make_shared<TextPieces>(options.steps * options.batch, options.length);
+  train({*objective, data, nullptr, [](const fs::path&) {}}, training, collector);
+  Outcome outcome{std::move(collector.steps), {}};
+  for (const auto& parameter : model->parameters()) {
+    outcome.weights.push_back(parameter.detach());
   }
-  outcome.milliseconds = time.count() / std::max(1, options.steps - 1);
-  outcome.stats = checkpoint_stats().total;
   return outcome;
 }
 
 bool is_same(const Outcome& a, const Outcome& b) {
-  if (a.losses != b.losses) {
-    return false;
+  for (size_t i = 0; i < a.steps.size(); ++i) {
+    if (a.steps[i]["loss"] != b.steps[i]["loss"] ||
+        a.steps[i]["grad_norm"] != b.steps[i]["grad_norm"]) {
+      return false;
+    }
   }
-  for (size_t i = 0; i < a.gradients.size(); ++i) {
-    if (!torch::equal(a.gradients[i], b.gradients[i])) {
+  for (size_t i = 0; i < a.weights.size(); ++i) {
+    if (!torch::equal(a.weights[i], b.weights[i])) {
       return false;
     }
   }
   return true;
 }
 
-std::string mebibytes(double bytes) {
-  std::ostringstream text;
-  text << std::fixed << std::setprecision(1) << bytes / (1 << 20) << " MiB";
-  return text.str();
-}
-
 void print_row(const std::string& label, const std::vector<std::string>& cells) {
-  std::cout << std::left << std::setw(26) << label << std::right;
+  std::cout << std::left << std::setw(30) << label << std::right;
   for (const auto& cell : cells) {
-    std::cout << std::setw(20) << cell;
+    std::cout << std::setw(18) << cell;
   }
   std::cout << "\n";
 }
@@ -178,42 +160,76 @@ void print_row(const std::string& label, const std::vector<Outcome>& outcomes, c
   print_row(label, cells);
 }
 
-void print_report(const std::vector<Way>& ways, const std::vector<Outcome>& outcomes) {
+double last(const Outcome& outcome, const char* key) {
+  return outcome.steps.back()[key].get<double>();
+}
+
+double mean_ms(const Outcome& outcome) {
+  double sum = 0;
+  for (size_t i = 1; i < outcome.steps.size(); ++i) {  // the first step warms up
+    sum += outcome.steps[i]["step_ms"].get<double>();
+  }
+  return sum / static_cast<double>(std::max<size_t>(outcome.steps.size() - 1, 1));
+}
+
+void print_table(const std::vector<Way>& ways, const std::vector<Outcome>& outcomes) {
   std::vector<std::string> names;
   for (const auto& way : ways) {
     names.push_back(way.name);
   }
   print_row("", names);
-  for (size_t step = 0; step < outcomes.front().losses.size(); ++step) {
+  for (const size_t step : {size_t{0}, outcomes.front().steps.size() - 1}) {
     print_row("loss, step " + std::to_string(step + 1), outcomes, [step](const Outcome& outcome) {
       std::ostringstream text;
-      text << std::fixed << std::setprecision(6) << outcome.losses[step];
+      text << std::fixed << std::setprecision(6) << outcome.steps[step]["loss"].get<double>();
       return text.str();
     });
   }
-  const auto base = static_cast<double>(outcomes.front().peak_bytes);
-  print_row("peak bytes of a step", outcomes, [](const Outcome& o) {
-    return mebibytes(double(o.peak_bytes));
-  });
-  print_row("  of plain", outcomes, [base](const Outcome& o) {
-    return std::to_string(static_cast<int>(100.0 * double(o.peak_bytes) / base + 0.5)) + " %";
-  });
-  print_row("time of a step", outcomes, [](const Outcome& o) {
-    return std::to_string(static_cast<int>(o.milliseconds + 0.5)) + " ms";
-  });
-  const auto per_region = [](size_t value, const Outcome& o) {
-    return o.stats.entered == 0 ? std::string("-")
-                                : mebibytes(double(value) / double(o.stats.entered));
+  const auto bytes = [&](const std::string& label, const char* key) {
+    const double base = last(outcomes.front(), key);
+    print_row(label, outcomes, [key](const Outcome& o) { return human_bytes(last(o, key)); });
+    print_row("  of plain", outcomes, [key, base](const Outcome& o) {
+      return std::to_string(static_cast<int>(100.0 * last(o, key) / base + 0.5)) + " %";
+    });
   };
-  print_row("dropped per block", outcomes, [&](const Outcome& o) {
-    return per_region(o.stats.bytes_dropped, o);
+  bytes("activations kept", "activation_bytes");
+  bytes("peak bytes of a step", "peak_bytes");
+  print_row("time of a step", outcomes, [](const Outcome& o) {
+    return human_seconds(mean_ms(o) / 1000);
   });
-  print_row("kept per block", outcomes, [&](const Outcome& o) {
-    return per_region(o.stats.bytes_kept, o);
+  print_row("  of it recomputing", outcomes, [](const Outcome& o) {
+    return human_seconds(last(o, "recompute_ms") / 1000);
+  });
+  print_row("blocks recomputed in a step", outcomes, [](const Outcome& o) {
+    return std::to_string(static_cast<int64_t>(last(o, "regions_recomputed")));
   });
 }
 
-/// Returns whether all three ways gave the same losses and gradients to the last bit.
+void write_page(const DemoOptions& options,
+                const std::vector<Way>& ways,
+                const std::vector<Outcome>& outcomes) {
+  std::vector<ReportRun> runs;
+  for (size_t i = 0; i < ways.size(); ++i) {
+    ReportRun run;
+    run.name = ways[i].name;
+    run.steps = outcomes[i].steps;
+    std::vector<int64_t> blocks;
+    for (int block = 0; ways[i].checkpointing && block < options.layers; ++block) {
+      blocks.push_back(block);
+    }
+    run.configuration = {{"title", "reprise demo"},
+                         {"model", "gpt2 of " + std::to_string(options.layers) + " blocks"},
+                         {"data", "the beginning of Alice in Wonderland"},
+                         {"objective", "sft"},
+                         {"checkpointing", ways[i].name},
+                         {"blocks", options.layers},
+                         {"checkpointed_blocks", blocks}};
+    runs.push_back(std::move(run));
+  }
+  write_report(options.output / "report.html", runs);
+}
+
+/// Returns whether all three ways gave the same losses and weights to the last bit.
 bool run_demo(const DemoOptions& options) {
   track_cpu_memory();
   const auto device = choose_device(options.device);
@@ -222,23 +238,24 @@ bool run_demo(const DemoOptions& options) {
     setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
     at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
   }
-  record_checkpoint_stats(true);
   const std::vector<Way> ways{
       {"plain", std::nullopt},
-      {"full recompute", CheckpointOptions{.name = "block"}},
-      {"attention kept", CheckpointOptions{.policy = policy::save_attention(), .name = "block"}}};
+      {"full recompute", CheckpointOptions{}},
+      {"attention kept", CheckpointOptions{.policy = policy::save_attention()}}};
   std::cout << "A transformer of " << options.layers << " blocks, " << options.batch << " x "
             << options.length << " tokens, float32 on " << device
             << "; every block is a checkpointed region.\n\n";
   std::vector<Outcome> outcomes;
   for (const auto& way : ways) {
     std::cerr << "training: " << way.name << " ...\n";
-    outcomes.push_back(train(options, way, device));
+    outcomes.push_back(train_way(options, way, device));
   }
-  print_report(ways, outcomes);
+  print_table(ways, outcomes);
   const bool same = is_same(outcomes[0], outcomes[1]) && is_same(outcomes[0], outcomes[2]);
-  std::cout << "\nLosses of all steps and gradients of the last: "
+  std::cout << "\nLosses and gradient norms of all steps, and the weights after the last: "
             << (same ? "equal to the last bit." : "DIFFERENT. This is a bug.") << "\n";
+  write_page(options, ways, outcomes);
+  std::cout << "Charts: " << (options.output / "report.html").string() << "\n";
   return same;
 }
 
@@ -263,6 +280,8 @@ void add_demo(CLI::App& app) {
       ->check(CLI::Range(2, 1024));
   command->add_option("--seed", options->seed, "Seed for weights and data")->capture_default_str();
   add_device_option(*command, options->device);
+  command->add_option("--output_dir", options->output, "Folder for report.html and the metrics")
+      ->capture_default_str();
   command->callback([options] {
     if (!run_demo(*options)) {
       throw CLI::RuntimeError(1);

@@ -17,6 +17,7 @@ int run(int argc, char** argv) {
   CLI::App app{"Reprise: post-training of language models, with activation checkpointing."};
   app.set_version_flag("--version", "reprise " REPRISE_VERSION);
   app.require_subcommand(1);
+  reprise::app::add_training_commands(app);
   reprise::app::add_generate(app);
   reprise::app::add_chat(app);
   reprise::app::add_score(app);

@@ -1,0 +1,124 @@
+// Plain control sequences that every terminal of the last decades knows: carriage return, and
+// "erase to the end of the line".
+#include "reprise/progress_line.h"
+
+#include <sys/ioctl.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <string>
+
+namespace reprise::app {
+
+namespace {
+
+constexpr std::string_view kClear = "\r\x1b[K";
+constexpr auto kRedrawAfter = std::chrono::milliseconds(100);
+
+/// Asked for at each drawing, as windows are resized.
+size_t columns_of(int descriptor) {
+  constexpr size_t kUsual = 80;
+  winsize size{};
+  const bool is_known = ::ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  // The last column stays free: some terminals wrap as soon as it is written.
+  return (is_known ? size.ws_col : kUsual) - 1;
+}
+
+/// A terminal is taken to show what the locale says; the first variable that is set decides.
+BarStyle style_of_locale() {
+  for (const char* const name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
+    const char* const value = std::getenv(name);
+    if (value != nullptr && *value != '\0') {
+      std::string text = value;
+      std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) {
+        return static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+      });
+      const bool is_utf8 =
+          text.find("utf-8") != std::string::npos || text.find("utf8") != std::string::npos;
+      return is_utf8 ? BarStyle::Unicode : BarStyle::Ascii;
+    }
+  }
+  return BarStyle::Ascii;
+}
+
+/// TERM=dumb says that control sequences would be shown as they are.
+bool can_redraw(int descriptor) {
+  const char* const terminal = std::getenv("TERM");
+  return ::isatty(descriptor) == 1 && (terminal == nullptr || std::string_view(terminal) != "dumb");
+}
+
+}  // namespace
+
+ProgressLine::ProgressLine(int descriptor)
+    : descriptor_(descriptor),
+      is_terminal_(can_redraw(descriptor)),
+      style_(style_of_locale()),
+      drawn_at_(Clock::now() - kRedrawAfter),
+      started_(Clock::now()) {}
+
+ProgressLine::~ProgressLine() {
+  if (is_drawn_) {
+    draw();
+    write("\n");
+  }
+}
+
+void ProgressLine::show(const Progress& progress) {
+  latest_ = with_time_left(progress);
+  const bool is_last = progress.step == progress.total;
+  if (is_terminal_ && (is_last || Clock::now() - drawn_at_ >= kRedrawAfter)) {
+    draw();
+  }
+}
+
+void ProgressLine::log(const Progress& progress) {
+  latest_ = with_time_left(progress);
+  if (is_terminal_) {
+    draw();
+  } else {
+    write(progress_log_line(latest_) + "\n");
+  }
+}
+
+void ProgressLine::print(std::string_view line) {
+  write((is_drawn_ ? std::string(kClear) : std::string()) + std::string(line) + "\n");
+  if (is_drawn_) {
+    draw();
+  }
+}
+
+Progress ProgressLine::with_time_left(Progress progress) {
+  if (!first_step_) {
+    first_step_ = progress.step;
+    started_ = Clock::now();
+  }
+  if (!progress.seconds_left) {
+    const std::chrono::duration<double> elapsed = Clock::now() - started_;
+    progress.seconds_left = estimate_seconds_left(
+        elapsed.count(), progress.step - *first_step_, progress.total - progress.step);
+  }
+  return progress;
+}
+
+void ProgressLine::draw() {
+  write(std::string(kClear) + progress_line(latest_, columns_of(descriptor_), style_));
+  is_drawn_ = true;
+  drawn_at_ = Clock::now();
+}
+
+/// A terminal that is gone is no reason to end a run: errors are left alone.
+void ProgressLine::write(std::string_view text) const {
+  while (!text.empty()) {
+    const ssize_t count = ::write(descriptor_, text.data(), text.size());
+    if (count < 0 && errno == EINTR) {
+      continue;
+    }
+    if (count <= 0) {
+      return;
+    }
+    text.remove_prefix(static_cast<size_t>(count));
+  }
+}
+
+}  // namespace reprise::app

@@ -1,0 +1,177 @@
+// What a training command was asked to do: every flag's value, the defaults of its objective, and
+// which flags were given. One struct for all objectives; a command declares only its own.
+#pragma once
+
+#include <reprise/data/rows.h>
+#include <reprise/io/json.h>
+
+#include <CLI/CLI.hpp>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace reprise::app {
+
+struct TrainingFlags {
+  Objective objective = Objective::Sft;
+  /// Canonical names without dashes, from command line or config file; not keys of a file that have
+  /// their default in the end, so that a saved configuration gives what was given.
+  std::set<std::string> given;
+
+  // Model
+  std::string model;
+  std::string adapter;    ///< a LoRA adapter to go on training
+  std::string ref_model;  ///< dpo, kto; empty: the model as it was
+  std::string teacher_model;
+  std::string dtype;   ///< of the weights; empty: the checkpoint's
+  std::string device;  ///< empty: the GPU if there is one
+  bool bf16 = false;   ///< autocast
+  bool cast_lm_head_to_fp32 = false;
+  bool disable_dropout = false;         ///< default true for dpo, kto, rm
+  std::vector<std::string> freeze;      ///< patterns of parameter names that are not trained
+  std::vector<std::string> train_only;  ///< patterns of the only ones that are
+  double neftune_noise_alpha = 0;
+
+  // LoRA
+  bool use_peft = false;  ///< also set by any lora flag
+  int64_t lora_r = 16;
+  double lora_alpha = 32;
+  double lora_dropout = 0.05;
+  std::vector<std::string> lora_target_modules = {"all-linear"};
+  std::vector<std::string> lora_modules_to_save;
+  bool use_rslora = false;
+
+  // Data
+  std::string data, eval_data;
+  std::string cache_dir;
+  int64_t max_length = 1024;
+  std::string truncation_mode = "keep_start";
+  bool drop_too_long = false;
+  int64_t max_samples = -1;
+  bool shuffle = true;
+  bool skip_bad_rows = false;
+  bool show_example = false;
+  std::string chat_template;                ///< a file
+  std::map<std::string, std::string> keys;  ///< --prompt_key etc.
+  std::string input_template;
+  bool packing = false, eval_packing = false, padding_free = false;
+  std::string packing_strategy = "bfd";
+  int64_t pad_to_multiple_of = 1;
+  std::optional<bool> completion_only_loss;
+  bool assistant_only_loss = false;
+  std::string trained_turns = "all";  ///< all, last
+
+  // Training
+  std::string output_dir;
+  int64_t per_device_train_batch_size = 8, per_device_eval_batch_size = 8;
+  int64_t gradient_accumulation_steps = 1;
+  double num_train_epochs = 3;
+  int64_t max_steps = -1;
+  double learning_rate = 2e-5;
+  std::string lr_scheduler_type = "linear";
+  double warmup_steps = 0;
+  double warmup_ratio = 0;
+  double min_lr_ratio = 0.1;
+  int64_t lr_decay_steps = 0;
+  std::string optim = "adamw_torch_fused";
+  double adam_beta1 = 0.9, adam_beta2 = 0.999, adam_epsilon = 1e-8;
+  double momentum = 0;
+  double weight_decay = 0;
+  double max_grad_norm = 1.0;
+  double ema_decay = 0;
+  uint64_t seed = 42;
+
+  // Checkpointing of activations
+  bool gradient_checkpointing = false;
+  bool gradient_checkpointing_use_reentrant = false;
+  std::string gradient_checkpointing_kwargs;  ///< JSON
+  double gradient_checkpointing_ratio = 0;
+  std::string gradient_checkpointing_layers;
+  std::string gradient_checkpointing_policy = "full";
+
+  // Objective
+  std::vector<std::string> loss_type;
+  std::vector<double> loss_weights;
+  double beta = 0.1;
+  double label_smoothing = 0;
+  std::string f_divergence_type = "reverse_kl";
+  double f_alpha_divergence_coef = 0.5;
+  double discopop_tau = 0.05;
+  std::optional<double> ld_alpha;
+  bool use_weighting = false;
+  double simpo_gamma = 0.5, cpo_alpha = 1.0, nll_loss_coef = 0, alphapo_alpha = 0;
+  bool reference_free = false;
+  bool precompute_ref_log_probs = false;
+  int64_t precompute_ref_batch_size = 0;  ///< 0: as in training
+  bool sync_ref_model = false;
+  double ref_model_mixup_alpha = 0.6;
+  int64_t ref_model_sync_steps = 512;
+  double desirable_weight = 1, undesirable_weight = 1;
+  double center_rewards_coefficient = 0;
+  bool use_margin = true;
+  std::string pooling = "rightmost_not_pad";  ///< or last_attended
+  std::string prm_convention = "step_ends";   ///< or placeholders
+  std::string step_separator = "\n";
+  bool train_on_last_step_only = false;
+  std::string placeholder_token;
+  std::vector<std::string> reward_tokens;
+  double kd_coef = 0.4;
+  std::string divergence = "forward_kl";  ///< or jsd
+  double jsd_beta = 0.5;
+  double temperature = 1.0;
+  bool teacher_offload = false;
+
+  // Logging, evaluation, saving
+  int64_t logging_steps = 10;
+  int64_t eval_steps = 0;
+  int64_t save_steps = 500;
+  int64_t save_total_limit = 0;
+  bool load_best_model_at_end = false;
+  std::string metric_for_best_model;
+  bool greater_is_better = false;
+  int64_t early_stopping_patience = 0;
+  std::string resume_from_checkpoint;  ///< auto, or a folder; empty: no
+  bool overwrite_output_dir = false;
+};
+
+/// Values of the checkpointing flags once --gradient_checkpointing_kwargs is merged in.
+struct CheckpointingRequest {
+  bool enabled = false;
+  std::string blocks = "all";  ///< as BlockChoice::parse takes it
+  std::string policy = "full";
+  bool use_reentrant = false;
+  bool preserve_rng_state = true;
+  std::string determinism_check = "default";  ///< default, none, values
+  bool early_stop = true;
+};
+
+/// What the flags of an objective are when none is given.
+TrainingFlags default_flags(Objective objective);
+
+/// Declares the flags of an objective on its command, in groups, with the objective's defaults; the
+/// names that users of other programs type are aliases. --config FILE.yaml gives values that flags
+/// override. When the command line has been parsed, finish_flags() must be called.
+std::shared_ptr<TrainingFlags> add_training_flags(CLI::App& command, Objective objective);
+
+/// Fills in values and `given` from command line and config file. Throws c10::Error for flags that
+/// are unknown, required and missing, given twice, or without effect in this combination.
+void finish_flags(const CLI::App& command, TrainingFlags& flags);
+
+/// Throws for unknown keys, contradictions, and settings without --gradient_checkpointing.
+CheckpointingRequest checkpointing_request(const TrainingFlags& flags);
+
+/// Every flag of the command with its value, defaults included: config.yaml of the output, and what
+/// a resumed run is compared with.
+Json resolved_configuration(const TrainingFlags& flags);
+/// As YAML, to be given to --config.
+std::string to_yaml(const Json& configuration);
+
+/// "did you mean --learning_rate?", or nothing if no flag is near.
+std::string suggest_flag(const CLI::App& command, const std::string& unknown);
+
+}  // namespace reprise::app

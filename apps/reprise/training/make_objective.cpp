@@ -1,0 +1,225 @@
+#include "reprise/training/make_objective.h"
+
+#include <reprise/train/dpo.h>
+#include <reprise/train/kd.h>
+#include <reprise/train/kto.h>
+#include <reprise/train/prm.h>
+#include <reprise/train/rm.h>
+#include <reprise/train/sft.h>
+
+#include <c10/util/Exception.h>
+
+#include <cstdlib>
+#include <utility>
+#include <vector>
+
+namespace reprise::app {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+PreferenceOptions preference_options(const TrainingFlags& flags) {
+  PreferenceOptions options;
+  options.losses.clear();
+  for (size_t i = 0; i < flags.loss_type.size(); ++i) {
+    options.losses.emplace_back(parse_preference_loss(flags.loss_type[i]),
+                                flags.loss_weights.empty() ? 1.0 : flags.loss_weights[i]);
+  }
+  options.beta = flags.beta;
+  options.label_smoothing = flags.label_smoothing;
+  options.discopop_tau = flags.discopop_tau;
+  options.f_divergence = parse_f_divergence(flags.f_divergence_type);
+  options.f_alpha = flags.f_alpha_divergence_coef;
+  options.ld_alpha = flags.ld_alpha;
+  options.use_weighting = flags.use_weighting;
+  options.simpo_gamma = flags.simpo_gamma;
+  options.cpo_alpha = flags.cpo_alpha;
+  options.alphapo_alpha = flags.alphapo_alpha;
+  options.nll_coef = flags.nll_loss_coef;
+  options.reference_free = flags.reference_free;
+  validate(options);
+  return options;
+}
+
+UnpairedOptions unpaired_options(const TrainingFlags& flags) {
+  UnpairedOptions options;
+  options.loss = parse_unpaired_loss(flags.loss_type.front());
+  options.beta = flags.beta;
+  options.desirable_weight = flags.desirable_weight;
+  options.undesirable_weight = flags.undesirable_weight;
+  validate(options);
+  return options;
+}
+
+Reference open_reference(const TrainingFlags& flags,
+                         const TrainedModel& trained,
+                         ProgressLine& progress) {
+  if (trained.lora && flags.ref_model.empty()) {
+    return Reference::without_adapters(trained.model);
+  }
+  std::optional<ReferenceSync> sync;
+  if (flags.sync_ref_model) {
+    sync = ReferenceSync{flags.ref_model_mixup_alpha, flags.ref_model_sync_steps};
+  }
+  const std::string folder = flags.ref_model.empty() ? flags.model : flags.ref_model;
+  progress.print("reference: " + folder);
+  return Reference(open_frozen_model(folder, flags, progress), sync);
+}
+
+fs::path cache_folder(const TrainingFlags& flags) {
+  if (!flags.cache_dir.empty()) {
+    return flags.cache_dir;
+  }
+  return default_cache_folder();
+}
+
+// Files that the reference's numbers depend on.
+std::vector<fs::path> weights_in(const std::string& folder) {
+  std::vector<fs::path> files;
+  if (!folder.empty()) {
+    for (const auto& entry : fs::directory_iterator(folder)) {
+      const auto extension = entry.path().extension();
+      if (extension == ".safetensors" || extension == ".json") {
+        files.push_back(entry.path());
+      }
+    }
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+void precompute(const TrainingFlags& flags,
+                const TrainingData& data,
+                ReferencedObjective& objective,
+                ProgressLine& progress) {
+  PrecomputeOptions options;
+  options.collate = data.collate;
+  // kto compares a completion with others of its batch, so batches must be those of training.
+  options.batch_size = flags.objective == Objective::Kto || flags.precompute_ref_batch_size == 0
+                           ? flags.per_device_train_batch_size
+                           : flags.precompute_ref_batch_size;
+  auto files = weights_in(flags.ref_model.empty() ? flags.model : flags.ref_model);
+  const auto adapter = weights_in(flags.adapter);
+  files.insert(files.end(), adapter.begin(), adapter.end());
+  const auto table = [&](const Dataset& dataset, const std::string& which) {
+    options.key = content_hash(files,
+                               {{"data", data.key},
+                                {"which", which},
+                                {"dtype", flags.dtype},
+                                {"bf16", flags.bf16},
+                                {"ld_alpha", flags.ld_alpha ? Json(*flags.ld_alpha) : Json()},
+                                {"loss_type", flags.loss_type},
+                                {"batch", options.batch_size},
+                                {"eval_data", flags.eval_data}});
+    options.cache = cache_folder(flags) / ("reference-" + options.key + ".safetensors");
+    const bool is_known = fs::exists(options.cache);
+    progress.print("reference log-probabilities of the " + which +
+                   " data: " + (is_known ? "from " + options.cache.string() : "computing"));
+    return precompute_reference(objective, dataset, options);
+  };
+  const auto train = table(*data.train, "training");
+  const auto evaluation =
+      data.evaluation == nullptr ? at::Tensor() : table(*data.evaluation, "evaluation");
+  objective.use_precomputed(train, evaluation);
+}
+
+std::unique_ptr<TrainingObjective> with_reference(const TrainingFlags& flags,
+                                                  const TrainingData& data,
+                                                  std::unique_ptr<ReferencedObjective> objective,
+                                                  ProgressLine& progress) {
+  if (flags.precompute_ref_log_probs) {
+    precompute(flags, data, *objective, progress);
+  }
+  return objective;
+}
+
+std::vector<int64_t> reward_token_ids(const TrainingFlags& flags, const Tokenizer& tokenizer) {
+  std::vector<int64_t> ids;
+  for (const auto& token : flags.reward_tokens) {
+    const auto id = tokenizer.id_of(token);
+    TORCH_CHECK(id.has_value(), "--reward_tokens: the tokenizer has no token \"", token, "\"");
+    ids.push_back(*id);
+  }
+  return ids;
+}
+
+KdOptions kd_options(const TrainingFlags& flags) {
+  KdOptions options;
+  options.divergence.kind = flags.divergence == "jsd" ? DivergenceOptions::Kind::Jensen
+                                                      : DivergenceOptions::Kind::CrossEntropy;
+  options.divergence.beta = flags.jsd_beta;
+  options.divergence.temperature = flags.temperature;
+  options.coefficient = flags.kd_coef;
+  options.offload_teacher = flags.teacher_offload;
+  return options;
+}
+
+std::shared_ptr<Model> open_teacher(const TrainingFlags& flags,
+                                    const TrainingData& data,
+                                    ProgressLine& progress) {
+  auto teacher = open_frozen_model(flags.teacher_model, flags, progress);
+  TORCH_CHECK(data.tokenizer->size() <= teacher->config().vocabulary,
+              "--teacher_model ",
+              flags.teacher_model,
+              ": has ",
+              teacher->config().vocabulary,
+              " tokens, fewer than the student's tokenizer (",
+              data.tokenizer->size(),
+              "): they must share it");
+  return teacher;
+}
+
+}  // namespace
+
+bool keeps_reference(const TrainingFlags& flags) {
+  return flags.objective == Objective::Kto ||
+         (flags.objective == Objective::Dpo && needs_reference(preference_options(flags)));
+}
+
+std::unique_ptr<TrainingObjective> make_objective(const TrainingFlags& flags,
+                                                  const TrainedModel& trained,
+                                                  const TrainingData& data,
+                                                  ProgressLine& progress) {
+  switch (flags.objective) {
+    case Objective::Sft:
+      return make_sft(trained.model, parse_sft_loss(flags.loss_type.front()));
+    case Objective::Rm: {
+      RmOptions options;
+      options.loss.loss = parse_reward_loss(flags.loss_type.front());
+      options.loss.centering = flags.center_rewards_coefficient;
+      options.pooling =
+          flags.pooling == "last_attended" ? Pooling::LastAttended : Pooling::RightmostNotPad;
+      options.use_margin = flags.use_margin && options.loss.loss == RewardLoss::LogSigmoid;
+      return make_rm(trained.model, options);
+    }
+    case Objective::Prm: {
+      PrmOptions options;
+      options.convention = flags.prm_convention == "placeholders" ? PrmConvention::Placeholders
+                                                                  : PrmConvention::StepEnds;
+      options.reward_tokens = reward_token_ids(flags, *data.tokenizer);
+      return make_prm(trained.model, options);
+    }
+    case Objective::Dpo: {
+      const auto options = preference_options(flags);
+      std::optional<Reference> reference;
+      if (needs_reference(options)) {
+        reference = open_reference(flags, trained, progress);
+      }
+      return with_reference(
+          flags, data, make_dpo(trained.model, std::move(reference), options), progress);
+    }
+    case Objective::Kto:
+      return with_reference(
+          flags,
+          data,
+          make_kto(
+              trained.model, open_reference(flags, trained, progress), unpaired_options(flags)),
+          progress);
+    case Objective::Kd:
+      return make_kd(trained.model, open_teacher(flags, data, progress), kd_options(flags));
+  }
+  TORCH_INTERNAL_ASSERT(false, "no such objective");
+}
+
+}  // namespace reprise::app

@@ -1,0 +1,24 @@
+// The objective of a training command, with the reference or teacher that it needs.
+#pragma once
+
+#include "reprise/progress_line.h"
+#include "reprise/training/flags.h"
+#include "reprise/training/open_data.h"
+#include "reprise/training/open_model.h"
+
+#include <reprise/train/objective.h>
+
+#include <memory>
+
+namespace reprise::app {
+
+/// Whether the model as it is now must be kept to compare with.
+bool keeps_reference(const TrainingFlags& flags);
+
+/// Throws for options of the loss that contradict each other or have no effect.
+std::unique_ptr<TrainingObjective> make_objective(const TrainingFlags& flags,
+                                                  const TrainedModel& trained,
+                                                  const TrainingData& data,
+                                                  ProgressLine& progress);
+
+}  // namespace reprise::app

@@ -1,0 +1,91 @@
+// Flags of the model and of LoRA.
+#include "reprise/training/flag_spec.h"
+
+namespace reprise::app {
+
+namespace {
+
+using Flags = TrainingFlags;
+
+void add_models(FlagList& list, Objective objective) {
+  list.add("model", &Flags::model, "DIR", "Folder of the model to train")
+      .required()
+      .aliases(
+          {"model_name_or_path", "model.model_name_or_path", "model.name_or_path", "pretrain"});
+  list.add("adapter", &Flags::adapter, "DIR", "Folder of a LoRA adapter to go on training");
+  if (is_one_of(objective, {Objective::Dpo, Objective::Kto})) {
+    list.add("ref_model", &Flags::ref_model, "DIR", "Folder of the reference model")
+        .if_unset("the model as it was before training")
+        .aliases({"ref_model_name_or_path", "ref.model_name_or_path"});
+  }
+  if (objective == Objective::Kd) {
+    list.add("teacher_model", &Flags::teacher_model, "DIR", "Folder of the teacher")
+        .required()
+        .aliases({"teacher_model_name_or_path"});
+    list.add("teacher_offload",
+             &Flags::teacher_offload,
+             "BOOL",
+             "Keep the teacher's weights on the CPU between its passes");
+  }
+}
+
+void add_lora(FlagList& list) {
+  list.begin_group("LoRA (any of these switches it on)");
+  list.add("use_peft", &Flags::use_peft, "BOOL", "Train LoRA adapters instead of the weights");
+  list.add("lora_r", &Flags::lora_r, "RANK", "Rank of the adapters")
+      .at_least(1)
+      .aliases({"lora_rank", "ds.lora.rank"});
+  list.add("lora_alpha", &Flags::lora_alpha, "NUMBER", "Strength: outputs are scaled by alpha / r")
+      .above(0)
+      .aliases({"ds.lora.alpha"});
+  list.add("lora_dropout", &Flags::lora_dropout, "SHARE", "Dropout of the adapters' input")
+      .between(0, 1)
+      .aliases({"ds.lora.dropout"});
+  list.add("lora_target_modules",
+           &Flags::lora_target_modules,
+           "NAME...",
+           "Linear layers that get an adapter; all-linear: all but the head")
+      .many_with_commas()
+      .aliases({"ds.lora.target_modules"});
+  list.add("lora_modules_to_save",
+           &Flags::lora_modules_to_save,
+           "NAME...",
+           "Modules that are trained whole beside the adapters")
+      .many_with_commas();
+  list.add("use_rslora", &Flags::use_rslora, "BOOL", "Scale by alpha / sqrt(r) instead");
+}
+
+}  // namespace
+
+void add_model_flags(FlagList& list, Objective objective) {
+  list.begin_group("Model");
+  add_models(list, objective);
+  list.add("dtype", &Flags::dtype, "NAME", "Type of the weights")
+      .one_of({"float32", "bfloat16"})
+      .if_unset("the checkpoint's")
+      .aliases({"torch_dtype"});
+  list.add("device", &Flags::device, "NAME", "Where to compute")
+      .one_of({"cpu", "cuda"})
+      .if_unset("the GPU if there is one");
+  list.add("bf16", &Flags::bf16, "BOOL", "Autocast: weights in float32, products in bfloat16");
+  list.add("cast_lm_head_to_fp32",
+           &Flags::cast_lm_head_to_fp32,
+           "BOOL",
+           "Compute the head in float32 whatever the type of the rest");
+  list.add("disable_dropout",
+           &Flags::disable_dropout,
+           "BOOL",
+           "No dropout; otherwise as the model's configuration says");
+  list.add("freeze", &Flags::freeze, "PATTERN...", "Names of parameters that are not trained")
+      .many();
+  list.add("train_only", &Flags::train_only, "PATTERN...", "Names of the only ones that are")
+      .many();
+  list.add("neftune_noise_alpha",
+           &Flags::neftune_noise_alpha,
+           "NUMBER",
+           "NEFTune: strength of noise on the embeddings while training; 0: none")
+      .at_least(0);
+  add_lora(list);
+}
+
+}  // namespace reprise::app

@@ -1,0 +1,144 @@
+#include "reprise/training/open_data.h"
+
+#include <reprise/io/file.h>
+#include <reprise/train/units.h>
+
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+namespace reprise::app {
+
+namespace {
+
+RowOptions row_options(const TrainingFlags& flags) {
+  RowOptions options;
+  options.objective = flags.objective;
+  // Packing cuts by itself, and needs whole rows to lose nothing.
+  options.max_length = flags.packing ? 0 : flags.max_length;
+  options.truncation =
+      flags.truncation_mode == "keep_end" ? TruncationSide::KeepEnd : TruncationSide::KeepStart;
+  options.drop_too_long = flags.drop_too_long;
+  options.completion_only_loss = flags.completion_only_loss;
+  options.assistant_only_loss = flags.assistant_only_loss;
+  options.trained_turns = flags.trained_turns == "last" ? TrainedTurns::Last : TrainedTurns::All;
+  options.prm = flags.prm_convention == "placeholders" ? PrmConvention::Placeholders
+                                                       : PrmConvention::StepEnds;
+  options.step_separator = flags.step_separator;
+  options.train_on_last_step_only = flags.train_on_last_step_only;
+  options.placeholder_token = flags.placeholder_token;
+  options.reward_tokens = flags.reward_tokens;
+  options.input_template = flags.input_template;
+  if (!flags.chat_template.empty()) {
+    options.chat_template = read_file(flags.chat_template);
+  }
+  options.keys = flags.keys;
+  return options;
+}
+
+void print_report(const std::string& name, const OpenedDataset& opened, ProgressLine& progress) {
+  const auto& report = opened.report;
+  std::string line = name + ": " + report.format + "; " + std::to_string(report.rows) + " rows, " +
+                     std::to_string(opened.dataset->size()) + " examples";
+  if (report.from_cache) {
+    line += " (tokenised before)";
+  }
+  progress.print(line);
+  for (const auto& [reason, count] : report.dropped) {
+    progress.print("  " + std::to_string(count) + " dropped: " + reason);
+  }
+  if (report.bad_row_count > 0) {
+    progress.print("  " + std::to_string(report.bad_row_count) + " bad rows skipped:");
+    for (const auto& row : report.bad_rows) {
+      progress.print("    " + row);
+    }
+  }
+}
+
+void show_first_example(const Tokenizer& tokenizer, const Dataset& data, ProgressLine& progress) {
+  const auto example = data.at(0);
+  progress.print("The first example (" + data.place_name(example.place) +
+                 "), what is trained on in brackets:");
+  for (const auto& sequence : example.sequences) {
+    progress.print("  ----\n" + show_sequence(tokenizer, sequence));
+  }
+  progress.print("  ----");
+}
+
+CollateOptions collate_options(const TrainingFlags& flags,
+                               const ModelConfig& config,
+                               const Tokenizer& tokenizer) {
+  CollateOptions options;
+  const auto& special = tokenizer.special_tokens();
+  // Any id will do for what is masked, but a score head finds a row's end by the model's own.
+  options.pad_id = config.pad_id.value_or(special.pad.value_or(special.eos.value_or(0)));
+  options.pad_to_multiple_of = flags.pad_to_multiple_of;
+  options.packed = flags.packing && flags.packing_strategy != "wrapped";
+  options.padding_free = flags.padding_free || options.packed;
+  options.mismatch = flags.objective == Objective::Kto;
+  options.max_length = flags.max_length;
+  return options;
+}
+
+Packing packing_named(const std::string& name) {
+  return name == "wrapped"     ? Packing::Wrapped
+         : name == "bfd_split" ? Packing::BestFitSplit
+                               : Packing::BestFit;
+}
+
+}  // namespace
+
+TrainingData open_training_data(const TrainingFlags& flags,
+                                const ModelConfig& config,
+                                ProgressLine& progress) {
+  TrainingData data;
+  data.tokenizer = Tokenizer::open(flags.model);
+  TORCH_CHECK(data.tokenizer->size() <= config.vocabulary,
+              flags.model,
+              ": the tokenizer has ",
+              data.tokenizer->size(),
+              " tokens and the model only ",
+              config.vocabulary,
+              ": they do not belong together, or the model's embeddings were not resized");
+  const RowTokenizer rows(data.tokenizer, row_options(flags));
+  DatasetOptions options;
+  options.cache = flags.cache_dir;
+  options.skip_bad_rows = flags.skip_bad_rows;
+  options.seed = flags.seed;
+  options.max_samples = flags.max_samples;
+  options.tokenizer_key = tokenizer_key(flags.model);
+  const auto open = [&](const std::string& files, bool packs) {
+    options.files = parse_data_files(files);
+    const auto opened = open_dataset(rows, options);
+    print_report(files, opened, progress);
+    return packs ? pack(opened.dataset, packing_named(flags.packing_strategy), flags.max_length)
+                 : opened.dataset;
+  };
+  data.train = open(flags.data, flags.packing);
+  if (!flags.eval_data.empty()) {
+    data.evaluation = open(flags.eval_data, flags.packing && flags.eval_packing);
+  }
+  if (flags.packing) {
+    progress.print("packed into " + std::to_string(data.train->size()) + " rows of at most " +
+                   std::to_string(flags.max_length) + " tokens");
+  }
+  if (flags.show_example) {
+    show_first_example(*data.tokenizer, *data.train, progress);
+  }
+  data.collate = collate_options(flags, config, *data.tokenizer);
+  std::vector<std::filesystem::path> files;
+  for (const auto& file : parse_data_files(flags.data)) {
+    files.push_back(file.path);
+  }
+  data.key = content_hash(files,
+                          {{"rows", rows.options().to_json()},
+                           {"tokenizer", options.tokenizer_key},
+                           {"files", flags.data},
+                           {"seed", flags.seed},
+                           {"max_samples", flags.max_samples}});
+  return data;
+}
+
+}  // namespace reprise::app

@@ -1,0 +1,170 @@
+#include "reprise/training/open_model.h"
+
+#include "reprise/device.h"
+#include "reprise/model_options.h"
+
+#include <reprise/io/dtype.h>
+#include <reprise/model/checkpoint.h>
+#include <reprise/train/units.h>
+
+#include <c10/util/Exception.h>
+
+#include <regex>
+#include <utility>
+#include <vector>
+
+namespace reprise::app {
+
+namespace {
+
+HeadKind head_of(const TrainingFlags& flags) {
+  switch (flags.objective) {
+    case Objective::Rm:
+      return HeadKind::Score;
+    case Objective::Prm:
+      return flags.prm_convention == "placeholders" ? HeadKind::CausalLm : HeadKind::TokenClasses;
+    default:
+      return HeadKind::CausalLm;
+  }
+}
+
+LoadOptions load_options(const TrainingFlags& flags, HeadKind head) {
+  LoadOptions options;
+  options.head = head;
+  options.dtype = chosen_dtype(flags.dtype);
+  options.device = choose_device(flags.device);
+  options.seed = flags.seed;
+  if (flags.objective == Objective::Rm) {
+    options.labels = 1;
+  }
+  return options;
+}
+
+LoraConfig lora_config(const TrainingFlags& flags) {
+  LoraConfig config;
+  config.rank = flags.lora_r;
+  config.alpha = flags.lora_alpha;
+  config.dropout = flags.lora_dropout;
+  config.use_rslora = flags.use_rslora;
+  if (flags.lora_target_modules != std::vector<std::string>{"all-linear"}) {
+    config.targets = flags.lora_target_modules;
+  }
+  config.modules_to_save = flags.lora_modules_to_save;
+  config.base_model = flags.model;
+  return config;
+}
+
+bool matches_any(const std::string& name, const std::vector<std::string>& patterns) {
+  for (const auto& pattern : patterns) {
+    try {
+      if (std::regex_search(name, std::regex(pattern))) {
+        return true;
+      }
+    } catch (const std::regex_error&) {
+      TORCH_CHECK(false, "\"", pattern, "\" is no regular expression");
+    }
+  }
+  return false;
+}
+
+// By name, with regular expressions that may match anywhere in it.
+void freeze_parameters(Model& model, const TrainingFlags& flags) {
+  if (flags.freeze.empty() && flags.train_only.empty()) {
+    return;
+  }
+  int64_t frozen = 0;
+  int64_t trained = 0;
+  for (auto& item : model.named_parameters()) {
+    const bool stays = !item.value().requires_grad() || matches_any(item.key(), flags.freeze) ||
+                       (!flags.train_only.empty() && !matches_any(item.key(), flags.train_only));
+    item.value().requires_grad_(!stays);
+    ++(stays ? frozen : trained);
+  }
+  TORCH_CHECK(frozen > 0,
+              "--freeze matches no parameter: names are like ",
+              model.named_parameters().front().key());
+  TORCH_CHECK(trained > 0, "--freeze and --train_only leave no parameter to train");
+}
+
+CheckpointOptions checkpoint_options(const CheckpointingRequest& request) {
+  auto options = checkpoint_options_named(request.policy);
+  options.use_reentrant = request.use_reentrant;
+  options.preserve_rng_state = request.preserve_rng_state;
+  options.early_stop = request.early_stop;
+  options.determinism_check = request.determinism_check == "none"     ? DeterminismCheck::None
+                              : request.determinism_check == "values" ? DeterminismCheck::Values
+                                                                      : DeterminismCheck::Metadata;
+  return options;
+}
+
+void print_size(const TrainedModel& trained, const std::string& name, ProgressLine& progress) {
+  int64_t all = 0;
+  int64_t learning = 0;
+  for (const auto& parameter : trained.model->parameters()) {
+    all += parameter.numel();
+    learning += parameter.requires_grad() ? parameter.numel() : 0;
+  }
+  progress.print(name + ": " + human_count(static_cast<double>(all)) + " parameters, " +
+                 human_count(static_cast<double>(learning)) + " trained, " +
+                 dtype_name(trained.model->dtype()) + " on " + trained.model->device().str());
+}
+
+std::shared_ptr<Model> load(const std::string& folder,
+                            const LoadOptions& options,
+                            ProgressLine& progress) {
+  auto loaded = load_model(folder, options);
+  for (const auto& warning : loaded.warnings) {
+    progress.print("warning: " + warning);
+  }
+  return loaded.model;
+}
+
+}  // namespace
+
+TrainedModel open_trained_model(const TrainingFlags& flags,
+                                bool keeps_reference,
+                                ProgressLine& progress) {
+  TrainedModel trained;
+  trained.model = load(flags.model, load_options(flags, head_of(flags)), progress);
+  trained.model->compute_head_in_float32(flags.cast_lm_head_to_fp32);
+  trained.model->add_embedding_noise(flags.neftune_noise_alpha);
+  if (!flags.adapter.empty()) {
+    AdapterOptions options;
+    options.is_trainable = true;
+    options.keep_reference = keeps_reference;
+    trained.lora = load_adapter(*trained.model, flags.adapter, options);
+  } else if (flags.use_peft) {
+    trained.lora = lora_config(flags);
+    add_lora(*trained.model, *trained.lora, flags.seed);
+  }
+  freeze_parameters(*trained.model, flags);
+  const auto request = checkpointing_request(flags);
+  if (request.enabled) {
+    trained.model->enable_checkpointing(BlockChoice::parse(request.blocks),
+                                        checkpoint_options(request));
+  }
+  print_size(trained, flags.model, progress);
+  return trained;
+}
+
+std::shared_ptr<Model> open_frozen_model(const std::string& folder,
+                                         const TrainingFlags& flags,
+                                         ProgressLine& progress) {
+  auto model = load(folder, load_options(flags, HeadKind::CausalLm), progress);
+  model->compute_head_in_float32(flags.cast_lm_head_to_fp32);
+  return model;
+}
+
+void save_trained_model(const TrainedModel& trained,
+                        const TrainingFlags& flags,
+                        const std::filesystem::path& folder) {
+  if (trained.lora) {
+    save_adapter(*trained.model, folder, *trained.lora);
+  } else {
+    SaveOptions options;
+    options.source = flags.model;
+    save_model(*trained.model, folder, options);
+  }
+}
+
+}  // namespace reprise::app

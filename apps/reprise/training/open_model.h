@@ -1,0 +1,37 @@
+// The model that a training command trains: loaded, adapted, frozen and checkpointed as asked.
+#pragma once
+
+#include "reprise/progress_line.h"
+#include "reprise/training/flags.h"
+
+#include <reprise/model/lora.h>
+#include <reprise/model/model.h>
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace reprise::app {
+
+struct TrainedModel {
+  std::shared_ptr<Model> model;
+  std::optional<LoraConfig> lora;  ///< of its adapters; none: it is trained whole
+};
+
+/// `keeps_reference`: a continued adapter is also kept as it is now.
+TrainedModel open_trained_model(const TrainingFlags& flags,
+                                bool keeps_reference,
+                                ProgressLine& progress);
+
+/// A frozen model beside it: a reference or a teacher, with a language-model head.
+std::shared_ptr<Model> open_frozen_model(const std::string& folder,
+                                         const TrainingFlags& flags,
+                                         ProgressLine& progress);
+
+/// Writes the model, or its adapter, with what belongs to it.
+void save_trained_model(const TrainedModel& trained,
+                        const TrainingFlags& flags,
+                        const std::filesystem::path& folder);
+
+}  // namespace reprise::app

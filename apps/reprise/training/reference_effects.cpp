@@ -1,0 +1,49 @@
+// Flags of the reference model: the losses decide whether there is one.
+#include "reprise/training/flag_effects.h"
+
+#include <reprise/loss/preference.h>
+
+#include <c10/util/StringUtil.h>
+
+namespace reprise::app {
+
+namespace {
+
+bool has_reference(const TrainingFlags& flags) {
+  if (flags.objective == Objective::Kto) {
+    return true;
+  }
+  PreferenceOptions options;
+  options.losses.clear();
+  for (const std::string& name : flags.loss_type) {
+    options.losses.emplace_back(parse_preference_loss(name), 1.0);
+  }
+  options.reference_free = flags.reference_free;
+  return needs_reference(options);
+}
+
+}  // namespace
+
+void check_reference_effects(const TrainingFlags& flags) {
+  if (!has_reference(flags)) {
+    refuse(flags,
+           {"ref_model", "precompute_ref_log_probs", "sync_ref_model"},
+           flags.reference_free ? "with --reference_free"
+                                : "with --loss_type " + c10::Join(",", flags.loss_type) +
+                                      ", which has no reference");
+  }
+  if (trains_lora(flags)) {
+    refuse(flags, {"ref_model"}, "with LoRA: the reference is the model without the new adapters");
+    refuse(flags, {"sync_ref_model"}, "with LoRA: the reference is the model itself, which stays");
+  }
+  if (flags.precompute_ref_log_probs) {
+    refuse(flags, {"sync_ref_model"}, "with --precompute_ref_log_probs: its answers are fixed");
+  } else {
+    refuse(flags, {"precompute_ref_batch_size"}, "without --precompute_ref_log_probs");
+  }
+  if (!flags.sync_ref_model) {
+    refuse(flags, {"ref_model_mixup_alpha", "ref_model_sync_steps"}, "without --sync_ref_model");
+  }
+}
+
+}  // namespace reprise::app

@@ -1,0 +1,106 @@
+#include "reprise/training/run_observer.h"
+
+#include "reprise/training/stop_signal.h"
+
+#include <reprise/memory.h>
+#include <reprise/train/units.h>
+
+#include <chrono>
+#include <utility>
+
+namespace reprise::app {
+
+namespace {
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+Progress shown(const RunProgress& progress, const Json& record, const c10::Device& device) {
+  Progress line;
+  line.step = progress.step;
+  line.total = progress.total_steps;
+  line.epoch = progress.epoch;
+  line.loss = record["loss"].get<double>();
+  line.learning_rate = record["learning_rate"].get<double>();
+  line.grad_norm = record["grad_norm"].get<double>();
+  line.tokens_per_second =
+      record["tokens"].get<double>() / record["step_ms"].get<double>() * 1000.0;
+  line.live_bytes = static_cast<double>(live_bytes(device));
+  line.peak_bytes = record["peak_bytes"].get<double>();
+  return line;
+}
+
+}  // namespace
+
+RunObserver::RunObserver(Settings settings, ProgressLine& line)
+    : settings_(std::move(settings)), line_(line), events_(settings_.output / "runs") {
+  events_.add_text("configuration", "```yaml\n" + settings_.configuration + "```\n", now());
+}
+
+void RunObserver::begin(const RunProgress& progress, const EffectCheck& effect) {
+  blocks_ = effect.expected();
+  checkpointing_ = effect.describe();
+  if (!blocks_.empty()) {
+    checkpointing_ += ", policy " + settings_.policy;
+  }
+  line_.print("activation checkpointing: " + checkpointing_);
+  if (progress.step > 0) {
+    events_.mark_restart_after(progress.step, now());
+    line_.print("going on after step " + std::to_string(progress.step) + " of " +
+                std::to_string(progress.total_steps));
+  } else {
+    line_.print(std::to_string(progress.total_steps) + " optimizer steps");
+  }
+}
+
+void RunObserver::step(const RunProgress& progress, const Json& record) {
+  events_.add_record(record, now());
+  const auto line = shown(progress, record, settings_.device);
+  const bool is_logged = progress.step == 1 || progress.step % settings_.logging_steps == 0 ||
+                         progress.step == progress.total_steps;
+  if (is_logged) {
+    line_.log(line);
+  } else {
+    line_.show(line);
+  }
+}
+
+void RunObserver::effect(const CheckpointingEffect& effect, int64_t activation_bytes) {
+  const auto with = static_cast<double>(activation_bytes);
+  if (effect.blocks.empty()) {
+    line_.print("activations: " + human_bytes(with) + " a micro-batch");
+    return;
+  }
+  std::string text = "activations: " + human_bytes(with) + " a micro-batch with checkpointing";
+  if (effect.bytes_dropped > 0) {  // the reentrant variant does not know
+    text += ", about " + human_bytes(with + static_cast<double>(effect.bytes_dropped)) + " without";
+  }
+  line_.print(text + "; recomputing took " + human_seconds(effect.recompute_ms / 1000.0) +
+              " of the first step");
+}
+
+void RunObserver::evaluated(const RunProgress& progress, const Json& record) {
+  events_.add_record(record, now());
+  std::string text = "evaluation after step " + std::to_string(progress.step) + ":";
+  for (const auto& [name, value] : record.items()) {
+    if (name.starts_with("eval_") && value.is_number() && name != "eval_ms") {
+      text += " " + name + " " + human_number(value.get<double>());
+    }
+  }
+  line_.print(text);
+}
+
+void RunObserver::saved(const std::filesystem::path& folder) {
+  line_.print("saved " + folder.string());
+}
+
+void RunObserver::note(const std::string& text) {
+  line_.print(text);
+}
+
+bool RunObserver::should_stop() const {
+  return stop_requested();
+}
+
+}  // namespace reprise::app

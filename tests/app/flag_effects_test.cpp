@@ -1,0 +1,215 @@
+// Flags that would be ignored are refused with the reason; so are contradictions.
+#include "app/training_flags.h"
+
+#include <gtest/gtest.h>
+
+namespace reprise::testing {
+namespace {
+
+using enum Objective;
+
+struct Refusal {
+  Objective objective;
+  Words words;
+  std::string reason;
+};
+
+class FlagEffects : public ::testing::TestWithParam<Refusal> {};
+
+TEST_P(FlagEffects, WithoutEffectIsRefusedWithTheReason) {
+  const auto& [objective, words, reason] = GetParam();
+  const std::string message = parse_error(objective, words);
+  EXPECT_NE(message.find(reason), std::string::npos) << "found: " << message;
+}
+
+const Refusal kRefusals[] = {
+    {Sft, {"--bf16", "--dtype", "bfloat16"}, "--bf16 keeps the weights in float32"},
+    {Sft, {"--cast_lm_head_to_fp32", "--dtype", "float32"}, "in which the head is anyhow"},
+    {Sft,
+     {"--lora_dropout", "0.1", "--disable_dropout"},
+     "--lora_dropout has no effect because dropout is off"},
+    {Dpo, {"--lora_dropout", "0.1"}, "give --disable_dropout false"},
+    {Sft, {"--adapter", "a", "--lora_r", "4"}, "--lora_r has no effect with --adapter"},
+    {Sft, {"--adapter", "a", "--use_peft"}, "--use_peft has no effect with --adapter"},
+    {Sft, {"--max_length", "0", "--drop_too_long"}, "no row is too long"},
+    {Sft, {"--max_length", "0", "--packing"}, "--packing has no effect with --max_length 0"},
+    {Sft, {"--drop_too_long", "--truncation_mode", "keep_end"}, "no row is cut"},
+    {Sft,
+     {"--packing", "--truncation_mode", "keep_end"},
+     "--truncation_mode has no effect with --packing"},
+    {Sft, {"--packing", "--padding_free"}, "--padding_free has no effect with --packing"},
+    {Sft, {"--packing_strategy", "bfd"}, "--packing_strategy has no effect without --packing"},
+    {Sft, {"--trained_turns", "last"}, "without --assistant_only_loss"},
+    {Sft, {"--max_samples", "0"}, "--max_samples 0 leaves no rows"},
+    {Sft,
+     {"--max_steps", "5", "--num_train_epochs", "3"},
+     "--num_train_epochs has no effect with --max_steps"},
+    {Sft, {"--max_steps", "0"}, "--max_steps 0 trains nothing"},
+    {Sft,
+     {"--warmup_steps", "5", "--warmup_ratio", "0.1"},
+     "--warmup_ratio has no effect with --warmup_steps"},
+    {Sft, {"--lr_scheduler_type", "constant", "--warmup_steps", "5"}, "use constant_with_warmup"},
+    {Sft,
+     {"--min_lr_ratio", "0.2"},
+     "--min_lr_ratio has no effect with --lr_scheduler_type linear"},
+    {Sft, {"--lr_decay_steps", "9"}, "it is for warmup_stable_decay"},
+    {Sft, {"--lr_scheduler_type", "wsd"}, "wsd needs --lr_decay_steps"},
+    {Sft, {"--optim", "sgd", "--adam_beta1", "0.8"}, "--adam_beta1 has no effect with --optim sgd"},
+    {Sft, {"--momentum", "0.9"}, "--momentum has no effect with AdamW"},
+    {Sft, {"--eval_steps", "5"}, "--eval_steps has no effect without --eval_data"},
+    {Sft, {"--per_device_eval_batch_size", "5"}, "without --eval_data"},
+    {Sft, {"--metric_for_best_model", "loss"}, "without --eval_data"},
+    {Sft, {"--early_stopping_patience", "2"}, "without --eval_data"},
+    {Sft, {"--eval_data", "e", "--load_best_model_at_end"}, "without --metric_for_best_model"},
+    {Sft, {"--eval_data", "e", "--greater_is_better"}, "without --metric_for_best_model"},
+    {Sft, {"--save_steps", "0", "--save_total_limit", "2"}, "no checkpoints are made"},
+    {Sft,
+     {"--resume_from_checkpoint", "auto", "--overwrite_output_dir"},
+     "--overwrite_output_dir would remove"},
+    {Rm,
+     {"--loss_type", "logexp", "--use_margin"},
+     "--use_margin has no effect with --loss_type logexp"},
+    {Rm, {"--use_margin", "false", "--margin_key", "m"}, "--margin_key has no effect"},
+    {Prm, {"--placeholder_token", "x"}, "it is for placeholders"},
+    {Prm, {"--prm_convention", "placeholders", "--step_separator", "x"}, "it is for step_ends"},
+    {Prm, {"--prm_convention", "placeholders"}, "needs --placeholder_token"},
+    {Dpo,
+     {"--loss_type", "simpo", "--ref_model", "r"},
+     "--ref_model has no effect with --loss_type simpo, which has no reference"},
+    {Dpo, {"--reference_free", "--precompute_ref_log_probs"}, "with --reference_free"},
+    {Dpo, {"--lora_r", "4", "--ref_model", "r"}, "--ref_model has no effect with LoRA"},
+    {Dpo, {"--use_peft", "--sync_ref_model"}, "--sync_ref_model has no effect with LoRA"},
+    {Dpo, {"--sync_ref_model", "--precompute_ref_log_probs"}, "its answers are fixed"},
+    {Dpo, {"--precompute_ref_batch_size", "4"}, "without --precompute_ref_log_probs"},
+    {Kto, {"--ref_model_sync_steps", "4"}, "without --sync_ref_model"},
+    {Dpo, {"--loss_type", "sigmoid", "--loss_weights", "1", "2"}, "2 weights for 1 losses"},
+    {Kto, {"--shuffle", "true"}, "kto keeps the order of the file"},
+    {Kto, {"--per_device_train_batch_size", "1"}, "needs at least 2"},
+    {Kto, {"--eval_data", "e", "--per_device_eval_batch_size", "1"}, "needs at least 2"},
+    {Kd, {"--jsd_beta", "0.1"}, "--jsd_beta has no effect with --divergence forward_kl"},
+    {Kd, {"--kd_coef", "0"}, "does not use the teacher"},
+    {Kd, {"--device", "cpu", "--teacher_offload"}, "where the teacher is anyhow"},
+    {Sft,
+     {"--gradient_checkpointing_ratio", "0.5"},
+     "--gradient_checkpointing_ratio has no effect without --gradient_checkpointing"},
+    {Sft, {"--gradient_checkpointing_kwargs", "{}"}, "without --gradient_checkpointing"},
+};
+
+INSTANTIATE_TEST_SUITE_P(Flags, FlagEffects, ::testing::ValuesIn(kRefusals));
+
+TEST(FlagsInCombination, TheSameFlagsAreTakenWhereTheyCount) {
+  const std::pair<Objective, Words> accepted[] = {
+      {Sft, {"--packing", "--packing_strategy", "wrapped"}},
+      {Sft, {"--assistant_only_loss", "--trained_turns", "last"}},
+      {Sft, {"--lr_scheduler_type", "wsd", "--lr_decay_steps", "9", "--min_lr_ratio", "0"}},
+      {Sft, {"--lr_scheduler_type", "constant_with_warmup", "--warmup_ratio", "0.1"}},
+      {Sft, {"--optim", "sgd", "--momentum", "0.9"}},
+      {Sft, {"--load_best_model_at_end", "false", "--no_packing", "--eval_steps", "0"}},
+      {Sft, {"--warmup_steps", "0", "--warmup_ratio", "0.1"}},
+      {Sft, {"--gradient_checkpointing", "false", "--gradient_checkpointing_ratio", "0"}},
+      {Dpo, {"--lora_dropout", "0"}},
+      {Dpo, {"--disable_dropout", "false", "--lora_dropout", "0.1"}},
+      {Dpo, {"--sync_ref_model", "--ref_model_mixup_alpha", "0.5", "--ref_model", "r"}},
+      {Dpo, {"--precompute_ref_log_probs", "--precompute_ref_batch_size", "4"}},
+      {Kto, {"--shuffle", "false"}},
+      {Kto, {"--loss_type", "apo_zero_unpaired", "--per_device_train_batch_size", "1"}},
+      {Kd, {"--divergence", "jsd", "--jsd_beta", "0.1"}},
+      {Prm, {"--step_separator", "", "--train_on_last_step_only"}}};
+  for (const auto& [objective, words] : accepted) {
+    EXPECT_EQ(parse_error(objective, words), "") << words.front();
+  }
+}
+
+app::CheckpointingRequest request(Words words) {
+  words.insert(words.begin(), "--gradient_checkpointing");
+  return app::checkpointing_request(parse(Sft, words));
+}
+
+TEST(CheckpointingRequest, IsOffUnlessAskedFor) {
+  EXPECT_FALSE(app::checkpointing_request(parse(Sft)).enabled);
+  const auto all = request({});
+  EXPECT_TRUE(all.enabled);
+  EXPECT_EQ(all.blocks, "all");
+  EXPECT_EQ(all.policy, "full");
+  EXPECT_FALSE(all.use_reentrant);
+}
+
+TEST(CheckpointingRequest, KeepsEverythingThatKwargsSay) {
+  const auto asked = request({"--gradient_checkpointing_kwargs",
+                              R"({"use_reentrant": false, "every_n_layers": 2, "selective": true,)"
+                              R"( "preserve_rng_state": false, "determinism_check": "none",)"
+                              R"( "early_stop": false})"});
+  EXPECT_EQ(asked.blocks, "every:2");
+  EXPECT_EQ(asked.policy, "attention");
+  EXPECT_FALSE(asked.preserve_rng_state);
+  EXPECT_FALSE(asked.early_stop);
+  EXPECT_EQ(asked.determinism_check, "none");
+  EXPECT_TRUE(
+      request({"--gradient_checkpointing_kwargs", R"({"use_reentrant": true})"}).use_reentrant);
+}
+
+TEST(CheckpointingRequest, ChoosesBlocksByFlagOrByKey) {
+  EXPECT_EQ(request({"--gradient_checkpointing_ratio", "0.5"}).blocks, "ratio:0.5");
+  EXPECT_EQ(request({"--gradient_checkpointing_layers", "0-7,12"}).blocks, "list:0-7,12");
+  EXPECT_EQ(request({"--gradient_checkpointing_kwargs", R"({"ratio": 1})"}).blocks, "ratio:1.0");
+  EXPECT_EQ(request({"--gradient_checkpointing_kwargs", R"({"layers": [0, 3]})"}).blocks,
+            "list:0,3");
+  EXPECT_EQ(request({"--gradient_checkpointing_policy", "matmuls"}).policy, "matmuls");
+  // Said twice, but the same.
+  EXPECT_EQ(request({"--gradient_checkpointing_ratio",
+                     "0.5",
+                     "--gradient_checkpointing_kwargs",
+                     R"({"ratio": 0.5})"})
+                .blocks,
+            "ratio:0.5");
+}
+
+TEST(CheckpointingRequest, RefusesKwargsItWouldHaveToIgnore) {
+  const std::pair<const char*, const char*> cases[] = {
+      {R"({"offload": true})", "offload is not available yet"},
+      {R"({"every_n_layer": 2})", "unknown key \"every_n_layer\"; did you mean every_n_layers?"},
+      {R"({"context_fn": 1})", "It takes use_reentrant, every_n_layers"},
+      {R"({"use_reentrant": "no"})", "use_reentrant: expected true or false, found \"no\""},
+      {R"({"every_n_layers": 0})", "expected at least 1"},
+      {R"({"every_n_layers": "2"})", "expected a whole number"},
+      {R"({"every_n_layers": 2, "ratio": 0.5})", "ratio, layers and every_n_layers"},
+      {R"({"layers": "a"})", "is not a number"},
+      {R"({"layers": [[1]]})", "expected a list of blocks"},
+      {R"({"policy": "most"})", "most"},
+      {R"({"policy": "full", "selective": true})", "policy full does not; give one"},
+      {R"({"use_reentrant": true, "selective": true})", "has no effect with use_reentrant"},
+      {R"({"use_reentrant": true, "early_stop": true})", "early_stop has no effect"},
+      {R"({"determinism_check": "sometimes"})", "expected default, none or values"},
+      {R"([1])", "expected a JSON object, found an array"},
+      {R"({"ratio": 0.5)", "--gradient_checkpointing_kwargs"}};
+  for (const auto& [kwargs, message] : cases) {
+    expect_error([&] { request({"--gradient_checkpointing_kwargs", kwargs}); }, message);
+  }
+}
+
+TEST(CheckpointingRequest, RefusesFlagsAndKwargsThatContradictEachOther) {
+  const std::pair<Words, const char*> cases[] = {
+      {{"--gradient_checkpointing_use_reentrant",
+        "--gradient_checkpointing_kwargs",
+        R"({"use_reentrant": false})"},
+       "--gradient_checkpointing_use_reentrant and --gradient_checkpointing_kwargs contradict"},
+      {{"--gradient_checkpointing_policy",
+        "full",
+        "--gradient_checkpointing_kwargs",
+        R"({"selective": true})"},
+       "--gradient_checkpointing_policy and --gradient_checkpointing_kwargs contradict"},
+      {{"--gradient_checkpointing_layers",
+        "0",
+        "--gradient_checkpointing_kwargs",
+        R"({"every_n_layers": 2})"},
+       "gradient checkpointing of list:0 and of every:2"},
+      {{"--gradient_checkpointing_layers", "0", "--gradient_checkpointing_ratio", "0.5"},
+       "give one"},
+      {{"--gradient_checkpointing_ratio", "0"}, "more than 0"}};
+  for (const auto& [words, message] : cases) {
+    expect_error([&] { request(words); }, message);
+  }
+}
+
+}  // namespace
+}  // namespace reprise::testing

@@ -1,0 +1,223 @@
+// Training that is killed, at any moment, and told to go on: the weights are to the last byte those
+// of a run that nobody disturbed, and the metrics the same but for times and bytes.
+#include "app/commands.h"
+#include "support/fixtures.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <functional>
+#include <random>
+#include <thread>
+
+extern char** environ;
+
+namespace reprise {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::TemporaryFolder;
+
+constexpr int kKills = 20;
+
+/// The program, running; its messages go to a file.
+class Running {
+ public:
+  Running(const std::vector<std::string>& arguments, const fs::path& log) {
+    std::vector<std::string> words{testing::program().string()};
+    words.insert(words.end(), arguments.begin(), arguments.end());
+    std::vector<char*> raw;
+    for (auto& word : words) {
+      raw.push_back(word.data());
+    }
+    raw.push_back(nullptr);
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    const std::string log_name = log.string();
+    for (const int descriptor : {STDOUT_FILENO, STDERR_FILENO}) {
+      posix_spawn_file_actions_addopen(
+          &actions, descriptor, log_name.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
+    }
+    EXPECT_EQ(posix_spawn(&pid_, raw[0], &actions, nullptr, raw.data(), environ), 0);
+    posix_spawn_file_actions_destroy(&actions);
+  }
+  ~Running() {
+    if (!has_ended()) {
+      kill(SIGKILL);
+      wait();
+    }
+  }
+  Running(const Running&) = delete;
+  Running& operator=(const Running&) = delete;
+
+  bool has_ended() {
+    if (!status_) {
+      int status = 0;
+      if (waitpid(pid_, &status, WNOHANG) == pid_) {
+        status_ = status;
+      }
+    }
+    return status_.has_value();
+  }
+  /// The exit code; -1 if a signal ended it.
+  int wait() {
+    while (!has_ended()) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return WIFEXITED(*status_) ? WEXITSTATUS(*status_) : -1;
+  }
+  void kill(int signal) const { ::kill(pid_, signal); }
+
+ private:
+  pid_t pid_ = -1;
+  std::optional<int> status_;
+};
+
+bool is_saving(const fs::path& output) {
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(output, ignored)) {
+    if (entry.path().filename().string().find(".partial-") != std::string::npos) {
+      return true;
+    }
+  }
+  return false;
+}
+
+/// The metrics without what may differ between two runs of the same training.
+std::vector<Json> comparable_metrics(const fs::path& output) {
+  auto lines = testing::json_lines(testing::read_text(output / "metrics.jsonl"));
+  for (auto& line : lines) {
+    for (const char* name : {"step_ms",
+                             "eval_ms",
+                             "recompute_ms",
+                             "peak_bytes",
+                             "activation_bytes",
+                             "estimated_activation_bytes",
+                             "memory"}) {
+      line.erase(name);
+    }
+  }
+  return lines;
+}
+
+class KillAndResume : public ::testing::Test {
+ protected:
+  std::vector<std::string> command(const fs::path& output) const {
+    const fs::path training = testing::fixtures() / "training";
+    return {"sft",
+            "--model",
+            (training / "models" / "policy").string(),
+            "--data",
+            (training / "data" / "sft_text.jsonl").string(),
+            "--eval_data",
+            (training / "data" / "sft_text.jsonl").string(),
+            "--eval_steps",
+            "4",
+            "--output_dir",
+            output.string(),
+            "--cache_dir",
+            (folder_.path() / "cache").string(),
+            "--max_steps",
+            "12",
+            "--per_device_train_batch_size",
+            "2",
+            "--gradient_accumulation_steps",
+            "2",
+            "--learning_rate",
+            "1e-3",
+            "--neftune_noise_alpha",
+            "5",
+            "--ema_decay",
+            "0.9",
+            "--gradient_checkpointing",
+            "--save_steps",
+            "1",
+            "--save_total_limit",
+            "2",
+            "--device",
+            "cpu",
+            "--resume_from_checkpoint",
+            "auto"};
+  }
+
+  void expect_same_as_undisturbed(const fs::path& output) const {
+    const fs::path whole = folder_.path() / "whole";
+    EXPECT_EQ(testing::read_text(output / "model.safetensors"),
+              testing::read_text(whole / "model.safetensors"));
+    EXPECT_EQ(comparable_metrics(output), comparable_metrics(whole));
+    EXPECT_FALSE(is_saving(output)) << "a half-written checkpoint was left";
+  }
+
+  fs::path log() const { return folder_.path() / "log"; }
+  void run_undisturbed() const {
+    Running whole(command(folder_.path() / "whole"), log());
+    ASSERT_EQ(whole.wait(), 0) << testing::read_text(log());
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(KillAndResume, EndsWithTheSameBytesAfterTwentyKills) {
+  const auto start = std::chrono::steady_clock::now();
+  run_undisturbed();
+  const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
+  std::mt19937 random(7);
+  std::uniform_real_distribution<double> moment(0, time.count());
+  int kills = 0;
+  int kills_while_saving = 0;
+  int runs = 0;
+  while (kills < kKills) {
+    const fs::path output = folder_.path() / ("run" + std::to_string(runs++));
+    bool is_done = false;
+    while (!is_done) {
+      Running process(command(output), log());
+      // Every third waits for a checkpoint to be half-written.
+      const bool waits_for_save = kills % 3 == 2;
+      const auto end = std::chrono::steady_clock::now() +
+                       std::chrono::duration<double>(kills < kKills ? moment(random) : 1e3);
+      while (!process.has_ended() && std::chrono::steady_clock::now() < end &&
+             !(waits_for_save && kills < kKills && is_saving(output))) {
+        std::this_thread::sleep_for(std::chrono::microseconds(200));
+      }
+      if (process.has_ended()) {
+        ASSERT_EQ(process.wait(), 0) << testing::read_text(log());
+        is_done = true;
+      } else {
+        kills_while_saving += is_saving(output) ? 1 : 0;
+        process.kill(SIGKILL);
+        process.wait();
+        ++kills;
+      }
+    }
+    expect_same_as_undisturbed(output);
+  }
+  EXPECT_GE(kills, kKills);
+  EXPECT_GT(kills_while_saving, 0);
+  RecordProperty("kills", kills);
+  RecordProperty("kills_while_saving", kills_while_saving);
+}
+
+TEST_F(KillAndResume, StopsCleanlyWhenAskedTo) {
+  run_undisturbed();
+  const fs::path output = folder_.path() / "asked";
+  {
+    Running process(command(output), log());
+    while (!process.has_ended() && !fs::exists(output / "checkpoint-2")) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    process.kill(SIGTERM);
+    EXPECT_EQ(process.wait(), 0) << testing::read_text(log());
+  }
+  EXPECT_NE(testing::read_text(log()).find("--resume_from_checkpoint auto"), std::string::npos);
+  EXPECT_FALSE(fs::exists(output / "model.safetensors"));
+  Running again(command(output), log());
+  ASSERT_EQ(again.wait(), 0) << testing::read_text(log());
+  expect_same_as_undisturbed(output);
+}
+
+}  // namespace
+}  // namespace reprise
