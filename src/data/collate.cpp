@@ -188,8 +188,9 @@ TokenBatch mismatched_batch(std::span<const Example> examples, const CollateOpti
               "[batch] mismatch is for examples of one sequence, a prompt and its completion");
   std::vector<TokenSequence> sequences;
   for (size_t i = 0; i < examples.size(); ++i) {
-    const Example& before = examples[(i + examples.size() - 1) % examples.size()];
-    sequences.push_back(mismatched(examples[i].sequences[0], before.sequences[0]));
+    const size_t step = options.mismatch_with_next ? 1 : examples.size() - 1;
+    const Example& other = examples[(i + step) % examples.size()];
+    sequences.push_back(mismatched(examples[i].sequences[0], other.sequences[0]));
   }
   std::vector<Row> rows;
   rows.reserve(sequences.size());

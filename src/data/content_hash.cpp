@@ -3,7 +3,9 @@
 
 #include <reprise/data/dataset.h>
 
+#include <algorithm>
 #include <array>
+#include <system_error>
 
 namespace reprise {
 
@@ -31,6 +33,12 @@ std::string tokenizer_key(const fs::path& folder) {
   for (const char* name : kFiles) {
     files.push_back(folder / name);
   }
+  std::error_code not_there;
+  for (const auto& entry :
+       fs::directory_iterator(folder / "additional_chat_templates", not_there)) {
+    files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());
   return content_hash(files, Json::object());
 }
 

@@ -47,6 +47,10 @@ std::vector<DataFile> parse_data_files(const std::string& text) {
     const size_t comma = rest.find(',');
     files.push_back(parse_data_file(rest.substr(0, comma)));
     if (comma == std::string_view::npos) {
+      TORCH_CHECK(files.size() > 1 || files.front().weight == 0,
+                  "[data] ",
+                  text,
+                  ": the weight of a single file has no effect: it is a share of a mixture");
       return files;
     }
     rest.remove_prefix(comma + 1);

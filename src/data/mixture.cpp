@@ -15,6 +15,7 @@ std::vector<int64_t> mixture_order(std::span<const int64_t> sizes,
                                    uint64_t seed) {
   TORCH_INTERNAL_ASSERT(sizes.size() == weights.size() && !sizes.empty());
   const double total = std::accumulate(weights.begin(), weights.end(), 0.0);
+  TORCH_CHECK(std::isfinite(total), "[data] the weights of the files add up to infinity");
   std::vector<double> ends;
   std::vector<int64_t> next, last;
   double weight_before = 0;

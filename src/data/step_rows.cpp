@@ -29,8 +29,7 @@ int64_t read_class(const Json& label, const RowFields& row, int64_t classes) {
   if (label.is_boolean()) {
     return label.get<bool>() ? 1 : 0;
   }
-  TORCH_CHECK(label.is_number_unsigned() &&
-                  label.get<uint64_t>() < static_cast<uint64_t>(classes),
+  TORCH_CHECK(label.is_number_unsigned() && label.get<uint64_t>() < static_cast<uint64_t>(classes),
               row.name("labels"),
               ": expected true, false or the number of a class, from 0 to ",
               classes - 1,

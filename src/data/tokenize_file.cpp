@@ -91,6 +91,8 @@ class FileTokenizer {
       outcome.row = rules_.tokenize(row);
     } catch (const c10::Error& error) {
       outcome.error = error.what_without_backtrace();
+    } catch (const std::exception& error) {
+      outcome.error = error.what();
     }
     return outcome;
   }

@@ -121,6 +121,11 @@ std::vector<int64_t> Model::checkpointed_blocks() const {
   return blocks;
 }
 
+void Model::set_pad_id(int64_t id) {
+  config_.pad_id = id;
+  config_.source["pad_token_id"] = id;
+}
+
 std::vector<int64_t> Model::recomputed_blocks() const {
   const auto is_trained = [](const auto& module) {
     return module != nullptr && module->weight.requires_grad();
@@ -146,7 +151,7 @@ at::Tensor Model::embed(const ModelInput& input, const at::Tensor& positions) {
   if (positions_ != nullptr) {
     x = x + positions_->forward(positions, input.adapters);
   }
-  if (embedding_noise_ > 0 && is_training()) {
+  if (embedding_noise_ > 0 && at::GradMode::is_enabled()) {
     const double strength =
         embedding_noise_ / std::sqrt(static_cast<double>(x.size(1) * x.size(2)));
     x = x + at::empty_like(x).uniform_(-strength, strength);

@@ -17,10 +17,7 @@ class Dpo final : public ReferencedObjective {
       const PreferenceOptions& options)
       : ReferencedObjective(std::move(reference)), model_(std::move(model)), options_(options) {
     validate(options);
-    TORCH_CHECK(reference_.has_value() == needs_reference(options),
-                "[dpo] ",
-                needs_reference(options) ? "this loss needs a reference."
-                                         : "this loss takes no reference.");
+    TORCH_CHECK(!reference_ || needs_reference(options), "[dpo] this loss takes no reference.");
   }
 
   Model& model() const override { return *model_; }

@@ -10,8 +10,21 @@ namespace reprise {
 
 namespace {
 
+// "0-7,12", as --gradient_checkpointing_layers takes them.
 std::string names(const std::vector<int64_t>& blocks) {
-  return blocks.empty() ? "none" : c10::str(c10::Join(",", blocks));
+  std::string text;
+  for (size_t first = 0; first < blocks.size();) {
+    size_t last = first;
+    while (last + 1 < blocks.size() && blocks[last + 1] == blocks[last] + 1) {
+      ++last;
+    }
+    text += (text.empty() ? "" : ",") + std::to_string(blocks[first]);
+    if (last > first) {
+      text += "-" + std::to_string(blocks[last]);
+    }
+    first = last + 1;
+  }
+  return text.empty() ? "none" : text;
 }
 
 }  // namespace

@@ -42,9 +42,8 @@ class Kd final : public TrainingObjective {
     const at::Device device = model_->device();
     move_teacher(device);
     at::Tensor taught;
-    frozen_pass("the teacher", *teacher_, [&] {
-      taught = teacher_->hidden_states(input_of(batch.main));
-    });
+    frozen_pass(
+        "the teacher", *teacher_, [&] { taught = teacher_->hidden_states(input_of(batch.main)); });
     const auto hidden = trained_hidden(*model_, batch.main, context);
     const auto head = model_->linear_head();
     const auto divergence = linear_divergence(

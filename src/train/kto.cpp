@@ -13,7 +13,7 @@ namespace {
 class Kto final : public ReferencedObjective {
  public:
   Kto(std::shared_ptr<Model> model,
-      Reference reference,
+      std::optional<Reference> reference,
       const UnpairedOptions& options,
       const World& world)
       : ReferencedObjective(std::move(reference)),
@@ -100,7 +100,7 @@ class Kto final : public ReferencedObjective {
 }  // namespace
 
 std::unique_ptr<ReferencedObjective> make_kto(std::shared_ptr<Model> model,
-                                              Reference reference,
+                                              std::optional<Reference> reference,
                                               const UnpairedOptions& options,
                                               const World& world) {
   return std::make_unique<Kto>(std::move(model), std::move(reference), options, world);

@@ -23,23 +23,48 @@ Json MemoryClasses::to_json() const {
 MemoryMeter::MemoryMeter(c10::Device device) : device_(device) {}
 
 // The peak since the last phase ended; the next phase begins.
-int64_t MemoryMeter::finish_phase() {
+int64_t MemoryMeter::finish_phase() const {
   const int64_t phase_peak = reprise::peak_bytes(device_);
-  peak_ = std::max(peak_, phase_peak);
   reset_peak_bytes(device_);
   return phase_peak;
 }
 
+// Keeps how the bytes were shared out if this is the highest peak so far. What no part accounts for
+// is other; parts that were not all there at once are cut to what there was.
+void MemoryMeter::note_peak(int64_t peak, const MemoryClasses& parts) {
+  if (peak < peak_) {
+    return;
+  }
+  peak_ = peak;
+  int64_t left = peak;
+  const auto share = [&](int64_t bytes) {
+    const int64_t taken = std::clamp<int64_t>(bytes, 0, left);
+    left -= taken;
+    return taken;
+  };
+  classes_ = {};
+  classes_.parameters = share(fixed_.parameters);
+  classes_.optimizer = share(fixed_.optimizer);
+  classes_.gradients = share(parts.gradients);
+  classes_.activations = share(parts.activations);
+  classes_.logits = share(parts.logits);
+  classes_.recompute = share(parts.recompute);
+  classes_.other = left;
+}
+
 void MemoryMeter::begin_step(const Fixed& fixed) {
   fixed_ = fixed;
-  activations_ = logits_ = recompute_ = 0;
-  peak_ = live_bytes(device_);
+  phase_ = Phase::Between;
+  activations_ = 0;
+  peak_ = 0;
+  base_ = live_bytes(device_);
   reset_peak_bytes(device_);
+  note_peak(base_, {});
 }
 
 void MemoryMeter::begin_forward() {
-  finish_phase();
   before_ = live_bytes(device_);
+  note_peak(finish_phase(), {.gradients = before_ - base_});
   phase_ = Phase::Forward;
 }
 
@@ -47,65 +72,51 @@ void MemoryMeter::end_forward() {
   if (phase_ != Phase::Forward) {
     return;  // an objective may run the model twice; what is kept by then is what the first kept
   }
-  finish_phase();
-  phase_ = Phase::Loss;
   forward_end_ = live_bytes(device_);
   activations_ = std::max(activations_, forward_end_ - before_);
+  note_peak(finish_phase(), {.gradients = before_ - base_, .activations = forward_end_ - before_});
+  phase_ = Phase::Loss;
 }
 
 void MemoryMeter::end_loss() {
   end_forward();
-  const int64_t phase_peak = finish_phase();
   loss_end_ = live_bytes(device_);
-  logits_ = std::max(logits_, phase_peak - forward_end_);
+  const int64_t reached = finish_phase();
+  note_peak(reached,
+            {.gradients = before_ - base_,
+             .activations = forward_end_ - before_,
+             .logits = reached - forward_end_});
   phase_ = Phase::Backward;
 }
 
 void MemoryMeter::end_backward() {
-  const int64_t phase_peak = finish_phase();
-  // What is alive now and was not before the micro-batch are gradients: a class of their own.
-  const int64_t new_gradients = std::max<int64_t>(live_bytes(device_) - before_, 0);
-  recompute_ = std::max(recompute_, phase_peak - loss_end_ - new_gradients);
+  const int64_t after = live_bytes(device_);
+  const int64_t reached = finish_phase();
+  // What is alive now and was not before the micro-batch are gradients.
+  const int64_t new_gradients = std::max<int64_t>(after - before_, 0);
+  note_peak(reached,
+            {.gradients = before_ - base_ + new_gradients,
+             .activations = forward_end_ - before_,
+             .recompute = reached - loss_end_ - new_gradients,
+             .logits = loss_end_ - forward_end_});
   phase_ = Phase::Between;
 }
 
 void MemoryMeter::end_step() {
-  finish_phase();
+  note_peak(finish_phase(), {.gradients = live_bytes(device_) - base_});
 }
 
 void MemoryMeter::give_up() {
   const int64_t reached = finish_phase();
-  switch (phase_) {
-    case Phase::Forward:
-      activations_ = std::max(activations_, reached - before_);
-      break;
-    case Phase::Loss:
-      logits_ = std::max(logits_, reached - forward_end_);
-      break;
-    case Phase::Backward:
-      recompute_ = std::max(recompute_, reached - loss_end_);
-      break;
-    case Phase::Between:
-      break;
+  MemoryClasses parts{.gradients = before_ - base_};
+  if (phase_ == Phase::Forward) {
+    parts.activations = reached - before_;
+    activations_ = std::max(activations_, parts.activations);
+  } else if (phase_ != Phase::Between) {
+    parts.activations = forward_end_ - before_;
+    (phase_ == Phase::Loss ? parts.logits : parts.recompute) = reached - forward_end_;
   }
-}
-
-MemoryClasses MemoryMeter::classes() const {
-  MemoryClasses classes;
-  // Phases peak at different moments, and not all gradients need be there at the peak: what each
-  // had is shown as far as the peak has room for it.
-  int64_t left = peak_;
-  for (auto [to, bytes] : {std::pair{&classes.parameters, fixed_.parameters},
-                           {&classes.gradients, fixed_.gradients},
-                           {&classes.optimizer, fixed_.optimizer},
-                           {&classes.activations, activations_},
-                           {&classes.recompute, recompute_},
-                           {&classes.logits, logits_}}) {
-    *to = std::clamp<int64_t>(bytes, 0, left);
-    left -= *to;
-  }
-  classes.other = left;
-  return classes;
+  note_peak(reached, parts);
 }
 
 }  // namespace reprise

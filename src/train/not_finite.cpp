@@ -14,8 +14,12 @@ bool is_finite_alone(const SuspectRows& suspects, int64_t index) {
   const auto batch = to_device(collate_examples(suspects.data, {index}, suspects.collate),
                                suspects.objective.model().device());
   const double weight = suspects.objective.weight(batch);
-  return weight <= 0 ||
-         std::isfinite(suspects.objective.loss(batch, StepContext{weight}).part.item<double>());
+  try {
+    return weight <= 0 ||
+           std::isfinite(suspects.objective.loss(batch, StepContext{weight}).part.item<double>());
+  } catch (const c10::Error&) {
+    return true;  // an objective that compares rows cannot tell from one
+  }
 }
 
 }  // namespace

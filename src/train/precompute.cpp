@@ -2,6 +2,7 @@
 // reference in memory.
 #include "train/evaluate.h"
 
+#include <reprise/autocast.h>
 #include <reprise/io/file.h>
 #include <reprise/io/safetensors.h>
 #include <reprise/train/reference.h>
@@ -39,19 +40,26 @@ at::Tensor read_cache(const std::filesystem::path& path, const std::string& key,
 
 }  // namespace
 
+at::Tensor find_precomputed(const Dataset& data, const PrecomputeOptions& options) {
+  return read_cache(options.cache, options.key, data.size());
+}
+
 at::Tensor precompute_reference(const ReferencedObjective& objective,
                                 const Dataset& data,
                                 const PrecomputeOptions& options) {
   const int64_t size = data.size();
-  if (auto cached = read_cache(options.cache, options.key, size); cached.defined()) {
+  if (auto cached = find_precomputed(data, options); cached.defined()) {
     return cached;
   }
+  const AutocastScope autocast(objective.model().device().type(),
+                               options.autocast.value_or(at::kFloat),
+                               options.autocast.has_value());
   auto logps = at::empty({size, 2}, at::kFloat);
   for (int64_t first = 0; first < size; first += options.batch_size) {
     std::vector<int64_t> indices(static_cast<size_t>(std::min(options.batch_size, size - first)));
     std::iota(indices.begin(), indices.end(), first);
-    const auto batch = to_device(collate_examples(data, indices, options.collate),
-                                 objective.model().device());
+    const auto batch =
+        to_device(collate_examples(data, indices, options.collate), objective.model().device());
     const auto values = objective.reference_logps(batch);
     logps.slice(0, first, first + values.size(0)).copy_(values);
     if (options.progress) {

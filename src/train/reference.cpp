@@ -109,7 +109,8 @@ at::Tensor ReferencedObjective::logps_of_reference(const Batch& batch,
     return reference_logps(batch);
   }
   const auto& table = context.is_evaluation ? evaluation_logps_ : train_logps_;
-  TORCH_INTERNAL_ASSERT(table.defined() && batch.indices.size() == batch.rows.size());
+  TORCH_CHECK(table.defined() && batch.indices.size() == batch.rows.size(),
+              "[reference] this objective needs a reference, or its log-probabilities.");
   const auto indices = at::tensor(batch.indices, at::kLong);
   return table.index_select(0, indices).to(batch.main.input_ids.device());
 }

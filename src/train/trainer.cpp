@@ -57,12 +57,11 @@ int64_t bytes_of(const std::vector<at::Tensor>& tensors) {
   return bytes;
 }
 
-int64_t gradient_bytes(const Optimizer::Parameters& parameters) {
-  int64_t bytes = 0;
-  for (const auto& [name, parameter] : parameters) {
-    bytes += static_cast<int64_t>(parameter.nbytes());
-  }
-  return bytes;
+// Of a padded row; of rows that were joined, the mean.
+int64_t row_length(const Batch& batch) {
+  return batch.main.document_ids.defined()
+             ? batch.main.tokens / static_cast<int64_t>(batch.rows.size())
+             : batch.main.input_ids.size(1);
 }
 
 class Run {
@@ -111,6 +110,9 @@ class Run {
     summary.train_loss = steps_ > 0 ? loss_sum_ / static_cast<double>(steps_) : 0;
     if (summary.end == TrainingEnd::Stopped) {
       save();
+    } else if (average_ != nullptr && world_.is_first()) {
+      const auto averaged = average_->swap();
+      job_.save_model(options_.output / "ema");
     }
     if (state_.best_step > 0) {
       summary.best_checkpoint =
@@ -137,7 +139,7 @@ class Run {
       end = evaluate_now();
     }
     const bool is_last = state_.step >= total_;
-    if (saves_now() && !is_last) {
+    if (saves_now()) {
       save();
     }
     return end == TrainingEnd::Done && !is_last && observer_.should_stop() ? TrainingEnd::Stopped
@@ -147,9 +149,8 @@ class Run {
   Json train_step() {
     const auto start = Clock::now();
     effect_.begin_step();
-    meter_.begin_step({bytes_of(model_.parameters()) + job_.objective.frozen_bytes(),
-                       gradient_bytes(optimizer_->parameters()),
-                       optimizer_->bytes()});
+    meter_.begin_step(
+        {bytes_of(model_.parameters()) + job_.objective.frozen_bytes(), optimizer_->bytes()});
     const auto indices = plan_.micro_batches(state_.step);
     std::vector<Batch> batches;
     StepContext context{0, &meter_};
@@ -187,13 +188,13 @@ class Run {
     const double rate =
         options_.learning_rate * learning_rate_factor(schedule_, state_.step, total_);
     optimizer_->step(rate);
+    meter_.end_step();
     optimizer_->zero_grad();
     ++state_.step;
     if (average_ != nullptr) {
       average_->update();
     }
     job_.objective.after_step(state_.step);
-    meter_.end_step();
     state_.tokens += static_cast<int64_t>(world_.sum(static_cast<double>(tokens)));
 
     const auto effect = effect_.end_step(static_cast<int64_t>(batches.size()));
@@ -240,8 +241,8 @@ class Run {
                                 {meter_.classes(),
                                  state_.step + 1,
                                  static_cast<int64_t>(count),
-                                 batch.main.input_ids.size(0),
-                                 batch.main.input_ids.size(1)},
+                                 static_cast<int64_t>(batch.rows.size()),
+                                 row_length(batch)},
                                 model_));
     }
   }
@@ -271,7 +272,8 @@ class Run {
   }
 
   bool saves_now() const {
-    return options_.save_steps > 0 && state_.step % options_.save_steps == 0;
+    return options_.save_steps > 0 &&
+           (state_.step % options_.save_steps == 0 || state_.step == total_);
   }
 
   TrainingEnd evaluate_now() {

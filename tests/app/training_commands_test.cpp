@@ -150,6 +150,63 @@ TEST_F(Training, ShowsTheFirstExampleWithWhatIsTrainedOn) {
   EXPECT_TRUE(contains(result.err, "[[")) << result.err;
 }
 
+TEST_F(Training, PacksAndEvaluatesWhatIsNotPacked) {
+  for (const char* strategy : {"bfd", "bfd_split", "wrapped"}) {
+    const auto result = sft(fixture("data/sft_text.jsonl"),
+                            {"--packing",
+                             "--packing_strategy",
+                             strategy,
+                             "--max_length",
+                             "48",
+                             "--eval_data",
+                             fixture("data/sft_text.jsonl"),
+                             "--overwrite_output_dir"});
+    EXPECT_EQ(result.exit_code, 0) << strategy << "\n" << result.err;
+    EXPECT_TRUE(contains(result.err, "packed into")) << result.err;
+    EXPECT_TRUE(contains(result.err, "eval_loss")) << result.err;
+  }
+}
+
+TEST_F(Training, KeepsTheBestByAMetricWhoseHighestIsBest) {
+  const auto result = train("rm",
+                            {"--model",
+                             fixture("models/score"),
+                             "--data",
+                             fixture("data/reward.jsonl"),
+                             "--eval_data",
+                             fixture("data/reward.jsonl"),
+                             "--eval_steps",
+                             "1",
+                             "--metric_for_best_model",
+                             "accuracy",
+                             "--load_best_model_at_end"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_TRUE(contains(testing::read_text(path("out/training.yaml")), "greater_is_better: true"));
+  EXPECT_TRUE(contains(testing::read_text(path("out/config.json")), "reward_mean"));
+}
+
+TEST_F(Training, AFailedStartNeitherBlocksTheNextNorDestroysTheLast) {
+  EXPECT_EQ(sft(path("not_there.jsonl")).exit_code, 1);
+  ASSERT_EQ(sft(fixture("data/sft_text.jsonl")).exit_code, 0);
+  EXPECT_EQ(sft(path("not_there.jsonl"), {"--overwrite_output_dir"}).exit_code, 1);
+  EXPECT_TRUE(fs::exists(folder_.path() / "out" / "model.safetensors"));
+}
+
+TEST_F(Training, AFinishedRunWithoutCheckpointsIsNotBegunAgainByResuming) {
+  const auto data = fixture("data/sft_text.jsonl");
+  ASSERT_EQ(sft(data, {"--save_steps", "0"}).exit_code, 0);
+  const auto result = sft(data, {"--save_steps", "0", "--resume_from_checkpoint", "auto"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_TRUE(contains(result.err, "its run is done")) << result.err;
+}
+
+TEST_F(Training, APatternThatFreezesNothingIsRefused) {
+  const auto result =
+      sft(fixture("data/sft_text.jsonl"), {"--freeze", "embed_tokens", "--freeze", "nothing"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_TRUE(contains(result.err, "nothing: matches no parameter")) << result.err;
+}
+
 TEST_F(Training, PrecomputedReferenceGivesTheSameRunAndIsFoundAgain) {
   const Words words{"--model", fixture("models/policy"), "--data", fixture("data/pairs.jsonl")};
   ASSERT_EQ(train("dpo", words).exit_code, 0);
@@ -159,7 +216,8 @@ TEST_F(Training, PrecomputedReferenceGivesTheSameRunAndIsFoundAgain) {
     more.insert(more.end(), {"--precompute_ref_log_probs", "--overwrite_output_dir"});
     const auto result = train("dpo", more);
     ASSERT_EQ(result.exit_code, 0) << result.err;
-    EXPECT_TRUE(contains(result.err, std::string("training data: ") + expected)) << result.err;
+    EXPECT_TRUE(contains(result.err, std::string("reference log-probabilities: ") + expected))
+        << result.err;
     EXPECT_EQ(testing::read_text(path("out/model.safetensors")), weights);
   }
 }

@@ -95,15 +95,16 @@ TEST(RecomputedBlocks, LeaveOutThoseBelowAllThatIsTrained) {
   EXPECT_EQ(recomputed, (std::vector<std::string>{model->block_path(1), model->block_path(2)}));
 }
 
-TEST(EmbeddingNoise, ActsInTrainModeOnlyAndIsBounded) {
+TEST(EmbeddingNoise, ActsWhereGradientsAreRecordedWithOrWithoutDropout) {
   const auto model = open_model("llama");
-  const torch::NoGradGuard no_grad;
-  model->eval();
   const auto plain = model->hidden_states(plain_input());
   model->add_embedding_noise(5.0);
-  EXPECT_TRUE(torch::equal(model->hidden_states(plain_input()), plain));
-  model->train();
-  EXPECT_FALSE(torch::equal(model->hidden_states(plain_input()), plain));
+  for (const bool training : {true, false}) {
+    model->train(training);
+    EXPECT_FALSE(torch::equal(model->hidden_states(plain_input()), plain));
+    const torch::NoGradGuard no_grad;
+    EXPECT_TRUE(torch::equal(model->hidden_states(plain_input()), plain));
+  }
   model->add_embedding_noise(0);
   EXPECT_TRUE(torch::equal(model->hidden_states(plain_input()), plain));
 }

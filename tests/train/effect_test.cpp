@@ -55,7 +55,7 @@ TEST_F(Effect, SwitchingCheckpointingOffDuringTrainingStopsTheRun) {
   auto one = make();
   one.model->enable_checkpointing();
   const auto error = stopped_by(one, [&] { one.model->disable_checkpointing(); });
-  EXPECT_NE(error.find("blocks 0,1 were asked for, but the model now has none"), std::string::npos)
+  EXPECT_NE(error.find("blocks 0-1 were asked for, but the model now has none"), std::string::npos)
       << error;
 }
 
@@ -89,7 +89,7 @@ TEST_F(Effect, BlocksBelowTheFirstTrainedOneAreNotCountedOn) {
   const EffectCheck check(*one.model);
   EXPECT_EQ(check.expected(), (std::vector<int64_t>{1, 2}));
   EXPECT_EQ(check.describe(),
-            "2 of 3 blocks (1,2); 1 more lie below all that is trained and need none");
+            "2 of 3 blocks (1-2); 1 more lie below all that is trained and need none");
   CollectingObserver observer;
   one.train(observer);
   EXPECT_EQ(observer.all("regions_recomputed"), (std::vector<double>{2, 2, 2}));

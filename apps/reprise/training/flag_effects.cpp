@@ -124,6 +124,7 @@ void check_kto(const TrainingFlags& flags) {
               "--shuffle true: kto keeps the order of the file, in which neighbours are compared");
   const std::string& loss = flags.loss_type.front();
   if (loss == "apo_zero_unpaired") {
+    refuse(flags, {"kl_pairing"}, "with --loss_type apo_zero_unpaired, which has no KL term");
     return;
   }
   TORCH_CHECK(flags.per_device_train_batch_size > 1,

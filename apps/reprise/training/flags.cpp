@@ -84,6 +84,9 @@ void complete(TrainingFlags& flags) {
   if (!flags.metric_for_best_model.empty() && !flags.metric_for_best_model.starts_with("eval_")) {
     flags.metric_for_best_model.insert(0, "eval_");
   }
+  if (!flags.metric_for_best_model.empty() && !flags.given.contains("greater_is_better")) {
+    flags.greater_is_better = !flags.metric_for_best_model.ends_with("loss");  // as transformers
+  }
   if (flags.resume_from_checkpoint == "true") {  // as transformers takes it
     flags.resume_from_checkpoint = "auto";
   }

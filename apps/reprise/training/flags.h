@@ -112,6 +112,7 @@ struct TrainingFlags {
   double ref_model_mixup_alpha = 0.6;
   int64_t ref_model_sync_steps = 512;
   double desirable_weight = 1, undesirable_weight = 1;
+  std::string kl_pairing = "previous";  ///< or next
   double center_rewards_coefficient = 0;
   bool use_margin = true;
   std::string pooling = "rightmost_not_pad";  ///< or last_attended

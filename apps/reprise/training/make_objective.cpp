@@ -9,7 +9,8 @@
 
 #include <c10/util/Exception.h>
 
-#include <cstdlib>
+#include <algorithm>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -89,48 +90,69 @@ std::vector<fs::path> weights_in(const std::string& folder) {
   return files;
 }
 
-void precompute(const TrainingFlags& flags,
-                const TrainingData& data,
-                ReferencedObjective& objective,
-                ProgressLine& progress) {
+// Where the reference's numbers of a data set are kept, and by which key.
+PrecomputeOptions precompute_options(const TrainingFlags& flags,
+                                     const TrainingData& data,
+                                     bool is_evaluation) {
   PrecomputeOptions options;
   options.collate = data.collate;
-  // kto compares a completion with others of its batch, so batches must be those of training.
+  const int64_t batch_size =
+      is_evaluation ? flags.per_device_eval_batch_size : flags.per_device_train_batch_size;
+  // kto compares a completion with others of its batch, so batches must be those of the run.
   options.batch_size = flags.objective == Objective::Kto || flags.precompute_ref_batch_size == 0
-                           ? flags.per_device_train_batch_size
+                           ? batch_size
                            : flags.precompute_ref_batch_size;
+  if (flags.bf16) {
+    options.autocast = at::kBFloat16;
+  }
   auto files = weights_in(flags.ref_model.empty() ? flags.model : flags.ref_model);
   const auto adapter = weights_in(flags.adapter);
   files.insert(files.end(), adapter.begin(), adapter.end());
-  const auto table = [&](const Dataset& dataset, const std::string& which) {
-    options.key = content_hash(files,
-                               {{"data", data.key},
-                                {"which", which},
-                                {"dtype", flags.dtype},
-                                {"bf16", flags.bf16},
-                                {"ld_alpha", flags.ld_alpha ? Json(*flags.ld_alpha) : Json()},
-                                {"loss_type", flags.loss_type},
-                                {"batch", options.batch_size},
-                                {"eval_data", flags.eval_data}});
-    options.cache = cache_folder(flags) / ("reference-" + options.key + ".safetensors");
-    const bool is_known = fs::exists(options.cache);
-    progress.print("reference log-probabilities of the " + which +
-                   " data: " + (is_known ? "from " + options.cache.string() : "computing"));
-    return precompute_reference(objective, dataset, options);
-  };
-  const auto train = table(*data.train, "training");
-  const auto evaluation =
-      data.evaluation == nullptr ? at::Tensor() : table(*data.evaluation, "evaluation");
-  objective.use_precomputed(train, evaluation);
+  options.key = content_hash(files,
+                             {{"data", is_evaluation ? data.evaluation_key : data.train_key},
+                              {"head", flags.cast_lm_head_to_fp32},
+                              {"kl_pairing", flags.kl_pairing},
+                              {"dtype", flags.dtype},
+                              {"bf16", flags.bf16},
+                              {"ld_alpha", flags.ld_alpha ? Json(*flags.ld_alpha) : Json()},
+                              {"loss_type", flags.loss_type},
+                              {"batch", options.batch_size},
+                              {"max_length", flags.max_length}});
+  options.cache = cache_folder(flags) / ("reference-" + options.key + ".safetensors");
+  return options;
 }
 
+// Builds an objective with its reference; with --precompute_ref_log_probs, with its numbers
+// instead, and then the reference is only loaded if an earlier run has not left them.
+template <class Make>
 std::unique_ptr<TrainingObjective> with_reference(const TrainingFlags& flags,
+                                                  const TrainedModel& trained,
                                                   const TrainingData& data,
-                                                  std::unique_ptr<ReferencedObjective> objective,
-                                                  ProgressLine& progress) {
-  if (flags.precompute_ref_log_probs) {
-    precompute(flags, data, *objective, progress);
+                                                  ProgressLine& progress,
+                                                  const Make& make) {
+  if (!flags.precompute_ref_log_probs) {
+    return make(std::optional(open_reference(flags, trained, progress)));
   }
+  const auto train = precompute_options(flags, data, /*is_evaluation=*/false);
+  const auto evaluation = precompute_options(flags, data, /*is_evaluation=*/true);
+  auto train_logps = find_precomputed(*data.train, train);
+  auto evaluation_logps =
+      data.evaluation == nullptr ? at::Tensor() : find_precomputed(*data.evaluation, evaluation);
+  const bool has_all =
+      train_logps.defined() && (data.evaluation == nullptr || evaluation_logps.defined());
+  if (has_all) {
+    progress.print("reference log-probabilities: from " + train.cache.string());
+    auto objective = make(std::optional<Reference>());
+    objective->use_precomputed(train_logps, evaluation_logps);
+    return objective;
+  }
+  progress.print("reference log-probabilities: computing");
+  auto objective = make(std::optional(open_reference(flags, trained, progress)));
+  train_logps = precompute_reference(*objective, *data.train, train);
+  if (data.evaluation != nullptr) {
+    evaluation_logps = precompute_reference(*objective, *data.evaluation, evaluation);
+  }
+  objective->use_precomputed(train_logps, evaluation_logps);
   return objective;
 }
 
@@ -202,20 +224,17 @@ std::unique_ptr<TrainingObjective> make_objective(const TrainingFlags& flags,
     }
     case Objective::Dpo: {
       const auto options = preference_options(flags);
-      std::optional<Reference> reference;
-      if (needs_reference(options)) {
-        reference = open_reference(flags, trained, progress);
-      }
-      return with_reference(
-          flags, data, make_dpo(trained.model, std::move(reference), options), progress);
+      const auto make = [&](std::optional<Reference> reference) {
+        return make_dpo(trained.model, std::move(reference), options);
+      };
+      return needs_reference(options) ? with_reference(flags, trained, data, progress, make)
+                                      : make(std::nullopt);
     }
     case Objective::Kto:
       return with_reference(
-          flags,
-          data,
-          make_kto(
-              trained.model, open_reference(flags, trained, progress), unpaired_options(flags)),
-          progress);
+          flags, trained, data, progress, [&](std::optional<Reference> reference) {
+            return make_kto(trained.model, std::move(reference), unpaired_options(flags));
+          });
     case Objective::Kd:
       return make_kd(trained.model, open_teacher(flags, data, progress), kd_options(flags));
   }

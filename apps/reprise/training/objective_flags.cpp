@@ -90,8 +90,13 @@ void add_dpo_losses(FlagList& list) {
 }
 
 void add_kto(FlagList& list) {
-  list.add("loss_type", &Flags::loss_type, "NAME", "Loss; kto_even is OpenRLHF's unpaired variant")
-      .one_of({"kto", "apo_zero_unpaired", "kto_even"});
+  list.add("loss_type", &Flags::loss_type, "NAME", "Loss").one_of({"kto", "apo_zero_unpaired"});
+  list.add("kl_pairing",
+           &Flags::kl_pairing,
+           "NAME",
+           "Whose completion the KL term puts to a prompt: the row's before (TRL) or after "
+           "(OpenRLHF)")
+      .one_of({"previous", "next"});
   add_beta(list);
   list.add("desirable_weight", &Flags::desirable_weight, "NUMBER", "Of desirable responses")
       .at_least(0);

@@ -13,11 +13,11 @@ namespace reprise::app {
 
 namespace {
 
-RowOptions row_options(const TrainingFlags& flags) {
+RowOptions row_options(const TrainingFlags& flags, bool packs) {
   RowOptions options;
   options.objective = flags.objective;
   // Packing cuts by itself, and needs whole rows to lose nothing.
-  options.max_length = flags.packing ? 0 : flags.max_length;
+  options.max_length = packs ? 0 : flags.max_length;
   options.truncation =
       flags.truncation_mode == "keep_end" ? TruncationSide::KeepEnd : TruncationSide::KeepStart;
   options.drop_too_long = flags.drop_too_long;
@@ -77,8 +77,10 @@ CollateOptions collate_options(const TrainingFlags& flags,
   options.pad_to_multiple_of = flags.pad_to_multiple_of;
   options.packed = flags.packing && flags.packing_strategy != "wrapped";
   options.padding_free = flags.padding_free || options.packed;
-  options.mismatch = flags.objective == Objective::Kto;
-  options.max_length = flags.max_length;
+  options.mismatch = flags.objective == Objective::Kto && flags.loss_type.front() == "kto";
+  options.mismatch_with_next = flags.kl_pairing == "next";
+  // kto's mismatched completions are longer than the prompts they are put to allow for.
+  options.max_length = flags.objective == Objective::Kto ? flags.max_length : 0;
   return options;
 }
 
@@ -86,6 +88,21 @@ Packing packing_named(const std::string& name) {
   return name == "wrapped"     ? Packing::Wrapped
          : name == "bfd_split" ? Packing::BestFitSplit
                                : Packing::BestFit;
+}
+
+std::string data_key(const DatasetOptions& options, const RowOptions& rows) {
+  std::vector<std::filesystem::path> files;
+  Json weights = Json::array();
+  for (const auto& file : options.files) {
+    files.push_back(file.path);
+    weights.push_back(file.weight);
+  }
+  return content_hash(files,
+                      {{"rows", rows.to_json()},
+                       {"tokenizer", options.tokenizer_key},
+                       {"weights", weights},
+                       {"seed", options.seed},
+                       {"max_samples", options.max_samples}});
 }
 
 }  // namespace
@@ -102,23 +119,25 @@ TrainingData open_training_data(const TrainingFlags& flags,
               " tokens and the model only ",
               config.vocabulary,
               ": they do not belong together, or the model's embeddings were not resized");
-  const RowTokenizer rows(data.tokenizer, row_options(flags));
   DatasetOptions options;
   options.cache = flags.cache_dir;
   options.skip_bad_rows = flags.skip_bad_rows;
   options.seed = flags.seed;
   options.max_samples = flags.max_samples;
   options.tokenizer_key = tokenizer_key(flags.model);
-  const auto open = [&](const std::string& files, bool packs) {
+  const auto open = [&](const std::string& files, bool packs, std::string& key) {
+    const RowTokenizer rows(data.tokenizer, row_options(flags, packs));
     options.files = parse_data_files(files);
     const auto opened = open_dataset(rows, options);
     print_report(files, opened, progress);
+    key = data_key(options, rows.options());
     return packs ? pack(opened.dataset, packing_named(flags.packing_strategy), flags.max_length)
                  : opened.dataset;
   };
-  data.train = open(flags.data, flags.packing);
+  data.train = open(flags.data, flags.packing, data.train_key);
   if (!flags.eval_data.empty()) {
-    data.evaluation = open(flags.eval_data, flags.packing && flags.eval_packing);
+    data.evaluation =
+        open(flags.eval_data, flags.packing && flags.eval_packing, data.evaluation_key);
   }
   if (flags.packing) {
     progress.print("packed into " + std::to_string(data.train->size()) + " rows of at most " +
@@ -128,16 +147,6 @@ TrainingData open_training_data(const TrainingFlags& flags,
     show_first_example(*data.tokenizer, *data.train, progress);
   }
   data.collate = collate_options(flags, config, *data.tokenizer);
-  std::vector<std::filesystem::path> files;
-  for (const auto& file : parse_data_files(flags.data)) {
-    files.push_back(file.path);
-  }
-  data.key = content_hash(files,
-                          {{"rows", rows.options().to_json()},
-                           {"tokenizer", options.tokenizer_key},
-                           {"files", flags.data},
-                           {"seed", flags.seed},
-                           {"max_samples", flags.max_samples}});
   return data;
 }
 

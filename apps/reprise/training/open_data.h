@@ -18,7 +18,8 @@ struct TrainingData {
   std::shared_ptr<const Dataset> train;
   std::shared_ptr<const Dataset> evaluation;  ///< null: none
   CollateOptions collate;
-  std::string key;  ///< names the examples and their order, for caches of what is made of them
+  /// Name the examples and their order, for caches of what is made of them.
+  std::string train_key, evaluation_key;
 };
 
 /// Tokenises (or finds in the cache), packs, and prints what was found and dropped; with

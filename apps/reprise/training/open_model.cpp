@@ -5,10 +5,12 @@
 
 #include <reprise/io/dtype.h>
 #include <reprise/model/checkpoint.h>
+#include <reprise/text/tokenizer.h>
 #include <reprise/train/units.h>
 
 #include <c10/util/Exception.h>
 
+#include <algorithm>
 #include <regex>
 #include <utility>
 #include <vector>
@@ -31,7 +33,7 @@ HeadKind head_of(const TrainingFlags& flags) {
 LoadOptions load_options(const TrainingFlags& flags, HeadKind head) {
   LoadOptions options;
   options.head = head;
-  options.dtype = chosen_dtype(flags.dtype);
+  options.dtype = flags.bf16 ? at::kFloat : chosen_dtype(flags.dtype);
   options.device = choose_device(flags.device);
   options.seed = flags.seed;
   if (flags.objective == Objective::Rm) {
@@ -67,22 +69,38 @@ bool matches_any(const std::string& name, const std::vector<std::string>& patter
   return false;
 }
 
+// A pattern that matches nothing that would be trained has no effect.
+void check_patterns(const Model& model,
+                    const char* flag,
+                    const std::vector<std::string>& patterns) {
+  for (const auto& pattern : patterns) {
+    const auto parameters = model.named_parameters();
+    const bool matches = std::any_of(parameters.begin(), parameters.end(), [&](const auto& item) {
+      return item.value().requires_grad() && matches_any(item.key(), {pattern});
+    });
+    TORCH_CHECK(matches,
+                flag,
+                " ",
+                pattern,
+                ": matches no parameter that is trained; names are like ",
+                trained_parameters(model).front().first);
+  }
+}
+
 // By name, with regular expressions that may match anywhere in it.
 void freeze_parameters(Model& model, const TrainingFlags& flags) {
   if (flags.freeze.empty() && flags.train_only.empty()) {
     return;
   }
-  int64_t frozen = 0;
+  check_patterns(model, "--freeze", flags.freeze);
+  check_patterns(model, "--train_only", flags.train_only);
   int64_t trained = 0;
   for (auto& item : model.named_parameters()) {
     const bool stays = !item.value().requires_grad() || matches_any(item.key(), flags.freeze) ||
                        (!flags.train_only.empty() && !matches_any(item.key(), flags.train_only));
     item.value().requires_grad_(!stays);
-    ++(stays ? frozen : trained);
+    trained += stays ? 0 : 1;
   }
-  TORCH_CHECK(frozen > 0,
-              "--freeze matches no parameter: names are like ",
-              model.named_parameters().front().key());
   TORCH_CHECK(trained > 0, "--freeze and --train_only leave no parameter to train");
 }
 
@@ -95,6 +113,18 @@ CheckpointOptions checkpoint_options(const CheckpointingRequest& request) {
                               : request.determinism_check == "values" ? DeterminismCheck::Values
                                                                       : DeterminismCheck::Metadata;
   return options;
+}
+
+// A score head finds a row's end by the pad id, so a model without one gets the tokenizer's.
+void set_pad_id(Model& model, const TrainingFlags& flags, ProgressLine& progress) {
+  const auto special = Tokenizer::open(flags.model)->special_tokens();
+  const auto pad = special.pad ? special.pad : special.eos;
+  TORCH_CHECK(pad.has_value(),
+              flags.model,
+              ": neither config.json nor the tokenizer names a pad or end token, by which rewards "
+              "are found");
+  model.set_pad_id(*pad);
+  progress.print("config.json names no pad_token_id: it is now " + std::to_string(*pad));
 }
 
 void print_size(const TrainedModel& trained, const std::string& name, ProgressLine& progress) {
@@ -127,6 +157,9 @@ TrainedModel open_trained_model(const TrainingFlags& flags,
   TrainedModel trained;
   trained.model = load(flags.model, load_options(flags, head_of(flags)), progress);
   trained.model->compute_head_in_float32(flags.cast_lm_head_to_fp32);
+  if (flags.objective == Objective::Rm && !trained.model->config().pad_id) {
+    set_pad_id(*trained.model, flags, progress);
+  }
   trained.model->add_embedding_noise(flags.neftune_noise_alpha);
   if (!flags.adapter.empty()) {
     AdapterOptions options;

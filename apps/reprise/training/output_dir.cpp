@@ -7,7 +7,9 @@
 
 #include <algorithm>
 #include <array>
+#include <regex>
 #include <string_view>
+#include <vector>
 
 namespace reprise::app {
 
@@ -17,7 +19,7 @@ namespace {
 
 // Settings that a run may change when it goes on: they do not change what it computes. Memory
 // policies are among them, since results are the same to the last bit under all of them.
-constexpr std::array<std::string_view, 22> kFree = {"logging_steps",
+constexpr std::array<std::string_view, 21> kFree = {"logging_steps",
                                                     "save_steps",
                                                     "save_total_limit",
                                                     "resume_from_checkpoint",
@@ -25,7 +27,6 @@ constexpr std::array<std::string_view, 22> kFree = {"logging_steps",
                                                     "output_dir",
                                                     "cache_dir",
                                                     "show_example",
-                                                    "config",
                                                     "eval_data",
                                                     "eval_steps",
                                                     "per_device_eval_batch_size",
@@ -61,60 +62,81 @@ void check_same_run(const fs::path& checkpoint, const Json& configuration) {
 bool belongs_to_a_run(const fs::path& entry) {
   const std::string name = entry.filename().string();
   return name.starts_with("checkpoint-") || name == "metrics.jsonl" || name == "runs" ||
-         name == "training.yaml" || name == "report.html";
+         name == "training.yaml" || name == "report.html" || name == "ema";
 }
 
-bool holds_a_run(const fs::path& folder) {
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    if (belongs_to_a_run(entry.path())) {
+bool is_model_file(const fs::path& entry) {
+  const std::string name = entry.filename().string();
+  return name.starts_with("adapter_") ||
+         (name.starts_with("model") && name.find(".safetensors") != std::string::npos);
+}
+
+template <class Kind>
+bool holds(const fs::path& folder, const Kind& is_kind) {
+  std::error_code not_there;
+  for (const auto& entry : fs::directory_iterator(folder, not_there)) {
+    if (is_kind(entry.path())) {
       return true;
     }
   }
   return false;
 }
 
-void remove_run(const fs::path& folder) {
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    if (belongs_to_a_run(entry.path())) {
-      fs::remove_all(entry.path());
-    }
-  }
+// A file that AtomicFile was writing when its process was killed: .<name>.<process>.<number>
+bool is_torn_file(const fs::path& entry) {
+  static const std::regex pattern(R"(\..+\.[0-9]+\.[0-9]+)");
+  return fs::is_regular_file(entry) && std::regex_match(entry.filename().string(), pattern);
 }
 
-// What a killed process left of files that it was writing.
-void remove_torn_files(const fs::path& folder) {
+template <class Kind>
+void remove_all(const fs::path& folder, const Kind& is_kind) {
+  std::vector<fs::path> doomed;
   for (const auto& entry : fs::directory_iterator(folder)) {
-    const std::string name = entry.path().filename().string();
-    if (entry.is_regular_file() && name.starts_with(".")) {
-      fs::remove(entry.path());
+    if (is_kind(entry.path())) {
+      doomed.push_back(entry.path());
     }
+  }
+  for (const auto& path : doomed) {
+    fs::remove_all(path);
   }
 }
 
 }  // namespace
 
-fs::path prepare_output(const TrainingFlags& flags, const Json& configuration) {
+fs::path check_output(const TrainingFlags& flags, const Json& configuration) {
   const fs::path output = flags.output_dir;
-  create_folder(output);
   if (flags.overwrite_output_dir) {
-    remove_run(output);
     return {};
   }
   if (flags.resume_from_checkpoint.empty()) {
-    TORCH_CHECK(!holds_a_run(output),
+    TORCH_CHECK(!holds(output, belongs_to_a_run),
                 output.string(),
                 ": holds another run. Go on with it by --resume_from_checkpoint auto, begin again "
                 "by --overwrite_output_dir, or name another --output_dir.");
     return {};
   }
-  remove_torn_files(output);
   const fs::path checkpoint = flags.resume_from_checkpoint == "auto"
                                   ? latest_checkpoint(output)
                                   : fs::path(flags.resume_from_checkpoint);
+  TORCH_CHECK(!checkpoint.empty() || !holds(output, is_model_file),
+              output.string(),
+              ": has a model but no checkpoint to go on from: its run is done. Begin again by "
+              "--overwrite_output_dir, or name another --output_dir.");
   if (!checkpoint.empty()) {
     check_same_run(checkpoint, configuration);
   }
   return checkpoint;
+}
+
+void prepare_output(const TrainingFlags& flags) {
+  const fs::path output = flags.output_dir;
+  create_folder(output);
+  if (flags.overwrite_output_dir) {
+    remove_all(output, [](const fs::path& entry) {
+      return belongs_to_a_run(entry) || is_model_file(entry);
+    });
+  }
+  remove_all(output, is_torn_file);
 }
 
 }  // namespace reprise::app

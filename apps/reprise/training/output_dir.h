@@ -9,9 +9,13 @@
 
 namespace reprise::app {
 
-/// Makes the output folder ready and returns the checkpoint to go on from; empty: from the start.
-/// Throws if the folder has another run in it and neither --resume_from_checkpoint nor
+/// The checkpoint to go on from; empty: from the start. Changes nothing. Throws if the folder has
+/// another run in it and neither --resume_from_checkpoint nor
 /// --overwrite_output_dir was given, or if the checkpoint was made with other settings.
-std::filesystem::path prepare_output(const TrainingFlags& flags, const Json& configuration);
+std::filesystem::path check_output(const TrainingFlags& flags, const Json& configuration);
+
+/// Makes the folder ready for the run: with --overwrite_output_dir without the old run, and without
+/// what a killed process left half-written.
+void prepare_output(const TrainingFlags& flags);
 
 }  // namespace reprise::app

@@ -123,13 +123,14 @@ void run_training(const TrainingFlags& flags, const Json& configuration) {
   track_cpu_memory();
   listen_for_stop_signals();
   ProgressLine line;
-  const fs::path resume_from = prepare_output(flags, configuration);
-  write_file(fs::path(flags.output_dir) / "training.yaml", to_yaml(configuration));
-
+  const fs::path resume_from = check_output(flags, configuration);
   const TrainedModel trained = open_trained_model(flags, keeps_reference(flags), line);
   const TrainingData data = open_training_data(flags, trained.model->config(), line);
   const auto objective = make_objective(flags, trained, data, line);
   const auto options = trainer_options(flags, data, configuration);
+  // Nothing is written, or removed, until all that can be wrong with the input has been looked at.
+  prepare_output(flags);
+  write_file(fs::path(flags.output_dir) / "training.yaml", to_yaml(configuration));
   RunObserver observer({flags.output_dir,
                         flags.logging_steps,
                         trained.model->device(),
@@ -144,8 +145,9 @@ void run_training(const TrainingFlags& flags, const Json& configuration) {
   const auto summary = train(job, options, observer);
 
   if (summary.end != TrainingEnd::Stopped) {
-    if (flags.load_best_model_at_end && !summary.best_checkpoint.empty()) {
+    if (flags.load_best_model_at_end && fs::exists(summary.best_checkpoint)) {
       load_trained(*trained.model, summary.best_checkpoint);
+      line.print("the best model is that of " + summary.best_checkpoint.string());
     }
     job.save_model(flags.output_dir);
     objective->complete(flags.output_dir);

@@ -22,7 +22,10 @@ void add_evaluation(FlagList& list) {
            &Flags::metric_for_best_model,
            "NAME",
            "Evaluated metric, as loss, by which a checkpoint is the best and kept");
-  list.add("greater_is_better", &Flags::greater_is_better, "BOOL", "The best has the highest");
+  list.add("greater_is_better",
+           &Flags::greater_is_better,
+           "BOOL",
+           "The best has the highest; unless given, true if its name does not end in loss");
   list.add("load_best_model_at_end",
            &Flags::load_best_model_at_end,
            "BOOL",

@@ -47,6 +47,9 @@ struct CollateOptions {
   /// kto: make `mismatched`: each prompt with the completion of the example before it, the first
   /// with that of the last.
   bool mismatch = false;
+  /// A prompt's completion in `mismatched` is that of the next row, as in OpenRLHF; otherwise that
+  /// of the row before, as in TRL.
+  bool mismatch_with_next = false;
   /// Rows, also mismatched ones, are cut behind it; 0: not. kto needs it, see
   /// RowOptions::max_length.
   int64_t max_length = 0;

@@ -2,7 +2,8 @@
 //
 // KTO compares a response's log-ratio with z, an estimate of the divergence of policy from
 // reference that is made on responses to other prompts. Which responses those are is a matter of
-// the batch (completions moved on by one row, as in TRL and OpenRLHF); the loss is the same.
+// the batch (CollateOptions::mismatch: completions of the row before, or after); the loss is the
+// same.
 #pragma once
 
 #include <reprise/export.h>
@@ -30,7 +31,7 @@ struct UnpairedOptions {
   double undesirable_weight = 1.0;
 };
 
-/// Throws if an option is out of range or has no effect, and says why.
+/// Throws if an option is out of range, and says why.
 REPRISE_API void validate(const UnpairedOptions& options);
 
 /// Whether unpaired_loss takes a divergence, so that a pass over mismatched responses is needed.

@@ -90,18 +90,22 @@ class REPRISE_API Model : public torch::nn::Module {
                             const CheckpointOptions& options = {});
   void disable_checkpointing();
   std::vector<int64_t> checkpointed_blocks() const;  ///< ascending; empty: none
-  /// Those of them that a training step recomputes: not the ones below the lowest trained parameter,
-  /// which no gradient reaches.
+  /// Those of them that a training step recomputes: not the ones below the lowest trained
+  /// parameter, which no gradient reaches.
   std::vector<int64_t> recomputed_blocks() const;
   /// How a block is called in checkpoints, and as a region: "model.layers.3".
   std::string block_path(int64_t block) const;
 
-  /// The head as a matrix, for losses that make logits in pieces (loss/head.h). For a CausalLm. With
-  /// an adapter on the head the matrix is a sum of its own, through which gradients reach the
+  /// The head as a matrix, for losses that make logits in pieces (loss/head.h). For a CausalLm.
+  /// With an adapter on the head the matrix is a sum of its own, through which gradients reach the
   /// adapter; one with dropout is refused, since dropout acts on the adapter's input alone.
   LinearHead linear_head(AdapterUse adapters = AdapterUse::Trained) const;
 
-  /// NEFTune: in train mode, uniform noise of this strength on the embeddings; 0: none.
+  /// Which id is padding, for score() and the saved config.json.
+  void set_pad_id(int64_t id);
+
+  /// NEFTune: uniform noise of this strength on the embeddings of passes that record gradients, in
+  /// train and eval mode (which may only mean that there is no dropout); 0: none.
   void add_embedding_noise(double alpha) { embedding_noise_ = alpha; }
 
   /// Computes the head in float32 whatever the parameters' type (--cast_lm_head_to_fp32).

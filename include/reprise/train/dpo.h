@@ -10,7 +10,8 @@
 
 namespace reprise {
 
-/// `reference` is given if and only if needs_reference(options).
+/// `reference` is given if needs_reference(options), unless use_precomputed() follows; and only
+/// then.
 REPRISE_API std::unique_ptr<ReferencedObjective> make_dpo(std::shared_ptr<Model> model,
                                                           std::optional<Reference> reference,
                                                           const PreferenceOptions& options = {});

@@ -7,12 +7,14 @@
 #include <reprise/train/world.h>
 
 #include <memory>
+#include <optional>
 
 namespace reprise {
 
-/// Batches have `mismatched` rows if needs_kl(options).
+/// Without a reference, use_precomputed() must follow. Batches have `mismatched` rows if
+/// needs_kl(options).
 REPRISE_API std::unique_ptr<ReferencedObjective> make_kto(std::shared_ptr<Model> model,
-                                                          Reference reference,
+                                                          std::optional<Reference> reference,
                                                           const UnpairedOptions& options = {},
                                                           const World& world = World::single());
 

@@ -10,7 +10,7 @@
 
 namespace reprise {
 
-/// Bytes at the step's peak. They add up to the peak.
+/// Bytes alive at the moment of the step's peak. They add up to it.
 struct MemoryClasses {
   int64_t parameters = 0;  ///< of the trained model and of frozen ones beside it
   int64_t gradients = 0;
@@ -28,38 +28,43 @@ struct MemoryClasses {
 /// begins.
 class REPRISE_API MemoryMeter {
  public:
+  /// What is there all the time.
   struct Fixed {
     int64_t parameters = 0;
-    int64_t gradients = 0;
     int64_t optimizer = 0;
   };
 
   explicit MemoryMeter(c10::Device device);
 
-  void begin_step(const Fixed& fixed);
+  void begin_step(const Fixed& fixed);  ///< there are no gradients yet
   void begin_forward();
   void end_forward();  ///< hidden states are there, the head comes next
   void end_loss();     ///< backward comes next
   void end_backward();
-  void end_step();  ///< after the optimizer
+  void end_step();  ///< after the optimizer, before gradients are freed
   /// The phase that is on did not end: what it had reached counts for its class.
   void give_up();
 
   int64_t activation_bytes() const { return activations_; }  ///< the most of the micro-batches
   int64_t peak_bytes() const { return peak_; }
-  MemoryClasses classes() const;
+  const MemoryClasses& classes() const { return classes_; }
 
  private:
-  int64_t finish_phase();
+  enum class Phase : uint8_t { Between, Forward, Loss, Backward };
+
+  int64_t finish_phase() const;
+  void note_peak(int64_t peak, const MemoryClasses& parts);
 
   c10::Device device_;
   Fixed fixed_;
-  int64_t before_ = 0;       // live when forward began
+  Phase phase_ = Phase::Between;
+  int64_t base_ = 0;         // live when the step began
+  int64_t before_ = 0;       // live when forward began: more than base_ by earlier gradients
   int64_t forward_end_ = 0;  // live when forward ended
   int64_t loss_end_ = 0;
-  int64_t activations_ = 0, logits_ = 0, recompute_ = 0, peak_ = 0;
-  enum class Phase : uint8_t { Between, Forward, Loss, Backward };
-  Phase phase_ = Phase::Between;
+  int64_t activations_ = 0;
+  int64_t peak_ = 0;
+  MemoryClasses classes_;  // at the peak so far
 };
 
 }  // namespace reprise

@@ -72,7 +72,6 @@ class REPRISE_API ReferencedObjective : public TrainingObjective {
   explicit ReferencedObjective(std::optional<Reference> reference);
   /// From what was precomputed, or computed now.
   at::Tensor logps_of_reference(const Batch& batch, const StepContext& context) const;
-  bool has_reference() const { return reference_ || train_logps_.defined(); }
 
   std::optional<Reference> reference_;
 
@@ -83,11 +82,16 @@ class REPRISE_API ReferencedObjective : public TrainingObjective {
 struct PrecomputeOptions {
   CollateOptions collate;
   int64_t batch_size = 8;
+  std::optional<at::ScalarType> autocast = {};  ///< as in training
   /// File to keep them in, found again by a run with the same key; empty: none is written.
   std::filesystem::path cache = {};
   std::string key = {};
   std::function<void(int64_t done, int64_t total)> progress = {};
 };
+
+/// What an earlier run left in the cache; undefined: nothing that is whole and has this key. With
+/// it the reference need not be loaded at all.
+REPRISE_API at::Tensor find_precomputed(const Dataset& data, const PrecomputeOptions& options);
 
 /// reference_logps of a whole data set, in the order of the data set: from the cache, or computed
 /// and written there.

@@ -32,7 +32,7 @@ struct TrainerOptions {
   double warmup_steps = 0;        ///< below 1: a share of all steps
   OptimizerOptions optimizer = {};
   double max_grad_norm = 1.0;  ///< 0: gradients are not clipped
-  double ema_decay = 0;        ///< of a moving average of the weights, saved beside them; 0: none
+  double ema_decay = 0;  ///< of a moving average of the weights, saved at the end in ema; 0: none
   bool shuffle = true;
   uint64_t seed = 42;
   bool dropout = true;  ///< false: the model is trained in eval mode
@@ -40,8 +40,8 @@ struct TrainerOptions {
   CollateOptions collate = {};
 
   int64_t eval_batch_size = 8;
-  int64_t eval_steps = 0;  ///< evaluate every so many steps; 0: at the end of each epoch
-  int64_t save_steps = 500;
+  int64_t eval_steps = 0;        ///< evaluate every so many steps; 0: at the end of each epoch
+  int64_t save_steps = 500;      ///< checkpoints every so many steps and after the last; 0: none
   int64_t save_total_limit = 0;  ///< keep so many checkpoints; 0: all. The best is always kept
   /// Evaluated metric by which a checkpoint is the best ("eval_loss"); empty: none is kept for it.
   std::string best_metric = {};
