@@ -14,14 +14,16 @@
 #include <reprise/train/trainer.h>
 #include <reprise/train/units.h>
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <iomanip>
 #include <iostream>
 #include <memory>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -111,8 +113,8 @@ Outcome train_way(const DemoOptions& options, const Way& way, at::Device device)
   const auto objective = make_sft(model);
   TrainerOptions training;
   training.output = options.output / way.name;
-  fs::remove_all(training.output);
   create_folder(training.output);
+  fs::remove(training.output / "metrics.jsonl");
   training.batch_size = options.batch;
   training.max_steps = options.steps;
   training.learning_rate = 1e-3;
@@ -136,7 +138,7 @@ bool is_same(const Outcome& a, const Outcome& b) {
     }
   }
   for (size_t i = 0; i < a.weights.size(); ++i) {
-    if (!torch::equal(a.weights[i], b.weights[i])) {
+    if (!at::equal(a.weights[i], b.weights[i])) {
       return false;
     }
   }

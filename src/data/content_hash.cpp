@@ -30,6 +30,7 @@ std::string tokenizer_key(const fs::path& folder) {
                                         "chat_template.jinja",
                                         "chat_template.json"};
   std::vector<fs::path> files;
+  files.reserve(kFiles.size());
   for (const char* name : kFiles) {
     files.push_back(folder / name);
   }

@@ -91,6 +91,12 @@ void check_options_apply(const SftRow& row, const RowOptions& options) {
               "completion_only_loss is for rows with prompt and completion, and this one has none "
               "such: ",
               row.convention);
+  TORCH_CHECK(options.input_template.empty() || (row.prompt && !row.prompt->is_chat),
+              "input_template is put around prompts that are text, and this row has none: ",
+              row.convention);
+  TORCH_CHECK(options.chat_template.empty() || row.body.is_chat,
+              "chat_template is for chats, and this row is text: ",
+              row.convention);
 }
 
 SftRow read_checked_row(const RowFields& row, const RowOptions& options) {

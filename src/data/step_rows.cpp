@@ -45,7 +45,7 @@ StepRow read_steps(const RowFields& row, int64_t classes) {
   StepRow result;
   result.prompt = read_text(row, "prompt");
   for (const Json& step : row.list("completions")) {
-    TORCH_CHECK(step.is_string() && step != "",
+    TORCH_CHECK(step.is_string() && !step.get_ref<const std::string&>().empty(),
                 row.name("completions"),
                 ": expected strings that are not empty");
     result.steps.push_back(step.get<std::string>());

@@ -2,10 +2,12 @@
 
 #include "train/passes.h"
 
+#include <reprise/loss/head.h>
 #include <reprise/loss/process_reward.h>
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace reprise {
@@ -37,18 +39,25 @@ class Prm final : public TrainingObjective {
 
  private:
   ProcessRewardResult placeholder_loss(const at::Tensor& hidden, const TokenBatch& batch) const {
-    const auto head = model_->linear_head();
-    if (batch.soft_labels.defined()) {
-      const auto places = batch.labels.ne(kIgnoredLabel);
-      return soft_process_reward_loss(step_logits(hidden, head, places, options_.reward_tokens),
-                                      batch.soft_labels.masked_select(places));
+    if (options_.reward_tokens.empty() && !batch.soft_labels.defined()) {
+      return whole_vocabulary_loss(hidden, batch.labels);
     }
     const auto places = batch.labels.ne(kIgnoredLabel);
-    const auto labels = batch.labels.masked_select(places);
-    return process_reward_loss(step_logits(hidden, head, places, options_.reward_tokens),
-                               options_.reward_tokens.empty()
-                                   ? labels
-                                   : reward_token_classes(labels, options_.reward_tokens));
+    const auto logits = step_logits(hidden, model_->linear_head(), places, options_.reward_tokens);
+    if (batch.soft_labels.defined()) {
+      return soft_process_reward_loss(logits, batch.soft_labels.masked_select(places));
+    }
+    return process_reward_loss(
+        logits, reward_token_classes(batch.labels.masked_select(places), options_.reward_tokens));
+  }
+
+  // Every token competes, so the logits are made in pieces as for any other language model.
+  ProcessRewardResult whole_vocabulary_loss(const at::Tensor& hidden,
+                                            const at::Tensor& labels) const {
+    const auto values = linear_cross_entropy(hidden, model_->linear_head(), labels);
+    const auto steps = static_cast<double>(std::max<int64_t>(values.tokens, 1));
+    return {
+        values.sum / steps, values.correct / steps, at::scalar_tensor(values.tokens, at::kLong)};
   }
 
   std::shared_ptr<Model> model_;

@@ -31,6 +31,10 @@ Reference Reference::without_adapters(std::shared_ptr<Model> policy) {
   return {std::move(policy), AdapterUse::Reference};
 }
 
+Reference Reference::as_it_is(std::shared_ptr<Model> policy) {
+  return {std::move(policy), AdapterUse::Trained};
+}
+
 TokenValues Reference::logprobs(const TokenBatch& batch, const at::Tensor& targets) const {
   return frozen_logprobs("the reference", *model_, batch, targets, adapters_);
 }

@@ -177,6 +177,7 @@ class Run {
                   describe_not_finite(
                       {job_.objective, *job_.data, options_.collate}, indices[i], state_.step + 1));
     }
+    sum_gradients();
     const double norm =
         clip_grad_norm(optimizer_->parameters(), options_.max_grad_norm).item<double>();
     TORCH_CHECK(std::isfinite(norm),
@@ -260,6 +261,19 @@ class Run {
     result.part.backward();
     meter_.end_backward();
     return result;
+  }
+
+  // Parts of the loss were divided by the weight of all processes, so their gradients add up.
+  void sum_gradients() {
+    if (world_.size() == 1) {
+      return;
+    }
+    const at::NoGradGuard no_grad;
+    for (const auto& [name, parameter] : optimizer_->parameters()) {
+      if (auto gradient = parameter.grad(); gradient.defined()) {
+        gradient.copy_(world_.sum(gradient));
+      }
+    }
   }
 
   bool evaluates_now() const {

@@ -353,6 +353,16 @@ TEST_F(Training, GoesOnOnlyWithTheSameSettingsButAnyMemoryPolicy) {
   EXPECT_EQ(testing::read_text(path("out/model.safetensors")), before);
 }
 
+TEST_F(Training, DoesNotGoOnWithOtherData) {
+  const auto data = write("data.jsonl", testing::read_text(fixture("data/sft_text.jsonl")));
+  ASSERT_EQ(sft(data, {"--save_steps", "1"}).exit_code, 0);
+  std::ofstream(data, std::ios::app) << "{\"text\": \"one more\"}\n";
+  const auto result = sft(data, {"--save_steps", "1", "--resume_from_checkpoint", "auto"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_TRUE(contains(result.err, "the data, its tokenizer or how rows are read have changed"))
+      << result.err;
+}
+
 TEST_F(Training, AFullDiskIsAnErrorAndLeavesTheLastCheckpointWhole) {
   const auto data = fixture("data/sft_text.jsonl");
   const std::string command =

@@ -132,6 +132,12 @@ TEST(RowRefusals, OptionsWithoutEffectAreRefused) {
   expect_refused(tokenizer_for({.assistant_only_loss = true}),
                  R"({"text": "a"})",
                  "assistant_only_loss is for chats");
+  expect_refused(tokenizer_for({.input_template = "User: {}"}),
+                 R"({"text": "a"})",
+                 "input_template is put around prompts");
+  expect_refused(tokenizer_for({.chat_template = "{{ messages }}"}),
+                 R"({"text": "a"})",
+                 "chat_template is for chats");
   expect_refused(tokenizer_for({.completion_only_loss = true}),
                  kChat,
                  "completion_only_loss is for rows with prompt and completion");

@@ -147,7 +147,10 @@ std::unique_ptr<TrainingObjective> with_reference(const TrainingFlags& flags,
     return objective;
   }
   progress.print("reference log-probabilities: computing");
-  auto objective = make(std::optional(open_reference(flags, trained, progress)));
+  // Nothing has been trained yet: the policy itself is the reference, and needs no second copy.
+  const bool is_policy = flags.ref_model.empty() && !trained.lora;
+  auto objective = make(std::optional(is_policy ? Reference::as_it_is(trained.model)
+                                                : open_reference(flags, trained, progress)));
   train_logps = precompute_reference(*objective, *data.train, train);
   if (data.evaluation != nullptr) {
     evaluation_logps = precompute_reference(*objective, *data.evaluation, evaluation);

@@ -128,6 +128,18 @@ fs::path check_output(const TrainingFlags& flags, const Json& configuration) {
   return checkpoint;
 }
 
+void check_same_data(const fs::path& checkpoint, const std::string& data_key) {
+  if (checkpoint.empty()) {
+    return;
+  }
+  const Json before = checkpoint_configuration(checkpoint);
+  TORCH_CHECK(
+      before.contains("data_key") && before["data_key"] == data_key,
+      checkpoint.string(),
+      ": the data, its tokenizer or how rows are read have changed since, so going on would "
+      "be another run. Begin again by --overwrite_output_dir.");
+}
+
 void prepare_output(const TrainingFlags& flags) {
   const fs::path output = flags.output_dir;
   create_folder(output);

@@ -127,7 +127,9 @@ void run_training(const TrainingFlags& flags, const Json& configuration) {
   const TrainedModel trained = open_trained_model(flags, keeps_reference(flags), line);
   const TrainingData data = open_training_data(flags, trained.model->config(), line);
   const auto objective = make_objective(flags, trained, data, line);
-  const auto options = trainer_options(flags, data, configuration);
+  auto options = trainer_options(flags, data, configuration);
+  options.configuration["data_key"] = data.train_key;
+  check_same_data(resume_from, data.train_key);
   // Nothing is written, or removed, until all that can be wrong with the input has been looked at.
   prepare_output(flags);
   write_file(fs::path(flags.output_dir) / "training.yaml", to_yaml(configuration));

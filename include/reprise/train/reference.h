@@ -34,6 +34,9 @@ class REPRISE_API Reference {
   /// The policy itself: with the adapter that training began with, or without any.
   static Reference without_adapters(std::shared_ptr<Model> policy);
 
+  /// The policy as it is whenever it is asked: before training, to precompute with.
+  static Reference as_it_is(std::shared_ptr<Model> policy);
+
   /// Log-probabilities of `targets`, without gradients, dropout or checkpointed regions.
   TokenValues logprobs(const TokenBatch& batch, const at::Tensor& targets) const;
 
