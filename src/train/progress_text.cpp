@@ -76,7 +76,9 @@ std::vector<Part> parts_of(const Progress& progress) {
   if (progress.live_bytes || progress.peak_bytes) {
     parts.push_back({memory_text(progress), 4});
   }
-  add(progress.seconds_left, 2, [](double x) { return human_seconds(std::round(x)) + " left"; });
+  if (progress.seconds_left.value_or(0) >= 0.5) {
+    add(progress.seconds_left, 2, [](double x) { return human_seconds(std::round(x)) + " left"; });
+  }
   return parts;
 }
 

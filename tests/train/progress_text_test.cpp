@@ -124,6 +124,14 @@ TEST(ProgressLogLine, LeavesOutWhatIsNotKnown) {
   EXPECT_EQ(progress_log_line(progress), "step 10/1000  loss 0.5000  memory peak 2.00 KiB");
 }
 
+TEST(ProgressText, SaysNothingOfATimeThatIsOver) {
+  Progress progress;
+  progress.step = 4;
+  progress.total = 5;
+  progress.seconds_left = 0.2;
+  EXPECT_EQ(progress_log_line(progress), "step 4/5");
+}
+
 TEST(EstimateSecondsLeft, IsTheMeanStepTimesWhatIsLeft) {
   EXPECT_EQ(estimate_seconds_left(10, 0, 5), std::nullopt);
   EXPECT_EQ(estimate_seconds_left(10, 4, 6), 15.0);
