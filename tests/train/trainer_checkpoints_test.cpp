@@ -54,16 +54,16 @@ TEST_F(TrainerCheckpoints, KeepsTheNewestAndTheBest) {
   one.options.save_total_limit = 2;
   const auto summary = one.train(observer_);
   EXPECT_EQ(summary.end, TrainingEnd::Done);
-  EXPECT_EQ(checkpoints(), (Names{"checkpoint-2", "checkpoint-6", "checkpoint-7"}));
+  EXPECT_EQ(checkpoints(), (Names{"checkpoint-2", "checkpoint-7", "checkpoint-8"}));
   EXPECT_EQ(summary.best_checkpoint, one.options.output / "checkpoint-2");
 }
 
-TEST_F(TrainerCheckpoints, WithoutALimitKeepsAll) {
+TEST_F(TrainerCheckpoints, WithoutALimitKeepsAllAndTheLast) {
   auto one = make(7);
   one.options.best_metric.clear();
   one.options.save_steps = 2;
   const auto summary = one.train(observer_);
-  EXPECT_EQ(checkpoints(), (Names{"checkpoint-2", "checkpoint-4", "checkpoint-6"}));
+  EXPECT_EQ(checkpoints(), (Names{"checkpoint-2", "checkpoint-4", "checkpoint-6", "checkpoint-7"}));
   EXPECT_TRUE(summary.best_checkpoint.empty());
 }
 
