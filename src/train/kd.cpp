@@ -10,14 +10,6 @@ namespace reprise {
 
 namespace {
 
-int64_t bytes_of(const Model& model) {
-  int64_t bytes = 0;
-  for (const auto& parameter : model.parameters()) {
-    bytes += static_cast<int64_t>(parameter.nbytes());
-  }
-  return bytes;
-}
-
 class Kd final : public TrainingObjective {
  public:
   Kd(std::shared_ptr<Model> student, std::shared_ptr<Model> teacher, const KdOptions& options)
@@ -33,9 +25,7 @@ class Kd final : public TrainingObjective {
 
   Model& model() const override { return *model_; }
 
-  double weight(const Batch& batch) const override {
-    return batch.main.labels.slice(1, 1).ne(kIgnoredLabel).sum().item<double>();
-  }
+  double weight(const Batch& batch) const override { return trained_tokens(batch); }
 
   BatchLoss loss(const Batch& batch, const StepContext& context) override {
     const auto targets = targets_of(batch.main.labels);
@@ -68,7 +58,7 @@ class Kd final : public TrainingObjective {
     return out;
   }
 
-  int64_t frozen_bytes() const override { return bytes_of(*teacher_); }
+  int64_t frozen_bytes() const override { return parameter_bytes(*teacher_); }
 
  private:
   void move_teacher(const at::Device& device) {

@@ -40,6 +40,18 @@ TokenValues frozen_logprobs(const char* what,
   return values;
 }
 
+int64_t parameter_bytes(const Model& model) {
+  int64_t bytes = 0;
+  for (const auto& parameter : model.parameters()) {
+    bytes += static_cast<int64_t>(parameter.nbytes());
+  }
+  return bytes;
+}
+
+double trained_tokens(const Batch& batch) {
+  return batch.main.labels.slice(1, 1).ne(kIgnoredLabel).sum().item<double>();
+}
+
 Metric metric_of(const char* name, const at::Tensor& sum, double weight) {
   return {name, sum.item<double>(), weight};
 }

@@ -32,6 +32,12 @@ TokenValues frozen_logprobs(const char* what,
 /// The same for any work.
 void frozen_pass(const char* what, Model& model, const std::function<void()>& pass);
 
+/// Of all parameters, trained or not.
+int64_t parameter_bytes(const Model& model);
+
+/// How many tokens of a batch are trained on; waits for its device.
+double trained_tokens(const Batch& batch);
+
 /// A metric that is a mean over `weight` things, from its sum on any device.
 Metric metric_of(const char* name, const at::Tensor& sum, double weight);
 /// A metric that is the mean of a tensor's elements.

@@ -69,13 +69,7 @@ void Reference::load(const SafetensorsFile& file) {
 }
 
 int64_t Reference::bytes() const {
-  int64_t bytes = 0;
-  if (is_own_model_) {
-    for (const auto& parameter : model_->parameters()) {
-      bytes += static_cast<int64_t>(parameter.nbytes());
-    }
-  }
-  return bytes;
+  return is_own_model_ ? parameter_bytes(*model_) : 0;
 }
 
 ReferencedObjective::ReferencedObjective(std::optional<Reference> reference)

@@ -22,7 +22,7 @@ class Sft final : public TrainingObjective {
     if (loss_ == SftLoss::Sum) {
       return static_cast<double>(batch.rows.size());
     }
-    return batch.main.labels.slice(1, 1).ne(kIgnoredLabel).sum().item<double>();
+    return trained_tokens(batch);
   }
 
   BatchLoss loss(const Batch& batch, const StepContext& context) override {

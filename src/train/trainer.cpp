@@ -8,6 +8,7 @@
 #include "train/evaluate.h"
 #include "train/metric_sums.h"
 #include "train/not_finite.h"
+#include "train/passes.h"
 #include "train/snapshot.h"
 
 #include <reprise/autocast.h>
@@ -47,14 +48,6 @@ void seed_everything(uint64_t seed, const at::Device& device) {
     const std::scoped_lock lock(generator.mutex());
     generator.set_current_seed(seed);
   }
-}
-
-int64_t bytes_of(const std::vector<at::Tensor>& tensors) {
-  int64_t bytes = 0;
-  for (const auto& tensor : tensors) {
-    bytes += static_cast<int64_t>(tensor.nbytes());
-  }
-  return bytes;
 }
 
 // Of a padded row; of rows that were joined, the mean.
@@ -150,7 +143,7 @@ class Run {
     const auto start = Clock::now();
     effect_.begin_step();
     meter_.begin_step(
-        {bytes_of(model_.parameters()) + job_.objective.frozen_bytes(), optimizer_->bytes()});
+        {parameter_bytes(model_) + job_.objective.frozen_bytes(), optimizer_->bytes()});
     const auto indices = plan_.micro_batches(state_.step);
     std::vector<Batch> batches;
     StepContext context{0, &meter_};

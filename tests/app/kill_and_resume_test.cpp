@@ -2,6 +2,7 @@
 // of a run that nobody disturbed, and the metrics the same but for times and bytes.
 #include "app/commands.h"
 #include "support/fixtures.h"
+#include "support/run_metrics.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -87,23 +88,6 @@ bool is_saving(const fs::path& output) {
   return false;
 }
 
-/// The metrics without what may differ between two runs of the same training.
-std::vector<Json> comparable_metrics(const fs::path& output) {
-  auto lines = testing::json_lines(testing::read_text(output / "metrics.jsonl"));
-  for (auto& line : lines) {
-    for (const char* name : {"step_ms",
-                             "eval_ms",
-                             "recompute_ms",
-                             "peak_bytes",
-                             "activation_bytes",
-                             "estimated_activation_bytes",
-                             "memory"}) {
-      line.erase(name);
-    }
-  }
-  return lines;
-}
-
 class KillAndResume : public ::testing::Test {
  protected:
   std::vector<std::string> command(const fs::path& output) const {
@@ -148,7 +132,7 @@ class KillAndResume : public ::testing::Test {
     const fs::path whole = folder_.path() / "whole";
     EXPECT_EQ(testing::read_text(output / "model.safetensors"),
               testing::read_text(whole / "model.safetensors"));
-    EXPECT_EQ(comparable_metrics(output), comparable_metrics(whole));
+    EXPECT_EQ(testing::computed_metrics(output), testing::computed_metrics(whole));
     EXPECT_FALSE(is_saving(output)) << "a half-written checkpoint was left";
   }
 

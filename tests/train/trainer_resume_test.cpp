@@ -1,11 +1,11 @@
 // A run that was stopped and goes on ends as if it had never stopped: all files of a later
 // checkpoint and all metrics are the same.
+#include "support/run_metrics.h"
 #include "support/temporary_folder.h"
 #include "train/collecting_observer.h"
 #include "train/training_case.h"
 
 #include <reprise/io/file.h>
-#include <reprise/train/metrics_file.h>
 
 #include <gtest/gtest.h>
 
@@ -108,23 +108,6 @@ std::map<std::string, std::string> files_of(const fs::path& folder) {
   return files;
 }
 
-/// Without what is measured, not computed.
-std::vector<Json> metrics_of(const fs::path& output) {
-  auto records = MetricsFile::read(output / "metrics.jsonl");
-  for (Json& record : records) {
-    for (const char* measured : {"step_ms",
-                                 "eval_ms",
-                                 "recompute_ms",
-                                 "peak_bytes",
-                                 "activation_bytes",
-                                 "estimated_activation_bytes",
-                                 "memory"}) {
-      record.erase(measured);
-    }
-  }
-  return records;
-}
-
 class Resume : public ::testing::TestWithParam<ResumeCase> {};
 
 TEST_P(Resume, EndsAsIfItHadNeverStopped) {
@@ -142,7 +125,7 @@ TEST_P(Resume, EndsAsIfItHadNeverStopped) {
     ASSERT_TRUE(found.contains(name)) << name;
     EXPECT_TRUE(found.at(name) == bytes) << name;
   }
-  EXPECT_EQ(metrics_of(parts), metrics_of(whole));
+  EXPECT_EQ(computed_metrics(parts), computed_metrics(whole));
 }
 
 INSTANTIATE_TEST_SUITE_P(Runs, Resume, ::testing::ValuesIn(resume_cases()), [](const auto& one) {
@@ -156,7 +139,7 @@ TEST(Resumed, FromAnEarlierCheckpointMakesTheLaterOnesAgain) {
   train_until(kPlain, 3, folder);
   const auto output = train_until(kPlain, 6, folder);
   const auto expected = files_of(output / "checkpoint-6");
-  const auto metrics = metrics_of(output);
+  const auto metrics = computed_metrics(output);
 
   TrainingCase again("sft", run_of("sft"), folder);
   again.resume_from = output / "checkpoint-3" / "";  // as a shell completes it
@@ -168,7 +151,7 @@ TEST(Resumed, FromAnEarlierCheckpointMakesTheLaterOnesAgain) {
   again.train(observer);
   EXPECT_EQ(observer.start.step, 3);
   EXPECT_EQ(files_of(output / "checkpoint-6"), expected);
-  EXPECT_EQ(metrics_of(output), metrics);
+  EXPECT_EQ(computed_metrics(output), metrics);
 }
 
 TEST(Resumed, AFreshRunDoesNotGoIntoTheFolderOfAnother) {

@@ -166,8 +166,8 @@ void finish_flags(const CLI::App& command, TrainingFlags& flags);
 /// Throws for unknown keys, contradictions, and settings without --gradient_checkpointing.
 CheckpointingRequest checkpointing_request(const TrainingFlags& flags);
 
-/// Every flag of the command with its value, defaults included: config.yaml of the output, and what
-/// a resumed run is compared with.
+/// Every flag of the command with its value, defaults included: training.yaml of the output, and
+/// what a resumed run is compared with.
 Json resolved_configuration(const TrainingFlags& flags);
 /// As YAML, to be given to --config.
 std::string to_yaml(const Json& configuration);
