@@ -1,8 +1,13 @@
-// Note [Sizes are asked back from malloc]
+// The allocator behind LibTorch's CPU tensors while their bytes are counted: small blocks come from
+// LibTorch's own allocator, large ones are kept for reuse (Note [Freed blocks are reused]).
+//
+// Note [Sizes are asked back]
 // LibTorch requires that a CPU block's data pointer is also its context (raw_allocate checks it),
-// so there is no room to remember a size beside it. malloc_usable_size tells it when the block is
-// freed; it is what malloc rounded the request to.
+// so there is no room to remember a size beside it. Of small blocks malloc_usable_size tells it
+// when they are freed; it is what malloc rounded the request to.
 #include "memory/cpu_counter.h"
+
+#include "memory/large_blocks.h"
 
 #include <c10/core/CPUAllocator.h>
 
@@ -29,12 +34,19 @@ void raise_peak(int64_t bytes) {
 
 class CountingAllocator final : public c10::Allocator {
  public:
-  explicit CountingAllocator(c10::Allocator* inner) { inner_ = inner; }
+  explicit CountingAllocator(c10::Allocator* small) { small_ = small; }
 
   c10::DataPtr allocate(size_t bytes) override {
-    void* data = bytes == 0 ? nullptr : inner_->raw_allocate(bytes);
+    void* data = nullptr;
+    if (bytes >= LargeBlocks::kSmallest) {
+      data = large().allocate(bytes);
+    }
+    if (data == nullptr && bytes > 0) {
+      // Where there is no memory, LibTorch's own allocator says so.
+      data = small_->raw_allocate(bytes);
+    }
     if (data != nullptr) {
-      const auto size = static_cast<int64_t>(malloc_usable_size(data));
+      const int64_t size = size_of(data);
       raise_peak(live_bytes.fetch_add(size, std::memory_order_relaxed) + size);
     }
     return {data, data, &free_counted, c10::Device(c10::kCPU)};
@@ -47,16 +59,28 @@ class CountingAllocator final : public c10::Allocator {
   }
 
  private:
+  static LargeBlocks& large() {
+    // Never destroyed: tensors with static storage are freed at exit.
+    static auto* blocks = new LargeBlocks();  // allow: owning-new
+    return *blocks;
+  }
+
+  static int64_t size_of(void* data) {
+    const size_t size = large().size_of(data);
+    return static_cast<int64_t>(size > 0 ? size : malloc_usable_size(data));
+  }
+
   static void free_counted(void* data) {
     if (data != nullptr) {
-      live_bytes.fetch_sub(static_cast<int64_t>(malloc_usable_size(data)),
-                           std::memory_order_relaxed);
-      inner_->raw_deallocate(data);
+      live_bytes.fetch_sub(size_of(data), std::memory_order_relaxed);
+      if (!large().free(data)) {
+        small_->raw_deallocate(data);
+      }
     }
   }
 
   // Static because a deleter is a plain function; there is one counting allocator per process.
-  static inline c10::Allocator* inner_ = nullptr;
+  static inline c10::Allocator* small_ = nullptr;
 };
 
 }  // namespace

@@ -1,0 +1,106 @@
+#include "memory/large_blocks.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+
+namespace reprise::detail {
+
+namespace {
+
+size_t page_size() {
+  static const auto size = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  return size;
+}
+
+size_t whole_pages(size_t bytes) {
+  return (bytes + page_size() - 1) / page_size() * page_size();
+}
+
+// Malloc's blocks are seldom aligned like this, so that most of them need no look into the table.
+bool may_be_ours(const void* block) {
+  return reinterpret_cast<uintptr_t>(block) % page_size() == 0;
+}
+
+}  // namespace
+
+void* LargeBlocks::allocate(size_t bytes) {
+  const size_t size = whole_pages(bytes);
+  if (size < bytes) {
+    return nullptr;
+  }
+  const std::scoped_lock lock(mutex_);
+  Block block = take_kept(size);
+  if (block.data == nullptr) {
+    block = map_new(size);
+  }
+  if (block.data != nullptr) {
+    live_.emplace(block.data, Live{size, block.size});
+    live_bytes_ += block.size;
+    most_live_bytes_ = std::max(most_live_bytes_, live_bytes_);
+  }
+  return block.data;
+}
+
+size_t LargeBlocks::size_of(const void* block) const {
+  if (!may_be_ours(block)) {
+    return 0;
+  }
+  const std::scoped_lock lock(mutex_);
+  const auto found = live_.find(block);
+  return found == live_.end() ? 0 : found->second.asked;
+}
+
+bool LargeBlocks::free(void* block) {
+  if (!may_be_ours(block)) {
+    return false;
+  }
+  const std::scoped_lock lock(mutex_);
+  const auto found = live_.find(block);
+  if (found == live_.end()) {
+    return false;
+  }
+  const size_t size = found->second.mapped;
+  live_.erase(found);
+  live_bytes_ -= size;
+  kept_.push_back({block, size});
+  kept_bytes_ += size;
+  return true;
+}
+
+// The smallest that is large enough and wastes at most an eighth.
+LargeBlocks::Block LargeBlocks::take_kept(size_t size) {
+  auto best = kept_.end();
+  for (auto it = kept_.begin(); it != kept_.end(); ++it) {
+    const bool fits = it->size >= size && it->size - size <= size / 8;
+    if (fits && (best == kept_.end() || it->size <= best->size)) {
+      best = it;
+    }
+  }
+  if (best == kept_.end()) {
+    return {nullptr, 0};
+  }
+  const Block block = *best;
+  kept_.erase(best);
+  kept_bytes_ -= block.size;
+  return block;
+}
+
+LargeBlocks::Block LargeBlocks::map_new(size_t size) {
+  while (!kept_.empty() && live_bytes_ + kept_bytes_ + size > most_live_bytes_) {
+    give_back_oldest();
+  }
+  void* data = mmap(
+      nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return data == MAP_FAILED ? Block{nullptr, 0} : Block{data, size};
+}
+
+void LargeBlocks::give_back_oldest() {
+  munmap(kept_.front().data, kept_.front().size);
+  kept_bytes_ -= kept_.front().size;
+  kept_.erase(kept_.begin());
+}
+
+}  // namespace reprise::detail
