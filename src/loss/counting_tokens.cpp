@@ -4,34 +4,53 @@
 
 #include <ATen/ATen.h>
 
+#include <limits>
+
 namespace reprise {
+
+namespace {
+
+struct TargetSummary {
+  int64_t number, least, most;  // the range is that of the targets that count, if there are any
+};
+
+// The one wait for the device in a pass over the head: sizes of tensors depend on how many tokens
+// count, and the host decides them. The range comes with it.
+TargetSummary summary_of(const at::Tensor& targets, const at::Tensor& is_counting) {
+  using Limits = std::numeric_limits<int64_t>;
+  const auto is_ignored = is_counting.logical_not();
+  const auto numbers = at::stack({is_counting.sum(),
+                                  targets.masked_fill(is_ignored, Limits::max()).min(),
+                                  targets.masked_fill(is_ignored, Limits::min()).max()})
+                           .cpu();
+  const auto* values = numbers.const_data_ptr<int64_t>();
+  return {.number = values[0], .least = values[1], .most = values[2]};
+}
+
+}  // namespace
 
 CountingTokens::CountingTokens(const at::Tensor& targets, int64_t vocabulary)
     : shape_(targets.sizes().begin(), targets.sizes().end()) {
-  const auto flat = targets.reshape({-1});
-  const auto places = at::nonzero(flat != kIgnoredLabel).squeeze(1);
-  if (places.size(0) == flat.size(0)) {
-    targets_ = flat;
-  } else {
-    places_ = places;
-    targets_ = flat.index_select(0, places);
-  }
-  if (count() == 0) {
+  targets_ = targets.reshape({-1});
+  if (targets_.numel() == 0) {
     return;
   }
+  const auto is_counting = targets_ != kIgnoredLabel;
+  const auto [number, least, most] = summary_of(targets_, is_counting);
   // On a GPU an index out of range would end the process, far from its cause.
-  const auto [least, most] = at::aminmax(targets_);
-  const auto range = at::stack({least, most}).cpu();
-  const auto* bounds = range.const_data_ptr<int64_t>();
-  TORCH_CHECK(bounds[0] >= 0 && bounds[1] < vocabulary,
+  TORCH_CHECK(number == 0 || (least >= 0 && most < vocabulary),
               "[head] expected targets from 0 to ",
               vocabulary - 1,
               ", or ",
               kIgnoredLabel,
               " to ignore one; found ",
-              bounds[0],
+              least,
               " to ",
-              bounds[1]);
+              most);
+  if (number < targets_.size(0)) {
+    places_ = at::nonzero_static(is_counting, number).squeeze(1);  // nonzero would wait again
+    targets_ = targets_.index_select(0, places_);
+  }
 }
 
 at::Tensor CountingTokens::rows_of(const at::Tensor& hidden) const {

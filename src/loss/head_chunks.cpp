@@ -66,9 +66,9 @@ HeadPlan kept_plan(const torch::autograd::AutogradContext& context) {
 
 at::Tensor ChunkBuffer::get(int64_t rows, int64_t columns, const at::TensorOptions& options) {
   if (!storage_.defined()) {
-    storage_ = at::empty({rows, columns}, options);
+    storage_ = at::empty({rows * columns}, options);
   }
-  return storage_.narrow(0, 0, rows);
+  return storage_.narrow(0, 0, rows * columns).view({rows, columns});
 }
 
 ChunkLogits::ChunkLogits(const HeadPlan& plan, const at::Tensor& weight, const at::Tensor& bias)

@@ -1,8 +1,20 @@
 #include "loss/head_gradients.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/graph_task.h>
+
+#include <algorithm>
 
 namespace reprise {
+
+HeadNeeds needs_of(const at::Tensor& hidden, const LinearHead& head) {
+  const auto is_needed = [](const at::Tensor& tensor) {
+    return at::GradMode::is_enabled() && tensor.defined() && tensor.requires_grad();
+  };
+  return {
+      .hidden = is_needed(hidden), .weight = is_needed(head.weight), .bias = is_needed(head.bias)};
+}
 
 HeadNeeds needs_of(const torch::autograd::AutogradContext& context, bool has_bias) {
   return {.hidden = context.needs_input_grad(0),
@@ -55,15 +67,23 @@ void HeadGradients::add(int64_t start,
   }
 }
 
-at::Tensor as_gradient(const at::Tensor& sum, at::ScalarType type, const at::Tensor& factor) {
+at::Tensor as_gradient(const at::Tensor& sum, at::ScalarType type) {
+  return sum.defined() ? sum.to(type) : sum;
+}
+
+namespace {
+
+// Note [Scaling kept gradients in place]
+// A head's gradient is often the largest tensor of a step, so it is scaled where it lies. It is
+// ours alone, and the engine drops it after this node, unless the caller retains the graph: a later
+// backward then has to find it as forward left it. Remembering the factor and dividing by it would
+// not give the same bits.
+at::Tensor scaled(at::Tensor sum, at::ScalarType type, const at::Tensor& factor) {
   if (!sum.defined()) {
     return {};
   }
-  if (!factor.defined()) {
-    return sum.to(type);
-  }
   if (type == sum.scalar_type()) {
-    return sum * factor;
+    return torch::autograd::get_current_graph_task_keep_graph() ? sum * factor : sum.mul_(factor);
   }
   constexpr int64_t kRows = 4096;  // the product in the sum's type is never whole
   auto gradient = at::empty(sum.sizes(), sum.options().dtype(type));
@@ -72,6 +92,37 @@ at::Tensor as_gradient(const at::Tensor& sum, at::ScalarType type, const at::Ten
     gradient.slice(0, start, end).copy_(sum.slice(0, start, end) * factor);
   }
   return gradient;
+}
+
+int64_t number_of(at::ScalarType type) {
+  return static_cast<int64_t>(type);
+}
+
+}  // namespace
+
+void keep_gradients(torch::autograd::AutogradContext& context,
+                    const HeadGradients& gradients,
+                    const at::Tensor& weight,
+                    const std::optional<at::Tensor>& bias) {
+  context.saved_data["weight_type"] = number_of(weight.scalar_type());
+  context.saved_data["bias_type"] = number_of(bias ? bias->scalar_type() : weight.scalar_type());
+  context.save_for_backward({gradients.hidden, gradients.weight, gradients.bias});
+}
+
+torch::autograd::variable_list kept_gradients(torch::autograd::AutogradContext& context,
+                                              const at::Tensor& factor,
+                                              size_t arguments) {
+  const auto saved = context.get_saved_variables();
+  const auto type = [&](const char* name) {
+    return static_cast<at::ScalarType>(context.saved_data.at(name).toInt());
+  };
+  const auto &hidden = saved[0], &weight = saved[1], &bias = saved[2];
+  torch::autograd::variable_list list{
+      hidden.defined() ? scaled(hidden, hidden.scalar_type(), factor) : at::Tensor(),
+      scaled(weight, type("weight_type"), factor),
+      scaled(bias, type("bias_type"), factor)};
+  list.resize(arguments);
+  return list;
 }
 
 }  // namespace reprise

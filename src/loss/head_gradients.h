@@ -6,15 +6,24 @@
 
 #include "loss/head_chunks.h"
 
+#include <reprise/model/head.h>
+
 #include <ATen/core/Tensor.h>
+#include <torch/csrc/autograd/custom_function.h>
 
 #include <cstdint>
+#include <optional>
 
 namespace reprise {
 
 struct HeadNeeds {
   bool hidden = false, weight = false, bias = false;
+
+  bool any() const { return hidden || weight || bias; }
 };
+
+/// Asked outside of a Function, inside of whose forward grad mode is off.
+HeadNeeds needs_of(const at::Tensor& hidden, const LinearHead& head);
 
 /// Of a Function whose first arguments are hidden, weight and, if there is one, the bias.
 HeadNeeds needs_of(const torch::autograd::AutogradContext& context, bool has_bias);
@@ -37,8 +46,21 @@ class HeadGradients {
   HeadPlan plan_;
 };
 
-/// `sum` or a factor (a scalar tensor) times it, in the type of the parameter that it is for,
-/// without another copy in its own type.
-at::Tensor as_gradient(const at::Tensor& sum, at::ScalarType type, const at::Tensor& factor = {});
+/// A sum, which may be undefined, in the type of the parameter that it is for.
+at::Tensor as_gradient(const at::Tensor& sum, at::ScalarType type);
+
+/// For losses whose gradients are made in forward, because what comes from above is one factor:
+/// keeps them in the autograd node.
+void keep_gradients(torch::autograd::AutogradContext& context,
+                    const HeadGradients& gradients,
+                    const at::Tensor& weight,
+                    const std::optional<at::Tensor>& bias);
+
+/// `factor` (a scalar tensor) times what was kept: of hidden, weight and bias, and then undefined
+/// ones up to the Function's `arguments`. Never a second copy in the type of the sums, except in a
+/// backward that retains the graph.
+torch::autograd::variable_list kept_gradients(torch::autograd::AutogradContext& context,
+                                              const at::Tensor& factor,
+                                              size_t arguments);
 
 }  // namespace reprise

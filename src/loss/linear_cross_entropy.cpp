@@ -1,44 +1,43 @@
 // Cross entropy and its gradients in one pass over the logits: the sum's gradient is known without
 // what comes from above, which is one factor.
+#include "loss/linear_cross_entropy.h"
+
 #include "loss/counting_tokens.h"
-#include "loss/head_chunks.h"
 #include "loss/head_gradients.h"
 
 #include <reprise/autocast.h>
-#include <reprise/loss/head.h>
 
 #include <ATen/ATen.h>
-#include <ATen/core/grad_mode.h>
 
 #include <optional>
 
 namespace reprise {
 
-namespace {
+TokenSums TokenSums::room_for(const at::Tensor& rows, const HeadPlan& plan) {
+  const auto room = [&] {
+    return at::empty({rows.size(0)}, rows.options().dtype(plan.statistics).requires_grad(false));
+  };
+  return {.losses = room(), .entropies = room(), .hits = room()};
+}
 
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
+TokenSums TokenSums::chunk(int64_t start, int64_t count) const {
+  const auto part = [&](const at::Tensor& all) { return all.narrow(0, start, count); };
+  return {.losses = part(losses), .entropies = part(entropies), .hits = part(hits)};
+}
 
-// One number for each token that counts, so that sums do not depend on the chunks.
-struct TokenSums {
-  at::Tensor losses, entropies, hits;
-};
-
-// Fills the chunk's part of `sums` and returns the gradient of its logits, which are overwritten.
-at::Tensor visit_chunk(const TokenSums& sums,
-                       int64_t start,
-                       at::Tensor logits,
-                       const at::Tensor& targets,
-                       TokenWeighting weighting,
-                       ChunkBuffer& scratch) {
-  const auto part = [&](const at::Tensor& all) { return all.narrow(0, start, logits.size(0)); };
+at::Tensor cross_entropy_of(const TokenSums& chunk,
+                            at::Tensor logits,
+                            const at::Tensor& targets,
+                            TokenWeighting weighting,
+                            at::Tensor slopes,
+                            at::Tensor products) {
   const auto at_targets = targets.unsqueeze(1);
-  part(sums.hits).copy_(logits.argmax(1) == targets);
+  chunk.hits.copy_(logits.argmax(1) == targets);
   const auto logp = at::_log_softmax_out(logits, logits, 1, /*half_to_float=*/false);
   const auto target_logp = logp.gather(1, at_targets);
-  auto slopes = scratch.like(logp);
   at::exp_out(slopes, logp);
-  part(sums.entropies).copy_(logp.mul_(slopes).sum(1).neg_());
+  at::mul_out(products, logp, slopes);
+  chunk.entropies.copy_(products.sum(1).neg_());
 
   // The gradient of -w log p(target), w being constant, is w (p - onehot).
   auto weights = at::ones_like(target_logp);
@@ -46,11 +45,18 @@ at::Tensor visit_chunk(const TokenSums& sums,
     at::exp_out(weights, target_logp);
     slopes.mul_(weights);
   }
-  part(sums.losses).copy_((target_logp * weights).squeeze(1).neg_());
+  chunk.losses.copy_((target_logp * weights).squeeze(1).neg_());
   return slopes.scatter_add_(1, at_targets, weights.neg());
 }
 
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
 struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
+  static constexpr size_t kArguments = 7;
+
   // The sums of losses, entropies and hits.
   static variable_list forward(AutogradContext* context,
                                const at::Tensor& rows,
@@ -61,23 +67,22 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
                                TokenWeighting weighting,
                                const HeadNeeds& needs) {
     const AutocastScope no_autocast(rows.device().type(), at::kFloat, /*enabled=*/false);
-    const auto room = [&] {
-      return at::empty({rows.size(0)}, rows.options().dtype(plan.statistics).requires_grad(false));
-    };
-    const TokenSums sums{.losses = room(), .entropies = room(), .hits = room()};
+    const auto sums = TokenSums::room_for(rows, plan);
     HeadGradients gradients(plan, needs, rows, weight);
     ChunkLogits logits(plan, weight, bias.value_or(at::Tensor()));
     ChunkBuffer scratch;
     for_each_chunk(rows.size(0), plan, [&](int64_t start, int64_t count) {
       const auto chunk = rows.narrow(0, start, count).to(plan.product);
-      const auto slopes = visit_chunk(
-          sums, start, logits.of(chunk), targets.narrow(0, start, count), weighting, scratch);
+      const auto made = logits.of(chunk);
+      const auto slopes = cross_entropy_of(sums.chunk(start, count),
+                                           made,
+                                           targets.narrow(0, start, count),
+                                           weighting,
+                                           /*slopes=*/scratch.like(made),
+                                           /*products=*/made);
       gradients.add(start, chunk, slopes, logits);
     });
-    context->saved_data["weight_type"] = static_cast<int64_t>(weight.scalar_type());
-    context->saved_data["bias_type"] =
-        static_cast<int64_t>(bias ? bias->scalar_type() : weight.scalar_type());
-    context->save_for_backward({gradients.hidden, gradients.weight, gradients.bias});
+    keep_gradients(*context, gradients, weight, bias);
     const variable_list results{sums.losses.sum(), sums.entropies.sum(), sums.hits.sum()};
     context->mark_non_differentiable({results[1], results[2]});
     return results;
@@ -85,19 +90,7 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
 
   static variable_list backward(AutogradContext* context, const variable_list& upstreams) {
     check_differentiated_once();
-    const auto saved = context->get_saved_variables();
-    const auto type = [&](const char* name) {
-      return static_cast<at::ScalarType>(context->saved_data.at(name).toInt());
-    };
-    const auto& upstream = upstreams[0];
-    return {
-        saved[0].defined() ? as_gradient(saved[0], saved[0].scalar_type(), upstream) : at::Tensor(),
-        as_gradient(saved[1], type("weight_type"), upstream),
-        as_gradient(saved[2], type("bias_type"), upstream),
-        {},
-        {},
-        {},
-        {}};
+    return kept_gradients(*context, upstreams[0], kArguments);
   }
 };
 
@@ -110,19 +103,13 @@ CrossEntropy linear_cross_entropy(const at::Tensor& hidden,
                                   const HeadChunks& chunks) {
   check_head(hidden, head, targets);
   const CountingTokens tokens(targets, head.weight.size(0));
-  // Inside the function grad mode is off, so it is asked here.
-  const auto is_needed = [](const at::Tensor& tensor) {
-    return at::GradMode::is_enabled() && tensor.defined() && tensor.requires_grad();
-  };
-  const HeadNeeds needs{
-      .hidden = is_needed(hidden), .weight = is_needed(head.weight), .bias = is_needed(head.bias)};
   const auto sums = LinearCrossEntropy::apply(tokens.rows_of(hidden),
                                               head.weight,
                                               optional_bias(head),
                                               tokens.targets(),
                                               plan_head(hidden, head, chunks, /*temperature=*/1.0),
                                               weighting,
-                                              needs);
+                                              needs_of(hidden, head));
   return {.sum = sums[0], .entropy = sums[1], .correct = sums[2], .tokens = tokens.count()};
 }
 

@@ -29,4 +29,15 @@ Choice parse_choice(std::string_view option,
   TORCH_CHECK(false, "[loss] ", option, " must be one of ", known, "; found \"", name, "\"");
 }
 
+/// The first of the value's names.
+template <class Choice>
+std::string_view name_of_choice(Choice wanted, std::span<const NamedChoice<Choice>> choices) {
+  for (const auto& [text, value] : choices) {
+    if (value == wanted) {
+      return text;
+    }
+  }
+  TORCH_INTERNAL_ASSERT(false, "a choice without a name");
+}
+
 }  // namespace reprise

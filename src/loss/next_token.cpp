@@ -28,12 +28,4 @@ at::Tensor next_token_loss(const at::Tensor& logits, const at::Tensor& labels) {
                                 kIgnoredLabel);
 }
 
-at::Tensor token_logprobs(const at::Tensor& logits, const at::Tensor& ids) {
-  check(logits, ids);
-  const auto targets = ids.slice(1, 1).unsqueeze(-1);
-  const auto rows = logits.slice(1, 0, logits.size(1) - 1).to(at::kFloat);
-  // Two small results instead of a log-softmax as large as the logits.
-  return (rows.gather(-1, targets) - rows.logsumexp({-1}, /*keepdim=*/true)).squeeze(-1);
-}
-
 }  // namespace reprise

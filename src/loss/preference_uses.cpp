@@ -101,10 +101,7 @@ PreferenceLoss parse_preference_loss(std::string_view name) {
 }
 
 std::string_view name_of(PreferenceLoss loss) {
-  const auto* entry = std::find_if(
-      kLosses.begin(), kLosses.end(), [&](const auto& known) { return known.second == loss; });
-  TORCH_INTERNAL_ASSERT(entry != kLosses.end());
-  return entry->first;
+  return name_of_choice<PreferenceLoss>(loss, kLosses);
 }
 
 FDivergence parse_f_divergence(std::string_view name) {

@@ -1,5 +1,6 @@
 // linear_divergence against the divergences of whole logits, and against central differences.
 #include "loss/head_case.h"
+#include "loss/head_teacher.h"
 #include "support/bitwise.h"
 #include "support/numeric_gradient.h"
 
@@ -14,17 +15,6 @@ namespace reprise::testing {
 namespace {
 
 using Kind = DivergenceOptions::Kind;
-
-const std::vector<DivergenceOptions>& divergences() {
-  static const std::vector<DivergenceOptions> list{
-      {.kind = Kind::CrossEntropy},
-      {.kind = Kind::CrossEntropy, .temperature = 0.7},
-      {.kind = Kind::Jensen, .beta = 0.0},
-      {.kind = Kind::Jensen, .beta = 0.3, .temperature = 1.5},
-      {.kind = Kind::Jensen, .beta = 0.5},
-      {.kind = Kind::Jensen, .beta = 1.0, .temperature = 0.9}};
-  return list;
-}
 
 at::Tensor kl(const at::Tensor& log_p, const at::Tensor& log_q) {
   return (log_p.exp() * (log_p - log_q)).sum(-1);
@@ -49,16 +39,6 @@ at::Tensor plain_divergence(const at::Tensor& student_logits,
   }
   const auto m = ((1 - beta) * s.exp() + beta * t.exp()).log();
   return (beta * kl(t, m) + (1 - beta) * kl(s, m)) * mask;
-}
-
-/// A teacher of another width for the same tokens.
-HeadCase make_teacher(const HeadCase& student, int64_t vocabulary) {
-  auto teacher = make_case({.width = 5,
-                            .vocabulary = vocabulary,
-                            .type = student.hidden.scalar_type(),
-                            .device = student.hidden.device().type()});
-  teacher.targets = student.targets;
-  return teacher;
 }
 
 void expect_equal_to_plain(const HeadCase& student, const HeadCase& teacher) {

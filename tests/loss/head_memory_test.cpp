@@ -52,9 +52,17 @@ at::Tensor divergence(const HeadCase& c) {
       .sum();
 }
 
-HeadCase large_case(int64_t width = kWidth) {
+at::Tensor distillation(const HeadCase& c) {
+  const DistillationOptions options{
+      .divergence = {.kind = DivergenceOptions::Kind::Jensen, .chunks = {.tokens = kChunk}}};
+  return linear_distillation(
+             c.hidden, c.head(), c.hidden.detach().flip({1}), c.head(), c.targets, options)
+      .sum;
+}
+
+HeadCase large_case(int64_t width = kWidth, int64_t tokens = kTokens) {
   auto c = make_case(
-      {.rows = 1, .length = kTokens, .width = width, .vocabulary = kVocabulary, .has_bias = false});
+      {.rows = 1, .length = tokens, .width = width, .vocabulary = kVocabulary, .has_bias = false});
   c.targets.clamp_min_(0);  // all count
   return c;
 }
@@ -74,13 +82,14 @@ TEST(HeadMemory, IsAFewChunksAndNeverAllLogits) {
   for (const auto& [name, loss, chunks] : {Bound{"log-probabilities", logprobs, 1},
                                            Bound{"with entropy", logprobs_and_entropy, 2},
                                            Bound{"cross entropy", cross_entropy, 2},
-                                           Bound{"divergence", divergence, 4}}) {
+                                           Bound{"divergence", divergence, 4},
+                                           Bound{"distillation", distillation, 5}}) {
     // Gradients, and once more what they are made from.
     const int64_t results = 2 * (kHiddenBytes + kHeadBytes);
     EXPECT_LT(peak_of(loss, large_case()), chunks * kChunkBytes + results + kSmall) << name;
     EXPECT_GE(peak_of(loss, large_case()), chunks * kChunkBytes) << name;
   }
-  static_assert(4 * kChunkBytes + 2 * (kHiddenBytes + kHeadBytes) + kSmall <
+  static_assert(5 * kChunkBytes + 2 * (kHiddenBytes + kHeadBytes) + kSmall <
                 kTokens * kVocabulary * kFloatBytes / 2);
 }
 
@@ -96,12 +105,33 @@ TEST(HeadMemory, HoldsNoGradientOfAFrozenHead) {
   EXPECT_GT(peak_of(cross_entropy, c), kVocabulary * kWide * kFloatBytes);
 }
 
+// A head so wide that its gradient is what counts.
+TEST(HeadMemory, HoldsOneGradientOfTheHead) {
+  constexpr int64_t kWide = 2048, kFewTokens = 32;
+  constexpr int64_t kGradient = kVocabulary * kWide * kFloatBytes;
+  static_assert(5 * kFewTokens * (kVocabulary + kWide) * kFloatBytes < 3 * kGradient / 10);
+  for (const auto& loss : {logprobs, cross_entropy, divergence, distillation}) {
+    const int64_t peak = peak_of(loss, large_case(kWide, kFewTokens));
+    EXPECT_GT(peak, kGradient);
+    EXPECT_LT(peak, 13 * kGradient / 10);
+  }
+}
+
+TEST(HeadMemory, HoldsTwoGradientsOfTheHeadWhereABackwardRetainsTheGraph) {
+  constexpr int64_t kWide = 2048;
+  const auto c = large_case(kWide, /*tokens=*/32);
+  const PeakTracker tracker(c10::kCPU);
+  cross_entropy(c).backward({}, /*retain_graph=*/true);
+  EXPECT_GT(tracker.extra(), 2 * kVocabulary * kWide * kFloatBytes);
+}
+
 TEST(HeadMemory, IsNotSpentOnIgnoredTokens) {
   auto c = large_case();
   c.targets.slice(1, 8).fill_(kIgnoredLabel);
-  for (const auto& loss : {logprobs, logprobs_and_entropy, cross_entropy, divergence}) {
+  for (const auto& loss :
+       {logprobs, logprobs_and_entropy, cross_entropy, divergence, distillation}) {
     EXPECT_LT(peak_of(loss, c),
-              4 * 8 * kVocabulary * kFloatBytes + 3 * (kHiddenBytes + kHeadBytes) + kSmall);
+              5 * 8 * kVocabulary * kFloatBytes + 3 * (kHiddenBytes + kHeadBytes) + kSmall);
   }
 }
 
@@ -113,6 +143,9 @@ TEST(HeadMemory, OfAForwardWithoutGradientsIsTheChunksAlone) {
     loss(c);
     EXPECT_LT(tracker.extra(), 2 * kChunkBytes + kSmall);
   }
+  const PeakTracker tracker(c10::kCPU);
+  distillation(c);
+  EXPECT_LT(tracker.extra(), 5 * kChunkBytes + kHiddenBytes + kSmall);
 }
 
 struct Step {
@@ -135,7 +168,8 @@ Step step(const Loss& loss, const CheckpointOptions* region) {
 TEST(HeadResults, AreTheSameBitsTwiceAndUnderEveryMemoryPolicy) {
   const std::vector<CheckpointOptions> regions{
       {}, {.policy = policy::save_ops({"aten::tanh"})}, {.use_reentrant = true}};
-  for (const auto& loss : {logprobs, logprobs_and_entropy, cross_entropy, divergence}) {
+  for (const auto& loss :
+       {logprobs, logprobs_and_entropy, cross_entropy, divergence, distillation}) {
     const auto plain = step(loss, nullptr);
     const auto again = step(loss, nullptr);
     EXPECT_TRUE(bitwise_equal(again.loss, plain.loss));
@@ -145,6 +179,19 @@ TEST(HeadResults, AreTheSameBitsTwiceAndUnderEveryMemoryPolicy) {
       EXPECT_TRUE(bitwise_equal(checkpointed.loss, plain.loss));
       expect_bitwise_equal(checkpointed.gradients, plain.gradients);
     }
+  }
+}
+
+// Gradients that forward made are scaled in place, and here forward runs once more for each.
+TEST(HeadResults, AreTheSameBitsInASecondBackwardThroughARegion) {
+  for (const auto& loss : {cross_entropy, distillation}) {
+    const auto c = make_case({.rows = 4, .length = 40});
+    const auto run = [loss, targets = c.targets](at::Tensor x, at::Tensor weight) {
+      return loss({.hidden = x.tanh(), .weight = weight, .bias = {}, .targets = targets});
+    };
+    const auto value = checkpoint(CheckpointOptions{}, run, c.hidden, c.weight) * 3;
+    const auto first = torch::autograd::grad({value}, {c.hidden, c.weight}, {}, /*retain=*/true);
+    expect_bitwise_equal(torch::autograd::grad({value}, {c.hidden, c.weight}), first);
   }
 }
 

@@ -73,16 +73,19 @@ TEST(HeadGradient, OfNarrowHiddenStatesHasTheirType) {
 }
 
 struct Losses {
-  at::Tensor cross_entropy, logprobs, divergence;
+  at::Tensor cross_entropy, logprobs, divergence, distillation;
 
-  std::vector<at::Tensor> list() const { return {cross_entropy, logprobs, divergence}; }
+  std::vector<at::Tensor> list() const {
+    return {cross_entropy, logprobs, divergence, distillation};
+  }
 };
 
 Losses chunked(const HeadCase& c, const LinearHead& head) {
   const auto teacher = c.hidden.detach().flip({0});
   return {linear_cross_entropy(c.hidden, head, c.targets).sum,
           token_logprobs(c.hidden, head, c.targets).logprobs.sum(),
-          linear_divergence(c.hidden, head, teacher, head, c.targets).sum()};
+          linear_divergence(c.hidden, head, teacher, head, c.targets).sum(),
+          linear_distillation(c.hidden, head, teacher, head, c.targets, {.coefficient = 0.25}).sum};
 }
 
 /// From whole logits, in float32 from there on.
@@ -91,7 +94,8 @@ Losses whole(const HeadCase& c) {
   const auto counts = c.counts();
   const auto picked = (logp.gather(-1, c.safe_targets()).squeeze(-1) * counts).sum();
   const auto teacher = at::linear(c.hidden.detach().flip({0}), c.weight, c.bias).to(at::kFloat);
-  return {-picked, picked, -((teacher.softmax(-1).detach() * logp).sum(-1) * counts).sum()};
+  const auto taught = -((teacher.softmax(-1).detach() * logp).sum(-1) * counts).sum();
+  return {-picked, picked, taught, taught * 0.25 - picked * 0.75};
 }
 
 TEST(HeadUnderAutocast, ComputesAsLinearDoesAlsoInABackwardOutsideOfIt) {
@@ -104,7 +108,7 @@ TEST(HeadUnderAutocast, ComputesAsLinearDoesAlsoInABackwardOutsideOfIt) {
       expected = whole(c);
     }
     const auto exact = whole(c);
-    for (size_t i = 0; i < 3; ++i) {
+    for (size_t i = 0; i < ours.list().size(); ++i) {
       EXPECT_LT(relative_error(ours.list()[i], expected.list()[i]), 1e-6) << i;
       EXPECT_GT(relative_error(exact.list()[i], expected.list()[i]), 1e-5) << i;
       const auto our_gradients = gradients(ours.list()[i], c.leaves());
@@ -144,7 +148,7 @@ TEST(HeadInFloat32, RoundsNothingButTheGradientsOfNarrowTensors) {
     *leaf = leaf->detach().to(at::kFloat).set_requires_grad(true);
   }
   const auto ours = chunked(narrow, head).list(), exact = whole(wide).list();
-  for (size_t i = 0; i < 3; ++i) {
+  for (size_t i = 0; i < ours.size(); ++i) {
     EXPECT_LT(relative_error(ours[i], exact[i]), 1e-6) << i;
     const auto found = gradients(ours[i], narrow.leaves());
     const auto expected = gradients(exact[i], wide.leaves());

@@ -1,5 +1,6 @@
 // What objectives need of a language-model head, without the logits: they are made and dropped a
-// chunk of tokens at a time, in forward and again in backward.
+// chunk of tokens at a time. Losses of one sum are done with them in forward; where every token has
+// a gradient of its own, backward makes them again.
 //
 // Ignored tokens cost nothing. Matrix products run in the type that at::linear would take, under
 // autocast too (a weight of another type is converted once a pass); everything after them in
@@ -19,8 +20,8 @@
 namespace reprise {
 
 struct HeadChunks {
-  /// Per chunk; 0: chosen so that its float32 logits (of both heads, for a divergence) take about
-  /// 64 MiB. One or two chunks are held at once; four for Jensen-Shannon divergences.
+  /// Per chunk; 0: chosen so that its float32 logits (of both heads, with a teacher) take about
+  /// 64 MiB. One or two chunks are held at once; with a teacher, up to two and a half.
   int64_t tokens = 0;
 };
 
@@ -86,5 +87,30 @@ REPRISE_API at::Tensor linear_divergence(const at::Tensor& student_hidden,
                                          const LinearHead& teacher,
                                          const at::Tensor& targets,
                                          const DivergenceOptions& options = {});
+
+struct DistillationOptions {
+  DivergenceOptions divergence = {};
+  double coefficient = 0.4;  ///< share of the divergence; the rest is cross entropy
+};
+
+/// Sums over the tokens that count, float32 scalars. Only `sum` carries gradients.
+struct Distillation {
+  at::Tensor sum;  ///< coefficient * divergence + (1 - coefficient) * cross_entropy
+  at::Tensor divergence;
+  at::Tensor cross_entropy;  ///< of the targets, at temperature 1
+  at::Tensor entropy;        ///< of the student
+  at::Tensor correct;        ///< how many targets are the student's most probable token
+  int64_t tokens = 0;        ///< how many count
+};
+
+/// What linear_divergence and linear_cross_entropy would sum to, with the student's logits made
+/// once and one gradient of its head, in float32. As with linear_cross_entropy, gradients are
+/// computed in the same pass as the value, so nothing of the teacher is kept for backward.
+REPRISE_API Distillation linear_distillation(const at::Tensor& student_hidden,
+                                             const LinearHead& student,
+                                             const at::Tensor& teacher_hidden,
+                                             const LinearHead& teacher,
+                                             const at::Tensor& targets,
+                                             const DistillationOptions& options = {});
 
 }  // namespace reprise
