@@ -1,0 +1,276 @@
+// posix_spawn, not fork: between fork and exec a process with threads may call next to nothing, and
+// a fork would copy the page tables of a whole model.
+#include "reward/child_process.h"
+
+#include <c10/util/Exception.h>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <thread>
+#include <utility>
+
+extern char** environ;  // NOLINT(readability-identifier-naming): POSIX names it
+
+namespace reprise::detail {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr size_t kErrorTail = 4096;
+constexpr auto kPatience = 500ms;  // between SIGTERM and SIGKILL
+
+std::string system_error() {
+  return std::strerror(errno);
+}
+
+/// Both ends close on exec, so that no other child of ours holds them open, and lie above the
+/// standard streams, so that putting one of them in place does not overwrite another.
+std::pair<Descriptor, Descriptor> make_pipe() {
+  std::array<int, 2> ends{};
+  TORCH_CHECK(::pipe2(ends.data(), O_CLOEXEC) == 0, "[reward] no pipe: ", system_error());
+  Descriptor read(ends[0]);
+  Descriptor write(ends[1]);
+  for (Descriptor* end : {&read, &write}) {
+    if (end->get() <= STDERR_FILENO) {
+      end->reset(::fcntl(end->get(), F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
+      TORCH_CHECK(end->is_open(), "[reward] no pipe: ", system_error());
+    }
+  }
+  return {std::move(read), std::move(write)};
+}
+
+void set_non_blocking(const Descriptor& descriptor) {
+  const int flags = ::fcntl(descriptor.get(), F_GETFL);
+  TORCH_CHECK(flags >= 0 && ::fcntl(descriptor.get(), F_SETFL, flags | O_NONBLOCK) == 0,
+              "[reward] a pipe cannot be made non-blocking: ",
+              system_error());
+}
+
+/// What the child starts with: its streams, a group of its own, and signals as a shell expects
+/// them, whatever this process and this thread ignore or block.
+class SpawnSettings {
+ public:
+  SpawnSettings(int input, int output, int error) {
+    posix_spawn_file_actions_init(&actions_);
+    posix_spawn_file_actions_adddup2(&actions_, input, STDIN_FILENO);
+    posix_spawn_file_actions_adddup2(&actions_, output, STDOUT_FILENO);
+    posix_spawn_file_actions_adddup2(&actions_, error, STDERR_FILENO);
+    posix_spawnattr_init(&attributes_);
+    posix_spawnattr_setflags(
+        &attributes_,
+        static_cast<short>(POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK));
+    posix_spawnattr_setpgroup(&attributes_, 0);
+    sigset_t signals;
+    sigemptyset(&signals);
+    posix_spawnattr_setsigmask(&attributes_, &signals);
+    for (const int usual : {SIGPIPE, SIGINT, SIGTERM}) {
+      sigaddset(&signals, usual);
+    }
+    posix_spawnattr_setsigdefault(&attributes_, &signals);
+  }
+  ~SpawnSettings() {
+    posix_spawnattr_destroy(&attributes_);
+    posix_spawn_file_actions_destroy(&actions_);
+  }
+  SpawnSettings(const SpawnSettings&) = delete;
+  SpawnSettings& operator=(const SpawnSettings&) = delete;
+
+  pid_t shell(std::string command) const {
+    std::string shell = "sh";
+    std::string option = "-c";
+    const std::array<char*, 4> arguments = {shell.data(), option.data(), command.data(), nullptr};
+    pid_t pid = -1;
+    const int error =
+        ::posix_spawn(&pid, "/bin/sh", &actions_, &attributes_, arguments.data(), environ);
+    TORCH_CHECK(error == 0, "[reward] /bin/sh does not start: ", std::strerror(error));
+    return pid;
+  }
+
+ private:
+  posix_spawn_file_actions_t actions_;
+  posix_spawnattr_t attributes_;
+};
+
+/// Holds back the SIGPIPE that a write to a pipe without a reader raises, for this thread and only
+/// now: the process's own handling is not ours to change.
+class SigpipeGuard {
+ public:
+  SigpipeGuard() {
+    sigemptyset(&sigpipe_);
+    sigaddset(&sigpipe_, SIGPIPE);
+    sigset_t pending;
+    sigpending(&pending);
+    was_pending_ = sigismember(&pending, SIGPIPE) == 1;
+    pthread_sigmask(SIG_BLOCK, &sigpipe_, &before_);
+  }
+  ~SigpipeGuard() {
+    const timespec now{};
+    while (!was_pending_ && sigtimedwait(&sigpipe_, nullptr, &now) == -1 && errno == EINTR) {
+    }
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  SigpipeGuard(const SigpipeGuard&) = delete;
+  SigpipeGuard& operator=(const SigpipeGuard&) = delete;
+
+ private:
+  sigset_t sigpipe_{}, before_{};
+  bool was_pending_ = false;
+};
+
+/// What can be read now, of a buffer's size at most: a process that never stops talking must not
+/// keep us from the rest. Closes the descriptor at its end.
+std::string read_some(Descriptor& descriptor) {
+  std::string bytes(65536, '\0');
+  const ssize_t count = ::read(descriptor.get(), bytes.data(), bytes.size());
+  if (count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR)) {
+    descriptor.reset();
+  }
+  bytes.resize(static_cast<size_t>(std::max<ssize_t>(count, 0)));
+  return bytes;
+}
+
+std::string ending(int status) {
+  if (WIFSIGNALED(status)) {
+    const int signal = WTERMSIG(status);
+    return "signal " + std::to_string(signal) + " (" + ::strsignal(signal) + ")";
+  }
+  return "exit status " + std::to_string(WEXITSTATUS(status));
+}
+
+}  // namespace
+
+void Descriptor::reset(int value) {
+  if (is_open()) {
+    ::close(value_);
+  }
+  value_ = value;
+}
+
+int Descriptor::release() {
+  return std::exchange(value_, -1);
+}
+
+ChildProcess::ChildProcess(const std::string& command) {
+  auto [child_input, input] = make_pipe();
+  auto [output, child_output] = make_pipe();
+  auto [errors, child_errors] = make_pipe();
+  for (const Descriptor* ours : {&input, &output, &errors}) {
+    set_non_blocking(*ours);
+  }
+  input_ = std::move(input);
+  output_ = std::move(output);
+  errors_ = std::move(errors);
+  pid_ = SpawnSettings(child_input.get(), child_output.get(), child_errors.get()).shell(command);
+}
+
+ChildProcess::~ChildProcess() {
+  end();
+}
+
+ChildProcess::End ChildProcess::converse(
+    std::string_view input,
+    const std::function<bool(std::string_view printed)>& is_done,
+    Clock::time_point deadline) {
+  constexpr int64_t kLongestWait = 60'000;
+  const SigpipeGuard no_sigpipe;
+  std::string printed;
+  while (true) {
+    const bool is_complete = is_done(printed);
+    if (is_complete && (input.empty() || !input_.is_open() || !output_.is_open())) {
+      return End::Done;
+    }
+    printed.clear();
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
+    if (!output_.is_open() || left <= 0ms) {
+      return output_.is_open() ? End::TimeOut : End::OutputClosed;
+    }
+    // poll() passes over negative descriptors.
+    std::array<pollfd, 3> streams = {pollfd{input.empty() ? -1 : input_.get(), POLLOUT, 0},
+                                     pollfd{output_.get(), POLLIN, 0},
+                                     pollfd{errors_.get(), POLLIN, 0}};
+    const auto wait = static_cast<int>(std::min<int64_t>(left.count(), kLongestWait));
+    if (::poll(streams.data(), streams.size(), wait) < 0) {
+      TORCH_CHECK(errno == EINTR, "[reward] poll: ", system_error());
+      continue;
+    }
+    if (streams[0].revents != 0) {
+      write_some(input);
+    }
+    if (streams[1].revents != 0) {
+      printed = read_some(output_);
+    }
+    if (streams[2].revents != 0) {
+      read_errors();
+    }
+  }
+}
+
+std::string ChildProcess::printed_before() {
+  return output_.is_open() ? read_some(output_) : "";
+}
+
+void ChildProcess::write_some(std::string_view& input) {
+  const ssize_t count = ::write(input_.get(), input.data(), input.size());
+  if (count > 0) {
+    input.remove_prefix(static_cast<size_t>(count));
+  } else if (count < 0 && errno != EAGAIN && errno != EINTR) {
+    input_.reset();  // it reads no more; what it prints may still be whole
+  }
+}
+
+void ChildProcess::read_errors() {
+  error_tail_ += read_some(errors_);
+  if (error_tail_.size() > kErrorTail) {
+    error_tail_.erase(0, error_tail_.size() - kErrorTail);
+  }
+}
+
+bool ChildProcess::has_ended_within(std::chrono::milliseconds time) const {
+  const auto deadline = Clock::now() + time;
+  while (true) {
+    siginfo_t info{};
+    // Left unreaped, so that its group cannot become another's before we signal it.
+    const int result = ::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT);
+    if (info.si_pid == pid_ || (result < 0 && errno != EINTR)) {
+      return true;
+    }
+    if (Clock::now() >= deadline) {
+      return false;
+    }
+    std::this_thread::sleep_for(2ms);
+  }
+}
+
+std::string ChildProcess::end() {
+  if (!ending_.empty()) {
+    return ending_;
+  }
+  // A process that closed its output is about to end by itself; its own status says more.
+  const bool ended_itself = has_ended_within(output_.is_open() ? 0ms : kPatience);
+  input_.reset();
+  if (!ended_itself) {
+    ::kill(-pid_, SIGTERM);
+    has_ended_within(kPatience);
+  }
+  ::kill(-pid_, SIGKILL);  // whatever is left of the group
+  int status = 0;
+  pid_t reaped = 0;
+  while ((reaped = ::waitpid(pid_, &status, 0)) < 0 && errno == EINTR) {
+  }
+  if (errors_.is_open()) {
+    read_errors();
+  }
+  ending_ = !ended_itself ? "ended by us" : reaped == pid_ ? ending(status) : "unknown exit status";
+  return ending_;
+}
+
+}  // namespace reprise::detail

@@ -1,0 +1,231 @@
+// Texts to ids as the rows of `reprise rm` are (data/pair_rows.cpp), batches by length, scores back
+// in the order of the requests.
+#include <reprise/reward/model.h>
+
+#include "data/passage_encoder.h"
+#include "model/eval_scope.h"
+
+#include <reprise/data/batch.h>
+#include <reprise/model/without_checkpointing.h>
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <optional>
+#include <utility>
+
+namespace reprise {
+namespace {
+
+using detail::Passage;
+using detail::PassageEncoder;
+
+/// On its own device for a scope, on the CPU afterwards.
+class Onload {
+ public:
+  Onload(Model& model, at::Device device) : model_(model) { model_.to(device); }
+  ~Onload() { model_.to(at::kCPU); }
+  Onload(const Onload&) = delete;
+  Onload& operator=(const Onload&) = delete;
+
+ private:
+  Model& model_;
+};
+
+/// What config.json says of the scale of rewards.
+struct RewardScale {
+  double mean = 0;
+  double deviation = 1;
+};
+
+RewardScale read_scale(const Json& config) {
+  const auto number = [&](const char* key) {
+    const auto found = config.find(key);
+    TORCH_CHECK(found != config.end() && found->is_number(),
+                "[reward] the reward model's config.json has no number ",
+                key,
+                " to normalise by: `reprise rm` writes it when it has evaluated");
+    return found->get<double>();
+  };
+  const RewardScale scale{number("reward_mean"), number("reward_std")};
+  TORCH_CHECK(std::isfinite(scale.mean) && std::isfinite(scale.deviation) && scale.deviation > 0,
+              "[reward] the reward model's config.json: expected a finite reward_mean and a "
+              "reward_std above 0, found ",
+              scale.mean,
+              " and ",
+              scale.deviation);
+  return scale;
+}
+
+class ScoreModel final : public ModelReward {
+ public:
+  ScoreModel(std::shared_ptr<Model> model,
+             std::shared_ptr<const Tokenizer> tokenizer,
+             const ModelRewardOptions& options)
+      : model_(std::move(model)),
+        device_(model_->device()),
+        options_(options),
+        encoder_(tokenizer, row_options(options)) {
+    TORCH_CHECK(model_->head() == HeadKind::Score && model_->outputs() == 1,
+                "[reward] ",
+                options_.name,
+                ": expected a reward model, which has a score head of one label.");
+    TORCH_CHECK(options_.batch_size > 0 && options_.max_length >= 0,
+                "[reward] expected a batch size above 0 and a length that is not negative");
+    if (options_.is_normalized) {
+      scale_ = read_scale(model_->config().source);
+    }
+    const int64_t positions = model_->config().max_positions;
+    max_length_ = options_.max_length > 0 ? std::min(options_.max_length, positions) : positions;
+    pad_id_ = model_->config().pad_id.value_or(tokenizer->special_tokens().pad.value_or(0));
+    model_->eval();
+    for (auto& parameter : model_->parameters()) {
+      parameter.requires_grad_(false);
+    }
+    if (options_.is_offloaded) {
+      model_->to(at::kCPU);
+    }
+  }
+
+  std::string name() const override { return options_.name; }
+  int64_t too_long() const override { return too_long_; }
+
+  std::vector<double> score(std::span<const RewardRequest> requests) override {
+    std::vector<double> rewards(requests.size(), std::numeric_limits<double>::quiet_NaN());
+    const std::vector<Example> examples = encode(requests);
+    const std::vector<size_t> order = by_length(examples);
+    std::optional<Onload> onload;
+    if (options_.is_offloaded && !order.empty()) {
+      onload.emplace(*model_, device_);
+    }
+    const auto batch_size = static_cast<size_t>(options_.batch_size);
+    for (size_t begin = 0; begin < order.size(); begin += batch_size) {
+      const auto batch =
+          std::span(order).subspan(begin, std::min(batch_size, order.size() - begin));
+      score_batch(examples, batch, rewards);
+    }
+    return rewards;
+  }
+
+ private:
+  static RowOptions row_options(const ModelRewardOptions& options) {
+    RowOptions rows;
+    rows.objective = Objective::Rm;
+    rows.chat_template = options.chat_template;
+    return rows;
+  }
+
+  /// One example a request; one that cannot be scored has no sequence.
+  std::vector<Example> encode(std::span<const RewardRequest> requests) {
+    std::vector<Example> examples(requests.size());
+    for (size_t i = 0; i < requests.size(); ++i) {
+      TokenIds ids = checked_ids(requests[i]);
+      if (static_cast<int64_t>(ids.size()) > max_length_) {
+        ++too_long_;
+      } else if (!ids.empty()) {
+        const auto length = static_cast<int64_t>(ids.size());
+        examples[i].sequences.push_back(detail::completion_sequence(std::move(ids), length));
+      }
+    }
+    return examples;
+  }
+
+  TokenIds checked_ids(const RewardRequest& request) const {
+    try {
+      TokenIds ids = ids_of(request);
+      const auto largest = std::max_element(ids.begin(), ids.end());
+      TORCH_CHECK(largest == ids.end() || *largest < model_->config().vocabulary,
+                  "its tokenizer gives the id ",
+                  *largest,
+                  ", its model has ",
+                  model_->config().vocabulary,
+                  " embeddings: they do not belong together");
+      return ids;
+    } catch (const c10::Error& error) {
+      TORCH_CHECK(false, "[reward] ", options_.name, ": ", error.what_without_backtrace());
+    }
+  }
+
+  TokenIds ids_of(const RewardRequest& request) const {
+    const bool is_chat = options_.text == RewardText::Chat ||
+                         (options_.text == RewardText::AsRequested && !request.messages.empty());
+    if (!is_chat) {
+      const Passage answer = detail::text_passage(request.completion);
+      return encoder_.encode(detail::joined(detail::text_passage(request.prompt),
+                                            request.is_finished ? encoder_.ended(answer) : answer),
+                             Json::object());
+    }
+    Json messages = request.messages;
+    if (messages.empty()) {
+      messages = Json::array({{{"role", "user"}, {"content", request.prompt}}});
+    }
+    messages.push_back({{"role", "assistant"}, {"content", request.completion}});
+    static const std::map<std::string, std::string> kOwnNames;
+    return encoder_.encode(
+        detail::chat_passage(std::move(messages)),
+        request.row ? detail::template_variables(detail::RowFields(*request.row, kOwnNames))
+                    : Json::object());
+  }
+
+  /// Those that have a sequence, longest first: the largest batch is the first to need its memory.
+  static std::vector<size_t> by_length(const std::vector<Example>& examples) {
+    std::vector<size_t> order;
+    for (size_t i = 0; i < examples.size(); ++i) {
+      if (!examples[i].sequences.empty()) {
+        order.push_back(i);
+      }
+    }
+    const auto length = [&](size_t i) { return examples[i].sequences.front().ids.size(); };
+    std::stable_sort(
+        order.begin(), order.end(), [&](size_t a, size_t b) { return length(a) > length(b); });
+    return order;
+  }
+
+  void score_batch(const std::vector<Example>& examples,
+                   std::span<const size_t> batch,
+                   std::vector<double>& rewards) {
+    std::vector<Example> rows;
+    for (const size_t i : batch) {
+      rows.push_back(examples[i]);
+    }
+    const TokenBatch tokens = to_device(collate(rows, {.pad_id = pad_id_}), model_->device()).main;
+    at::Tensor scores;
+    const EvalScope no_dropout(*model_);
+    without_checkpointing("the reward model", [&] {
+      scores = model_->score({tokens.input_ids, tokens.attention_mask, {}, {}}, options_.pooling);
+    });
+    scores = scores.squeeze(-1).to(at::kCPU, at::kDouble);
+    for (size_t row = 0; row < batch.size(); ++row) {
+      const double score = scores[static_cast<int64_t>(row)].item<double>();
+      TORCH_CHECK(std::isfinite(score),
+                  "[reward] ",
+                  options_.name,
+                  ": the reward model gives ",
+                  score,
+                  ", which is no reward. Are its weights whole, and its dtype wide enough?");
+      rewards[batch[row]] = (score - scale_.mean) / scale_.deviation;
+    }
+  }
+
+  std::shared_ptr<Model> model_;
+  at::Device device_;
+  ModelRewardOptions options_;
+  PassageEncoder encoder_;
+  RewardScale scale_;
+  int64_t max_length_ = 0;
+  int64_t pad_id_ = 0;
+  int64_t too_long_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<ModelReward> make_model_reward(std::shared_ptr<Model> model,
+                                               std::shared_ptr<const Tokenizer> tokenizer,
+                                               const ModelRewardOptions& options) {
+  return std::make_unique<ScoreModel>(std::move(model), std::move(tokenizer), options);
+}
+
+}  // namespace reprise

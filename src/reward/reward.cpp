@@ -1,0 +1,10 @@
+// A source that needs nothing of a row, unless it says so.
+#include <reprise/reward/reward.h>
+
+namespace reprise {
+
+RewardSource::~RewardSource() = default;
+
+void RewardSource::check(const Json& /*row*/) const {}
+
+}  // namespace reprise

@@ -1,0 +1,92 @@
+// Asks one source after the other, and does not believe them blindly.
+#include <reprise/reward/reward_list.h>
+
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace reprise {
+namespace {
+
+/// A name that is not taken yet.
+std::string free_name(const std::string& name, const std::vector<std::string>& taken) {
+  std::string candidate = name;
+  for (int number = 2; std::find(taken.begin(), taken.end(), candidate) != taken.end(); ++number) {
+    candidate = name + "_" + std::to_string(number);
+  }
+  return candidate;
+}
+
+}  // namespace
+
+RewardList::RewardList(std::vector<WeightedReward> sources)
+    : sources_(std::move(sources)),
+      has_scored_(sources_.size(), false),
+      asked_(sources_.size(), 0) {
+  TORCH_CHECK(!sources_.empty(), "[reward] there is no source of rewards: nothing could be learnt");
+  for (const WeightedReward& reward : sources_) {
+    TORCH_CHECK(reward.source != nullptr && std::isfinite(reward.weight),
+                "[reward] expected a source and a finite weight, found ",
+                reward.weight);
+    names_.push_back(free_name(reward.source->name(), names_));
+  }
+}
+
+std::vector<double> RewardList::weights() const {
+  std::vector<double> weights;
+  weights.reserve(sources_.size());
+  for (const WeightedReward& reward : sources_) {
+    weights.push_back(reward.weight);
+  }
+  return weights;
+}
+
+void RewardList::check(const Json& row) const {
+  for (const WeightedReward& reward : sources_) {
+    reward.source->check(row);
+  }
+}
+
+std::vector<double> RewardList::ask(size_t source, std::span<const RewardRequest> requests) {
+  std::vector<double> rewards = sources_[source].source->score(requests);
+  TORCH_CHECK(rewards.size() == requests.size(),
+              "[reward] ",
+              names_[source],
+              ": expected ",
+              requests.size(),
+              " rewards, found ",
+              rewards.size());
+  for (size_t i = 0; i < rewards.size(); ++i) {
+    TORCH_CHECK(!std::isinf(static_cast<float>(rewards[i])),
+                "[reward] ",
+                names_[source],
+                ": reward ",
+                i,
+                " is infinite");
+    has_scored_[source] = has_scored_[source] || !std::isnan(rewards[i]);
+  }
+  asked_[source] += requests.size();
+  TORCH_CHECK(has_scored_[source] || asked_[source] < kPatience,
+              "[reward] ",
+              names_[source],
+              " could score none of the first ",
+              asked_[source],
+              " completions: it would never say anything. Look at what it needs of a row, and at "
+              "what it takes as too long");
+  return rewards;
+}
+
+std::vector<std::vector<double>> RewardList::score(std::span<const RewardRequest> requests) {
+  std::vector<std::vector<double>> rewards(requests.size(), std::vector<double>(size()));
+  for (size_t source = 0; source < size(); ++source) {
+    const std::vector<double> column = ask(source, requests);
+    for (size_t i = 0; i < requests.size(); ++i) {
+      rewards[i][source] = column[i];
+    }
+  }
+  return rewards;
+}
+
+}  // namespace reprise

@@ -1,0 +1,155 @@
+// What is sent, when it is sent again, and what an answer must look like.
+#include <reprise/reward/url.h>
+
+#include "reward/answer_column.h"
+#include "reward/http_post.h"
+#include "reward/request_json.h"
+
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <limits>
+#include <thread>
+#include <utility>
+
+namespace reprise {
+namespace {
+
+using detail::HttpResponse;
+
+Json requests_body(std::span<const RewardRequest> requests) {
+  Json list = Json::array();
+  for (const RewardRequest& request : requests) {
+    list.push_back(detail::request_json(request, static_cast<int64_t>(list.size())));
+  }
+  return {{"requests", std::move(list)}};
+}
+
+Json openrlhf_body(std::span<const RewardRequest> requests) {
+  Json query = Json::array();
+  Json prompts = Json::array();
+  Json labels = Json::array();
+  for (const RewardRequest& request : requests) {
+    query.push_back(request.prompt + request.completion);
+    prompts.push_back(request.prompt);
+    const Json* answer = request.row ? detail::find_answer(*request.row, "") : nullptr;
+    labels.push_back(answer ? *answer : Json());
+  }
+  return {
+      {"query", std::move(query)}, {"prompts", std::move(prompts)}, {"labels", std::move(labels)}};
+}
+
+/// Worth another attempt: nobody is there, nobody answers in time, too busy, or out of order.
+bool may_pass(const HttpResponse& response) {
+  return !response.failure.empty() || response.status == 429 || response.status >= 500;
+}
+
+class UrlReward final : public RewardSource {
+ public:
+  explicit UrlReward(UrlRewardOptions options)
+      : options_(std::move(options)), server_(options_.url) {
+    TORCH_CHECK(options_.timeout.count() > 0 && options_.retries >= 0 &&
+                    options_.first_wait.count() >= 0 && options_.max_response_bytes > 0,
+                "[reward] expected a time-out and a size of responses above 0, and not less than 0 "
+                "retries and milliseconds between them");
+  }
+
+  std::string name() const override { return options_.name; }
+
+  std::vector<double> score(std::span<const RewardRequest> requests) override {
+    if (requests.empty()) {
+      return {};
+    }
+    const Json body = options_.format == UrlRewardFormat::OpenRlhf ? openrlhf_body(requests)
+                                                                   : requests_body(requests);
+    return rewards_in(post(detail::one_line(body)), requests.size());
+  }
+
+ private:
+  std::string described() const { return "[reward] " + options_.name + ": " + server_.url(); }
+
+  /// The body of an answer with a status of success.
+  std::string post(const std::string& body) {
+    auto wait = options_.first_wait;
+    for (int64_t attempt = 0;; ++attempt, wait *= 2) {
+      HttpResponse response = server_.post(body, options_.timeout, options_.max_response_bytes);
+      TORCH_CHECK(!response.is_too_long,
+                  described(),
+                  " answered with more than ",
+                  options_.max_response_bytes,
+                  " bytes, which begin with ",
+                  detail::quoted_start(response.body));
+      if (response.status >= 200 && response.status < 300) {
+        return std::move(response.body);
+      }
+      if (attempt == options_.retries || !may_pass(response)) {
+        refuse(response, attempt + 1);
+      }
+      std::this_thread::sleep_for(wait);
+    }
+  }
+
+  [[noreturn]] void refuse(const HttpResponse& response, int64_t attempts) const {
+    const std::string times =
+        attempts == 1 ? "" : " after " + std::to_string(attempts) + " attempts";
+    TORCH_CHECK(response.failure.empty(), described(), times, ": ", response.failure);
+    TORCH_CHECK(false,
+                described(),
+                times,
+                ": expected a status of success, found ",
+                response.status,
+                " and ",
+                detail::quoted_start(response.body));
+  }
+
+  std::vector<double> rewards_in(const std::string& body, size_t requests) const {
+    Json json;
+    try {
+      json = parse_json(body, "response");
+    } catch (const c10::Error& error) {
+      TORCH_CHECK(false,
+                  described(),
+                  ": the answer is not JSON (",
+                  error.what_without_backtrace(),
+                  "): ",
+                  detail::quoted_start(body));
+    }
+    TORCH_CHECK(json.is_object() && json.contains("rewards") && json["rewards"].is_array(),
+                described(),
+                ": expected {\"rewards\": [...]}, found ",
+                detail::quoted_start(body));
+    const Json& list = json["rewards"];
+    TORCH_CHECK(list.size() == requests,
+                described(),
+                ": expected ",
+                requests,
+                " rewards, found ",
+                list.size(),
+                ": ",
+                detail::quoted_start(body));
+    std::vector<double> rewards;
+    rewards.reserve(requests);
+    for (const Json& reward : list) {
+      TORCH_CHECK(reward.is_number() || reward.is_null(),
+                  described(),
+                  ": reward ",
+                  rewards.size(),
+                  " must be a number or null, found ",
+                  kind_of(reward));
+      rewards.push_back(reward.is_null() ? std::numeric_limits<double>::quiet_NaN()
+                                         : reward.get<double>());
+    }
+    return rewards;
+  }
+
+  UrlRewardOptions options_;
+  detail::HttpClient server_;
+};
+
+}  // namespace
+
+std::unique_ptr<RewardSource> make_url_reward(UrlRewardOptions options) {
+  return std::make_unique<UrlReward>(std::move(options));
+}
+
+}  // namespace reprise
