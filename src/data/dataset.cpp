@@ -9,6 +9,7 @@
 #include "data/tokenize_file.h"
 
 #include <reprise/data/dataset.h>
+#include <reprise/io/torn_files.h>
 
 #include <c10/util/Exception.h>
 
@@ -78,6 +79,7 @@ class Opener {
   }
 
   OpenedDataset open() {
+    remove_abandoned_files(root_);
     report_.from_cache = true;
     for (size_t i = 0; i < options_.files.size() && rows_wanted() != 0; ++i) {
       open_file(options_.files[i].path, keys_[i]);

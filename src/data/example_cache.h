@@ -20,7 +20,7 @@
 namespace reprise::detail {
 
 /// Raised when records or the rules that make examples change: older caches are then not found.
-inline constexpr int64_t kCacheVersion = 1;
+inline constexpr int64_t kCacheVersion = 2;
 
 struct IndexEntry {
   uint64_t offset = 0;    ///< of the record; it ends where the next begins

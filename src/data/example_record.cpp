@@ -79,9 +79,14 @@ void append_sequence(const TokenSequence& sequence, std::string& bytes) {
               tokens,
               ") or none, found ",
               sequence.soft_labels.size());
+  TORCH_CHECK(sequence.prompt >= 0 && sequence.prompt <= static_cast<int64_t>(tokens),
+              "[data] expected a prompt of at most all ids (",
+              tokens,
+              "), found ",
+              sequence.prompt);
   const auto fill = fill_of(sequence);
   append(bytes, narrow(static_cast<int64_t>(tokens), "a length"));
-  append(bytes, narrow(sequence.prompt, "a length of the prompt"));
+  append(bytes, static_cast<int32_t>(sequence.prompt));
   append(bytes, fill ? LabelKind::Mask : LabelKind::Own);
   append(bytes, narrow(fill.value_or(0), "a label"));
   append(bytes, int32_t{sequence.soft_labels.empty() ? 0 : 1});
@@ -167,7 +172,7 @@ std::optional<TokenSequence> take_sequence(Cursor& cursor) {
   const auto kind = cursor.take<LabelKind>();
   const int64_t fill = cursor.take<int32_t>();
   const auto has_soft_labels = cursor.take<int32_t>();
-  if (cursor.failed() || tokens < 0) {
+  if (cursor.failed() || sequence.prompt < 0 || sequence.prompt > tokens) {
     return std::nullopt;
   }
   const auto count = static_cast<size_t>(tokens);

@@ -6,16 +6,33 @@
 #include <utility>
 
 namespace reprise::detail {
+namespace {
+
+Json json_of(const FileReport::Remark& remark) {
+  return {{"line", remark.line}, {"reason", remark.reason}};
+}
+
+FileReport::Remark remark_in(const Json& json) {
+  return {json.at("line").get<int64_t>(), json.at("reason").get<std::string>()};
+}
+
+std::string place_and_reason(const std::string& file, const FileReport::Remark& remark) {
+  return file + ":" + std::to_string(remark.line) + ": " + remark.reason;
+}
+
+}  // namespace
 
 Json FileReport::to_json() const {
   Json bad = Json::array();
-  for (const BadRow& row : bad_rows) {
-    bad.push_back({{"line", row.line}, {"reason", row.reason}});
+  for (const Remark& row : bad_rows) {
+    bad.push_back(json_of(row));
   }
   return {{"rows", rows},
           {"dropped", dropped},
           {"bad_row_count", bad_row_count},
           {"bad_rows", std::move(bad)},
+          {"hint_count", hint_count},
+          {"hint", json_of(hint)},
           {"format", format},
           {"format_line", format_line}};
 }
@@ -26,11 +43,12 @@ std::optional<FileReport> FileReport::from_json(const Json& json) {
                       .dropped = json.at("dropped").get<std::map<std::string, int64_t>>(),
                       .bad_row_count = json.at("bad_row_count").get<int64_t>(),
                       .bad_rows = {},
+                      .hint_count = json.at("hint_count").get<int64_t>(),
+                      .hint = remark_in(json.at("hint")),
                       .format = json.at("format").get<std::string>(),
                       .format_line = json.at("format_line").get<int64_t>()};
     for (const Json& row : json.at("bad_rows")) {
-      report.bad_rows.push_back(
-          {row.at("line").get<int64_t>(), row.at("reason").get<std::string>()});
+      report.bad_rows.push_back(remark_in(row));
     }
     return report;
   } catch (const Json::exception&) {
@@ -57,11 +75,15 @@ void add_report(const FileReport& file, const std::string& name, DatasetReport& 
   for (const auto& [reason, count] : file.dropped) {
     total.dropped[reason] += count;
   }
-  for (const FileReport::BadRow& row : file.bad_rows) {
+  for (const FileReport::Remark& row : file.bad_rows) {
     if (total.bad_rows.size() < kBadRowsKept) {
-      total.bad_rows.push_back(name + ":" + std::to_string(row.line) + ": " + row.reason);
+      total.bad_rows.push_back(place_and_reason(name, row));
     }
   }
+  if (file.hint_count > 0 && total.hint_count == 0) {
+    total.hint = place_and_reason(name, file.hint);
+  }
+  total.hint_count += file.hint_count;
   if (total.format.empty()) {
     total.format = file.format;
   }

@@ -16,7 +16,8 @@ namespace reprise::detail {
 inline constexpr size_t kBadRowsKept = 10;
 
 struct FileReport {
-  struct BadRow {
+  /// What there is to say about a row.
+  struct Remark {
     int64_t line = 0;
     std::string reason;
   };
@@ -24,7 +25,9 @@ struct FileReport {
   int64_t rows = 0;
   std::map<std::string, int64_t> dropped;
   int64_t bad_row_count = 0;
-  std::vector<BadRow> bad_rows;
+  std::vector<Remark> bad_rows;
+  int64_t hint_count = 0;  ///< rows with a hint, of which the first is kept
+  Remark hint;
   std::string format;       ///< the convention; empty if no row had one
   int64_t format_line = 0;  ///< of the first row that follows it
 

@@ -3,6 +3,7 @@
 #include "data/pair_rows.h"
 
 #include "data/prompt_extraction.h"
+#include "data/row_effects.h"
 
 #include <c10/util/Exception.h>
 
@@ -88,11 +89,15 @@ float read_margin(const RowFields& row) {
 /// Both sequences of a pair; the prompt ends at the earlier of the two places where it differs.
 std::vector<TokenSequence> pair_sequences(const AnswerPair& pair,
                                           const Json& variables,
-                                          const PassageEncoder& encoder) {
+                                          const PassageEncoder& encoder,
+                                          std::string& hint) {
   const TokenIds prompt = encoder.encode_prompt(*pair.prompt, variables);
   TokenIds chosen = encoder.encode(joined(*pair.prompt, encoder.ended(pair.chosen)), variables);
   TokenIds rejected = encoder.encode(joined(*pair.prompt, encoder.ended(pair.rejected)), variables);
   const int64_t length = std::min(common_prefix(prompt, chosen), common_prefix(prompt, rejected));
+  if (hint.empty()) {
+    hint = encoder.border_hint(prompt, length);
+  }
   std::vector<TokenSequence> sequences;
   sequences.push_back(completion_sequence(std::move(chosen), length));
   sequences.push_back(completion_sequence(std::move(rejected), length));
@@ -134,8 +139,14 @@ PairRow read_pairs(const RowFields& row, const RowOptions& options, const std::s
   if (!has_pairs(row)) {
     row.refuse_row(objective, pair_conventions());
   }
-  return row.has_all({"chosen", "rejected"}) ? read_chosen_rejected(row, options)
-                                             : read_responses(row, options);
+  PairRow result = row.has_all({"chosen", "rejected"}) ? read_chosen_rejected(row, options)
+                                                       : read_responses(row, options);
+  const AnswerPair& first = result.pairs.front();
+  check_row_effects(
+      row,
+      {result.convention, first.chosen.is_chat, first.prompt && !first.prompt->is_chat},
+      options);
+  return result;
 }
 
 AnswerPair with_prompt(const AnswerPair& pair) {
@@ -153,10 +164,10 @@ TokenizedRow tokenize_dpo(const RowFields& row, const PassageEncoder& encoder) {
   TokenizedRow result;
   for (const AnswerPair& pair : read_pairs(row, options, "dpo").pairs) {
     Example example;
-    example.sequences = pair_sequences(with_prompt(pair), variables, encoder);
+    example.sequences = pair_sequences(with_prompt(pair), variables, encoder, result.hint);
     if (keeps_start && options.max_length > 0 &&
         example.sequences.front().prompt >= options.max_length) {
-      result.dropped = kPromptTooLong;
+      ++result.dropped[kPromptTooLong];
       continue;
     }
     for (TokenSequence& sequence : example.sequences) {
@@ -179,7 +190,7 @@ TokenizedRow tokenize_rm(const RowFields& row, const PassageEncoder& encoder) {
     }
     if (is_longer(example.sequences[0], options.max_length) ||
         is_longer(example.sequences[1], options.max_length)) {
-      result.dropped = kTooLong;
+      ++result.dropped[kTooLong];
       continue;
     }
     result.examples.push_back(std::move(example));

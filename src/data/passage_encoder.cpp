@@ -69,6 +69,17 @@ Passage PassageEncoder::ended(Passage passage) const {
   return passage;
 }
 
+std::string PassageEncoder::border_hint(const TokenIds& prompt, int64_t common) const {
+  if (common == static_cast<int64_t>(prompt.size())) {
+    return {};
+  }
+  const TokenIds rest(prompt.begin() + common, prompt.end());
+  return "the prompt alone ends in " + shown(tokenizer_->decode(rest)) +
+         ", which are other tokens when the completion follows: it begins there, and the model is "
+         "trained on a context other than the one it will see. Let prompts end where a token ends, "
+         "or use a chat template that renders them the same in both cases";
+}
+
 int64_t common_prefix(const TokenIds& ids, const TokenIds& other) {
   const auto [end, _] = std::mismatch(ids.begin(), ids.end(), other.begin(), other.end());
   return end - ids.begin();
@@ -95,10 +106,17 @@ void cut(TokenSequence& sequence, int64_t max_length, TruncationSide side) {
   sequence.prompt = std::clamp<int64_t>(sequence.prompt - begin, 0, max_length);
 }
 
-bool has_label(const TokenSequence& sequence) {
-  return std::any_of(sequence.labels.begin(), sequence.labels.end(), [](int64_t label) {
-    return label != kIgnoredLabel;
-  });
+TokenizedRow kept_if_labelled(TokenSequence sequence) {
+  const bool has_label = std::any_of(sequence.labels.begin(),
+                                     sequence.labels.end(),
+                                     [](int64_t label) { return label != kIgnoredLabel; });
+  TokenizedRow result;
+  if (has_label) {
+    result.examples.emplace_back().sequences.push_back(std::move(sequence));
+  } else {
+    ++result.dropped[kNoLabelLeft];
+  }
+  return result;
 }
 
 }  // namespace reprise::detail

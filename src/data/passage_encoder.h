@@ -35,6 +35,10 @@ class PassageEncoder {
   /// ends them. Throws if the tokenizer has none.
   Passage ended(Passage passage) const;
 
+  /// Something to tell the user if only the first `common` ids of a prompt are those that precede a
+  /// completion; nothing if all are.
+  std::string border_hint(const TokenIds& prompt, int64_t common) const;
+
  private:
   std::shared_ptr<const Tokenizer> tokenizer_;
   RowOptions options_;
@@ -52,9 +56,10 @@ TokenSequence completion_sequence(TokenIds ids, int64_t prompt);
 /// At most `max_length` ids, unless that is 0.
 void cut(TokenSequence& sequence, int64_t max_length, TruncationSide side);
 
-bool has_label(const TokenSequence& sequence);
+/// One example of one sequence, unless no label is left: its loss would be 0 / 0.
+TokenizedRow kept_if_labelled(TokenSequence sequence);
 
-/// Why a row has no example, as counted by the reader of the data.
+/// Why a row lacks an example, as counted by the reader of the data.
 inline constexpr const char* kNoLabelLeft = "no label left after truncation";
 inline constexpr const char* kPromptTooLong = "the prompt alone fills max_length";
 inline constexpr const char* kTooLong = "longer than max_length";

@@ -11,7 +11,12 @@ std::string shown(const Json& value) {
   constexpr size_t kLongest = 60;
   std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
   if (text.size() > kLongest) {
-    text.resize(kLongest);
+    const auto is_inside = [](char byte) { return (static_cast<unsigned char>(byte) >> 6U) == 2U; };
+    size_t length = kLongest;  // or less, to end with a whole character of UTF-8
+    while (is_inside(text[length])) {
+      --length;
+    }
+    text.resize(length);
     text += "...";
   }
   return text;
@@ -68,7 +73,20 @@ bool RowFields::has_all(std::initializer_list<std::string_view> roles) const {
   return std::all_of(roles.begin(), roles.end(), [&](auto role) { return has(role); });
 }
 
+std::vector<std::string> RowFields::unread() const {
+  std::vector<std::string> roles;
+  for (const auto& [role, name] : keys_) {
+    if (!read_.contains(role)) {
+      roles.push_back(role);
+    }
+  }
+  return roles;
+}
+
 const Json& RowFields::value(std::string_view role) const {
+  if (!keys_.empty()) {
+    read_.emplace(role);
+  }
   const auto found = row_.find(key(role));
   TORCH_CHECK(found != row_.end(), name(role), " is missing");
   TORCH_CHECK(!found->is_null(), name(role), " is null");

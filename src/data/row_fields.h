@@ -3,8 +3,10 @@
 
 #include <reprise/io/json.h>
 
+#include <functional>
 #include <initializer_list>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,6 +30,9 @@ class RowFields {
   const Json& value(std::string_view role) const;  ///< throws if missing or null
   const Json& list(std::string_view role) const;   ///< throws unless a list that is not empty
 
+  /// Roles to which `keys` gives a name and whose value nobody has asked for.
+  std::vector<std::string> unread() const;
+
   /// How messages call it: "question" in quotes.
   std::string name(std::string_view role) const;
 
@@ -42,6 +47,7 @@ class RowFields {
 
   const Json& row_;
   const std::map<std::string, std::string>& keys_;
+  mutable std::set<std::string, std::less<>> read_;  // of the roles in keys_
 };
 
 }  // namespace reprise::detail

@@ -19,6 +19,10 @@ std::string to_string(Objective objective) {
       return "kto";
     case Objective::Kd:
       return "kd";
+    case Objective::Ppo:
+      return "ppo";
+    case Objective::Grpo:
+      return "grpo";
   }
   TORCH_INTERNAL_ASSERT(false, "no such objective");
 }

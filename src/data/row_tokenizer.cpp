@@ -42,6 +42,10 @@ void check_has_effect(bool is_given, bool has_effect, const char* option, const 
 
 void check_effects(const RowOptions& options) {
   const Objective objective = options.objective;
+  TORCH_CHECK(objective != Objective::Ppo && objective != Objective::Grpo,
+              "[rows] ",
+              to_string(objective),
+              " has no rows to be tokenised: its data are prompts, see open_prompts()");
   const bool is_sft = objective == Objective::Sft || objective == Objective::Kd;
   const bool is_prm = objective == Objective::Prm;
   const bool has_steps = is_prm && options.prm == PrmConvention::StepEnds;
@@ -118,6 +122,9 @@ std::string RowTokenizer::describe(const Json& row) const {
       return detail::describe_kto(fields, all);
     case Objective::Prm:
       return detail::describe_prm(fields, all);
+    case Objective::Ppo:
+    case Objective::Grpo:
+      break;  // refused by the constructor
   }
   TORCH_INTERNAL_ASSERT(false, "no such objective");
 }
@@ -138,6 +145,9 @@ TokenizedRow tokenize_fields(const detail::RowFields& fields,
       return detail::tokenize_kto(fields, encoder);
     case Objective::Prm:
       return detail::tokenize_prm(fields, encoder);
+    case Objective::Ppo:
+    case Objective::Grpo:
+      break;  // refused by the constructor
   }
   TORCH_INTERNAL_ASSERT(false, "no such objective");
 }
@@ -145,11 +155,7 @@ TokenizedRow tokenize_fields(const detail::RowFields& fields,
 }  // namespace
 
 TokenizedRow RowTokenizer::tokenize(const Json& row) const {
-  TokenizedRow result = tokenize_fields(detail::RowFields(row, options().keys), *encoder_);
-  if (!result.examples.empty()) {
-    result.dropped.clear();  // a row of several may have lost some and kept others
-  }
-  return result;
+  return tokenize_fields(detail::RowFields(row, options().keys), *encoder_);
 }
 
 }  // namespace reprise

@@ -2,6 +2,8 @@
 // tokens, less those of the prompt, less those that are not the assistant's, as the options say.
 #include "data/sft_rows.h"
 
+#include "data/row_effects.h"
+
 #include <c10/util/Exception.h>
 
 #include <optional>
@@ -91,22 +93,23 @@ void check_options_apply(const SftRow& row, const RowOptions& options) {
               "completion_only_loss is for rows with prompt and completion, and this one has none "
               "such: ",
               row.convention);
-  TORCH_CHECK(options.input_template.empty() || (row.prompt && !row.prompt->is_chat),
-              "input_template is put around prompts that are text, and this row has none: ",
-              row.convention);
-  TORCH_CHECK(options.chat_template.empty() || row.body.is_chat,
-              "chat_template is for chats, and this row is text: ",
-              row.convention);
 }
 
 SftRow read_checked_row(const RowFields& row, const RowOptions& options) {
   SftRow result = read_row(row, options);
   check_options_apply(result, options);
+  check_row_effects(
+      row,
+      {result.convention, result.body.is_chat, result.prompt && !result.prompt->is_chat},
+      options);
   return result;
 }
 
 /// The whole row, as yet uncut; with a prompt, `prompt` is where the completion begins.
-TokenSequence sequence_of(const SftRow& row, const Json& variables, const PassageEncoder& encoder) {
+TokenSequence sequence_of(const SftRow& row,
+                          const Json& variables,
+                          const PassageEncoder& encoder,
+                          std::string& hint) {
   const RowOptions& options = encoder.options();
   const Passage end = encoder.ended(row.body);
   const Passage all = row.prompt ? joined(*row.prompt, end) : end;
@@ -116,8 +119,12 @@ TokenSequence sequence_of(const SftRow& row, const Json& variables, const Passag
   } else {
     marked.ids = encoder.encode(all, variables);
   }
-  const int64_t prompt =
-      row.prompt ? common_prefix(encoder.encode_prompt(*row.prompt, variables), marked.ids) : 0;
+  int64_t prompt = 0;
+  if (row.prompt) {
+    const TokenIds alone = encoder.encode_prompt(*row.prompt, variables);
+    prompt = common_prefix(alone, marked.ids);
+    hint = encoder.border_hint(alone, prompt);
+  }
   const bool completion_only = row.prompt && options.completion_only_loss.value_or(true);
   TokenSequence sequence = completion_sequence(std::move(marked.ids), completion_only ? prompt : 0);
   sequence.prompt = prompt;
@@ -137,20 +144,18 @@ std::string describe_sft(const RowFields& row, const RowOptions& options) {
 
 TokenizedRow tokenize_sft(const RowFields& row, const PassageEncoder& encoder) {
   const RowOptions& options = encoder.options();
+  std::string hint;
   TokenSequence sequence =
-      sequence_of(read_checked_row(row, options), template_variables(row), encoder);
+      sequence_of(read_checked_row(row, options), template_variables(row), encoder, hint);
   TokenizedRow result;
   if (options.drop_too_long && options.max_length > 0 &&
       static_cast<int64_t>(sequence.ids.size()) > options.max_length) {
-    result.dropped = kTooLong;
-    return result;
+    ++result.dropped[kTooLong];
+  } else {
+    cut(sequence, options.max_length, options.truncation);
+    result = kept_if_labelled(std::move(sequence));
   }
-  cut(sequence, options.max_length, options.truncation);
-  if (!has_label(sequence)) {
-    result.dropped = kNoLabelLeft;
-    return result;
-  }
-  result.examples.emplace_back().sequences.push_back(std::move(sequence));
+  result.hint = std::move(hint);
   return result;
 }
 

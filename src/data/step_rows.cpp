@@ -2,6 +2,8 @@
 // that hold a place for a judgement have the token, or the probability, that is to stand there.
 #include "data/step_rows.h"
 
+#include "data/row_effects.h"
+
 #include <c10/util/Exception.h>
 
 #include <algorithm>
@@ -168,12 +170,16 @@ TokenSequence placeholder_sequence(const RowFields& row, const PassageEncoder& e
 }  // namespace
 
 std::string describe_prm(const RowFields& row, const RowOptions& options) {
+  std::string convention = "prompt + completions + labels";
   if (options.prm == PrmConvention::StepEnds) {
     read_steps(row, options.classes);
-    return "prompt + completions + labels";
+  } else {
+    convention = is_soft(read_placeholder_labels(row), row) ? "input + label, as probabilities"
+                                                            : "input + label, as tokens";
+    read_text(row, "input");
   }
-  return is_soft(read_placeholder_labels(row), row) ? "input + label, as probabilities"
-                                                    : "input + label, as tokens";
+  check_row_effects(row, {.convention = convention}, options);
+  return convention;
 }
 
 TokenizedRow tokenize_prm(const RowFields& row, const PassageEncoder& encoder) {
@@ -182,13 +188,7 @@ TokenizedRow tokenize_prm(const RowFields& row, const PassageEncoder& encoder) {
                                ? step_sequence(read_steps(row, options.classes), encoder)
                                : placeholder_sequence(row, encoder);
   cut(sequence, options.max_length, options.truncation);
-  TokenizedRow result;
-  if (!has_label(sequence)) {
-    result.dropped = kNoLabelLeft;
-    return result;
-  }
-  result.examples.emplace_back().sequences.push_back(std::move(sequence));
-  return result;
+  return kept_if_labelled(std::move(sequence));
 }
 
 }  // namespace reprise::detail

@@ -104,10 +104,16 @@ class FileTokenizer {
     }
     if (!outcome.error.empty()) {
       take_bad_row(line, std::move(outcome.error));
-    } else if (outcome.row.examples.empty()) {
-      ++report_.dropped[outcome.row.dropped];
     }
-    const bool is_split = outcome.row.examples.size() > 1;
+    if (!outcome.row.hint.empty() && report_.hint_count++ == 0) {
+      report_.hint = {line, std::move(outcome.row.hint)};
+    }
+    auto examples = static_cast<int64_t>(outcome.row.examples.size());
+    for (const auto& [reason, count] : outcome.row.dropped) {
+      report_.dropped[reason] += count;
+      examples += count;
+    }
+    const bool is_split = examples > 1;  // even if only one of them is left
     for (Example& example : outcome.row.examples) {
       example.place.line = line;
       if (is_split && !example.desirable) {

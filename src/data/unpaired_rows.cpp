@@ -2,6 +2,7 @@
 #include "data/unpaired_rows.h"
 
 #include "data/pair_rows.h"
+#include "data/row_effects.h"
 
 #include <utility>
 #include <vector>
@@ -46,19 +47,29 @@ UnpairedRow from_pairs(const RowFields& row, const RowOptions& options) {
   return result;
 }
 
+UnpairedRow checked(UnpairedRow result, const RowFields& row, const RowOptions& options) {
+  const JudgedAnswer& answer = result.answers.front();
+  check_row_effects(
+      row, {result.convention, answer.completion.is_chat, !answer.prompt.is_chat}, options);
+  return result;
+}
+
 UnpairedRow read_row(const RowFields& row, const RowOptions& options) {
   for (const auto& [prompt, completion] :
        {std::pair{"prompt", "completion"}, std::pair{"input", "output"}}) {
     if (row.has_all({prompt, completion, "label"})) {
-      return single(std::string(prompt) + " + " + completion + " + label",
-                    read_prompt(row, prompt, options.input_template),
-                    read_passage(row, completion),
-                    read_label(row));
+      return checked(single(std::string(prompt) + " + " + completion + " + label",
+                            read_prompt(row, prompt, options.input_template),
+                            read_passage(row, completion),
+                            read_label(row)),
+                     row,
+                     options);
     }
   }
   if (row.has_all({"input", "label"}) && row.value("input").is_array()) {
     auto [prompt, last] = split_last_turn(read_passage(row, "input"), row.name("input"));
-    return single("input + label", std::move(prompt), std::move(last), read_label(row));
+    return checked(
+        single("input + label", std::move(prompt), std::move(last), read_label(row)), row, options);
   }
   if (has_pairs(row)) {
     return from_pairs(row, options);
@@ -84,8 +95,11 @@ TokenizedRow tokenize_kto(const RowFields& row, const PassageEncoder& encoder) {
     TokenIds ids =
         encoder.encode(joined(answer.prompt, encoder.ended(answer.completion)), variables);
     const int64_t length = common_prefix(prompt, ids);
+    if (result.hint.empty()) {
+      result.hint = encoder.border_hint(prompt, length);
+    }
     if (max_length > 0 && length >= max_length) {
-      result.dropped = kPromptTooLong;
+      ++result.dropped[kPromptTooLong];
       continue;
     }
     TokenSequence sequence = completion_sequence(std::move(ids), length);

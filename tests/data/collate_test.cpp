@@ -110,6 +110,17 @@ TEST(Collate, GivesEachPromptTheCompletionBeforeItAndCutsBoth) {
                {{kNone, 32, kNone, kNone}, {kNone, kNone, kNone, 11}, {kNone, kNone, 23, kNone}});
 }
 
+TEST(Collate, GivesEachPromptTheCompletionBehindItIfAsked) {
+  const std::vector<Example> examples = {example_of({counted(10, 3, 1)}),
+                                         example_of({counted(20, 2, 1)}),
+                                         example_of({counted(30, 4, 2)})};
+  const TokenBatch batch =
+      collate(examples, {.pad_id = kPad, .mismatch = true, .mismatch_with_next = true}).mismatched;
+  expect_equal(batch.input_ids, {{10, 21, kPad, kPad}, {20, 32, 33, kPad}, {30, 31, 11, 12}});
+  expect_equal(batch.labels,
+               {{kNone, 21, kNone, kNone}, {kNone, 32, 33, kNone}, {kNone, kNone, 11, 12}});
+}
+
 TEST(Collate, CarriesSoftLabelsAndPlaces) {
   TokenSequence soft = counted(10, 2, 1);
   soft.soft_labels = {0.0F, 0.25F};

@@ -79,6 +79,28 @@ TEST_F(OpenDataset, CountsWhatWasDropped) {
   EXPECT_EQ(opened.report.dropped, (std::map<std::string, int64_t>{{"no tokens", 2}}));
 }
 
+TEST_F(OpenDataset, CountsEveryExampleThatARowLost) {
+  const auto opened = open_text(
+      "{\"pair\": [[1], []]}\n{\"pair\": [[], [2]]}\n{\"pair\": [[], []]}\n{\"pair\": [[3], "
+      "[4]]}\n");
+  EXPECT_EQ(opened.report.rows, 4);
+  EXPECT_EQ(opened.report.dropped, (std::map<std::string, int64_t>{{"no tokens", 4}}));
+  // The rejected answer of a pair whose chosen one is gone still comes after all chosen ones.
+  EXPECT_EQ(first_ids(*opened.dataset), (std::vector<int64_t>{1, 3, 2, 4}));
+}
+
+TEST_F(OpenDataset, CountsHintsAndKeepsTheFirstWithItsPlace) {
+  write_file(folder_ / "a", "{\"ids\": [1]}\n{\"ids\": [2], \"hint\": \"ä1\"}\n");
+  write_file(folder_ / "b", "{\"ids\": [3], \"hint\": \"b1\"}\n{\"ids\": [4], \"hint\": \"b2\"}\n");
+  for (const bool is_from_cache : {false, true}) {
+    const auto report = open({.files = {{folder_ / "a"}, {folder_ / "b"}}}).report;
+    EXPECT_EQ(report.from_cache, is_from_cache);
+    EXPECT_EQ(report.hint, name("a") + ":2: ä1");
+    EXPECT_EQ(report.hint_count, 3);
+  }
+  EXPECT_EQ(open({.files = {{folder_ / "b"}}}).report.hint, name("b") + ":1: b1");
+}
+
 TEST_F(OpenDataset, StopsAtTheFirstBadRow) {
   const std::string good = "{\"ids\": [1]}\n", place = name("rows.jsonl") + ":2: ";
   expect_error([&] { open_text(good + "{\"ids\": 3}\n{"); },

@@ -5,6 +5,8 @@
 #include "support/temporary_folder.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <filesystem>
@@ -102,6 +104,9 @@ TEST(ExampleCache, RefusesExamplesThatDoNotFit) {
   example.sequences[0].soft_labels.push_back(0);
   expect_error([&] { writer.add(example); }, "expected as many soft labels as ids (9) or none");
   example = various_examples()[1];
+  example.sequences[0].prompt = 10;
+  expect_error([&] { writer.add(example); }, "expected a prompt of at most all ids (9), found 10");
+  example = various_examples()[1];
   example.sequences[0].ids[0] = int64_t{std::numeric_limits<int32_t>::max()} + 1;
   expect_error([&] { writer.add(example); }, "expected a token id of 32 bits, found 2147483648");
 }
@@ -151,8 +156,12 @@ TEST(ExampleCache, IsNotOpenedWithADescriptionOfSomethingElse) {
   const TemporaryFolder folder;
   write_cache(folder.path(), various_examples());
   const Json whole = read_json(folder / "cache.json");
-  for (const auto& [key, value] : std::vector<std::pair<std::string, Json>>{
-           {"format", 3}, {"version", 2}, {"version", "x"}, {"examples", 2}, {"bytes", nullptr}}) {
+  for (const auto& [key, value] :
+       std::vector<std::pair<std::string, Json>>{{"format", 3},
+                                                 {"version", detail::kCacheVersion + 1},
+                                                 {"version", "x"},
+                                                 {"examples", 2},
+                                                 {"bytes", nullptr}}) {
     Json changed = whole;
     changed[key] = value;
     write_json(folder / "cache.json", changed);
@@ -237,6 +246,47 @@ TEST_F(CachedDataset, IsMadeAgainWhenItsReportWasAltered) {
   write_json(path, description);
   EXPECT_FALSE(is_from_cache());
   EXPECT_TRUE(is_from_cache());
+}
+
+/// The number of a process that is no more.
+int64_t dead_process() {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::_exit(0);
+  }
+  ::waitpid(child, nullptr, 0);
+  return child;
+}
+
+TEST_F(CachedDataset, SweepsAwayWhatKilledProcessesLeftHalfWritten) {
+  open();
+  const auto cache = std::filesystem::directory_iterator(options.cache)->path();
+  const std::string dead = std::to_string(dead_process());
+  const std::string alive = std::to_string(::getpid());
+  using std::chrono::hours;
+  struct File {
+    std::filesystem::path path;
+    hours age;
+    bool stays;
+  };
+  const std::vector<File> files = {
+      {cache / (".examples.bin." + dead + ".0"), hours(1), false},
+      {options.cache / (".reference-1.safetensors." + dead + ".12"), hours(1), false},
+      {cache / (".index.bin." + alive + ".7"), hours(25), false},  // the number was given again
+      {cache / (".index.bin." + alive + ".8"), hours(1), true},
+      {cache / (".examples.bin." + dead + ".1"), hours(0), true},  // of another machine perhaps
+      {cache / ("notes." + dead + ".1"), hours(25), true},
+      {cache / (".notes." + dead), hours(25), true},
+      {cache / (".notes." + dead + ".x"), hours(25), true},
+  };
+  for (const File& file : files) {
+    overwrite(file.path, "half");
+    std::filesystem::last_write_time(file.path, std::chrono::file_clock::now() - file.age);
+  }
+  EXPECT_TRUE(is_from_cache());
+  for (const File& file : files) {
+    EXPECT_EQ(std::filesystem::exists(file.path), file.stays) << file.path;
+  }
 }
 
 TEST_F(CachedDataset, MayBeMadeBySeveralAtOnce) {

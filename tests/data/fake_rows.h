@@ -1,6 +1,6 @@
 // Rows that need no tokenizer: {"ids": [1, 2]} is an example of these ids of which the first is the
-// prompt, {"ids": []} is dropped, {"pair": [[1], [2]]} is two examples, of
-// which the second is not desirable.
+// prompt, {"ids": []} is dropped, {"pair": [[1], [2]]} is two examples, of which the second is not
+// desirable and either is dropped where it has no ids. A row's "hint" is its hint.
 #pragma once
 
 #include "data/row_rules.h"
@@ -25,18 +25,26 @@ inline Example example_of(std::vector<int64_t> ids) {
   return {.sequences = {std::move(sequence)}, .margin = 0, .desirable = true, .place = {}};
 }
 
+inline void add_example(const Json& ids, bool is_desirable, TokenizedRow& row) {
+  if (ids.empty()) {
+    ++row.dropped["no tokens"];
+    return;
+  }
+  row.examples.push_back(example_of(ids));
+  row.examples.back().desirable = is_desirable;
+}
+
 inline TokenizedRow tokenize_fake_row(const Json& row) {
+  TokenizedRow result;
+  result.hint = row.value("hint", "");
   if (row.contains("pair")) {
-    TokenizedRow pair{.examples = {example_of(row["pair"][0]), example_of(row["pair"][1])},
-                      .dropped = {}};
-    pair.examples[1].desirable = false;
-    return pair;
+    add_example(row["pair"][0], true, result);
+    add_example(row["pair"][1], false, result);
+    return result;
   }
   TORCH_CHECK(row["ids"].is_array(), "expected a list of ids, found ", row["ids"].dump());
-  if (row["ids"].empty()) {
-    return {.examples = {}, .dropped = "no tokens"};
-  }
-  return {.examples = {example_of(row["ids"])}, .dropped = {}};
+  add_example(row["ids"], true, result);
+  return result;
 }
 
 /// Counts the rows it has seen, so that a test can tell whether a file was read.

@@ -6,6 +6,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <map>
 #include <string>
 #include <utility>
 
@@ -167,13 +169,39 @@ TEST(RowConventions, DistillationReadsRowsAsFineTuningDoes) {
               tokenizer_for(Objective::Sft).tokenize(row));
 }
 
+TEST(RowConventions, ARowMayLoseOneOfItsPairsAndKeepTheOther) {
+  RowOptions options;
+  options.objective = Objective::Rm;
+  options.max_length = 6;
+  const TokenizedRow row = tokenizer_for(options).tokenize(Json::parse(
+      R"({"prompt": "One", "responses": [" a", " b", " c c c c c"], "pairs": [[0, 1], [0, 2]]})"));
+  EXPECT_EQ(row.examples.size(), 1u);
+  EXPECT_EQ(row.dropped, (std::map<std::string, int64_t>{{"longer than max_length", 1}}));
+}
+
+TEST(RowConventions, AHintTellsWhereAPromptEndsInOtherTokensThanBeforeItsCompletion) {
+  for (const auto& [objective, row] : {
+           std::pair{Objective::Sft, R"({"prompt": "One t", "completion": "he"})"},
+           {Objective::Dpo, R"({"prompt": "One t", "chosen": " x", "rejected": "he"})"},
+           {Objective::Kto, R"({"prompt": "One t", "chosen": " x", "rejected": "he"})"},
+       }) {
+    const std::string hint = tokenizer_for(objective).tokenize(Json::parse(row)).hint;
+    EXPECT_TRUE(hint.starts_with("the prompt alone ends in \" t\", which are other tokens"))
+        << to_string(objective) << ": " << hint;
+  }
+  const RowTokenizer sft = tokenizer_for(Objective::Sft);
+  EXPECT_EQ(sft.tokenize(Json::parse(R"({"prompt": "One", "completion": " two"})")).hint, "");
+  EXPECT_EQ(sft.tokenize(Json::parse(kChatCompletion)).hint, "");
+  EXPECT_EQ(sft.tokenize(Json::parse(R"({"text": "One two"})")).hint, "");
+}
+
 TEST(RowConventions, RowsThatAreTooLongAreDroppedIfAsked) {
   RowOptions options;
   options.drop_too_long = true;
   options.max_length = 3;
   const TokenizedRow row = tokenizer_for(options).tokenize(Json::parse(R"({"text": "One two"})"));
   EXPECT_TRUE(row.examples.empty());
-  EXPECT_EQ(row.dropped, "longer than max_length");
+  EXPECT_EQ(row.dropped, (std::map<std::string, int64_t>{{"longer than max_length", 1}}));
 }
 
 TEST(RowOptions, EveryOptionChangesTheJsonThatCachesAreFoundBy) {

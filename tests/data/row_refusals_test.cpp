@@ -15,6 +15,7 @@ using testing::expect_error;
 using testing::expect_refused;
 using testing::kChat;
 using testing::kChatCompletion;
+using testing::kChatPair;
 using testing::tokenizer_for;
 
 TEST(RowRefusals, ARowOfNoConventionNamesItsKeysAndThoseExpected) {
@@ -54,6 +55,19 @@ TEST(RowRefusals, ValuesOfOtherTypesAreNamed) {
   expect_refused(tokenizer_for(Objective::Rm),
                  R"({"chosen": "a", "rejected": "b", "margin": "c"})",
                  "\"margin\": expected a number");
+}
+
+TEST(RowRefusals, ALongValueIsCutBetweenCharactersSoThatReportsCanBeWritten) {
+  const RowTokenizer sft = tokenizer_for(Objective::Sft);
+  for (size_t shift = 0; shift < 3; ++shift) {
+    std::string text(shift, 'x');
+    for (int i = 0; i < 30; ++i) {
+      text += "日";
+    }
+    const std::string message = testing::error_of([&] { sft.tokenize({{"messages", text}}); });
+    EXPECT_NE(message.find("日..."), std::string::npos) << message;
+    EXPECT_NO_THROW(Json(message).dump());
+  }
 }
 
 TEST(RowRefusals, WhatARowGivesItsTemplateIsChecked) {
@@ -141,6 +155,68 @@ TEST(RowRefusals, OptionsWithoutEffectAreRefused) {
   expect_refused(tokenizer_for({.completion_only_loss = true}),
                  kChat,
                  "completion_only_loss is for rows with prompt and completion");
+}
+
+TEST(RowRefusals, OnlineTrainingHasPromptsInsteadOfRows) {
+  for (const Objective objective : {Objective::Grpo, Objective::Ppo}) {
+    expect_error([&] { tokenizer_for({.objective = objective}); },
+                 to_string(objective) + " has no rows to be tokenised");
+  }
+}
+
+RowOptions for_objective(Objective objective, RowOptions options) {
+  options.objective = objective;
+  return options;
+}
+
+TEST(RowRefusals, TemplatesThatPairsAndJudgedAnswersDoNotUse) {
+  constexpr const char* kTextPair = R"({"prompt": "a", "chosen": "b", "rejected": "c"})";
+  constexpr const char* kPromptlessPair = R"({"chosen": "a b", "rejected": "a c"})";
+  constexpr const char* kJudged = R"({"prompt": "a", "completion": "b", "label": true})";
+  constexpr const char* kJudgedChat =
+      R"({"label": 1, "input": [{"role": "user", "content": "a"},
+                                {"role": "assistant", "content": "b"}]})";
+  const RowOptions around{.input_template = "User: {}"};
+  const RowOptions chats{.chat_template = "{{ messages }}"};
+  for (const Objective objective : {Objective::Dpo, Objective::Rm, Objective::Kto}) {
+    const RowTokenizer prompts = tokenizer_for(for_objective(objective, around));
+    EXPECT_NO_THROW(prompts.tokenize(Json::parse(kTextPair)));
+    expect_refused(prompts, kChatPair, "input_template is");
+    expect_refused(prompts, kPromptlessPair, "input_template is put around prompts");
+    const RowTokenizer rendered = tokenizer_for(for_objective(objective, chats));
+    EXPECT_NO_THROW(rendered.tokenize(Json::parse(kChatPair)));
+    expect_refused(rendered, kTextPair, "chat_template is for chats");
+  }
+  const RowTokenizer judged = tokenizer_for(for_objective(Objective::Kto, around));
+  EXPECT_NO_THROW(judged.tokenize(Json::parse(kJudged)));
+  expect_refused(judged, kJudgedChat, "input_template is put around prompts");
+  expect_refused(tokenizer_for(for_objective(Objective::Kto, chats)), kJudged, "chat_template is");
+}
+
+TEST(RowRefusals, NamesOfKeysThatTheRowIsReadWithout) {
+  const auto named = [](Objective objective, const char* role, const char* name) {
+    return tokenizer_for(for_objective(objective, {.keys = {{role, name}}}));
+  };
+  expect_refused(named(Objective::Sft, "prompt", "question"),
+                 kChat,
+                 "prompt_key has no effect: nothing called \"question\" is read of this row, which "
+                 "is messages");
+  expect_refused(named(Objective::Sft, "tools", "functions"), R"({"text": "a"})", "tools_key has");
+  EXPECT_NO_THROW(named(Objective::Sft, "tools", "functions").tokenize(Json::parse(kChat)));
+  // A slip in the name, and the row would be read as one without a prompt.
+  constexpr const char* kPair = R"({"question": "a", "chosen": "b", "rejected": "c"})";
+  expect_refused(named(Objective::Rm, "prompt", "qestion"), kPair, "prompt_key has no effect");
+  EXPECT_NO_THROW(named(Objective::Rm, "prompt", "question").tokenize(Json::parse(kPair)));
+  EXPECT_NO_THROW(named(Objective::Rm, "margin", "m").tokenize(Json::parse(kPair)));
+  expect_refused(named(Objective::Dpo, "margin", "m"), kPair, "margin_key has no effect");
+  expect_refused(named(Objective::Kto, "label", "good"), kPair, "label_key has no effect");
+  const RowTokenizer steps = named(Objective::Prm, "input", "i");
+  expect_error(
+      [&] {
+        steps.describe(
+            Json::parse(R"({"prompt": "a", "completions": ["b"], "labels": [true], "i": "c"})"));
+      },
+      "input_key has no effect");
 }
 
 }  // namespace

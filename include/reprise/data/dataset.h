@@ -58,10 +58,12 @@ struct DatasetOptions {
 
 struct DatasetReport {
   int64_t rows = 0;                        ///< read
-  std::map<std::string, int64_t> dropped;  ///< rows without an example, by reason
+  std::map<std::string, int64_t> dropped;  ///< examples that rows would have given, by reason
   std::vector<std::string> bad_rows;       ///< the first few that were skipped: file:line: reason
   int64_t bad_row_count = 0;
-  std::string format;  ///< which convention
+  std::string hint;        ///< TokenizedRow::hint of the first row with one: file:line: hint
+  int64_t hint_count = 0;  ///< rows with one
+  std::string format;      ///< which convention
   bool from_cache = false;
 };
 

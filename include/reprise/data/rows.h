@@ -15,7 +15,8 @@
 
 namespace reprise {
 
-enum class Objective : uint8_t { Sft, Rm, Prm, Dpo, Kto, Kd };
+/// What training is for. Ppo and Grpo have prompts (data/prompts.h) instead of rows.
+enum class Objective : uint8_t { Sft, Rm, Prm, Dpo, Kto, Kd, Ppo, Grpo };
 
 /// "sft", "rm", ...
 REPRISE_API std::string to_string(Objective objective);
@@ -61,8 +62,10 @@ struct RowOptions {
 /// What one row gave: usually one example. kto makes two of a pair, chosen before rejected, and a
 /// row with `responses` gives one for each of its `pairs`.
 struct TokenizedRow {
-  std::vector<Example> examples;  ///< `place` is not filled in
-  std::string dropped = {};       ///< why there are none: "no label left after truncation", ...
+  std::vector<Example> examples;                ///< `place` is not filled in
+  std::map<std::string, int64_t> dropped = {};  ///< examples that are not there, by reason
+  /// What is unfortunate about the row, though it is taken: see RowTokenizer. Empty: nothing.
+  std::string hint = {};
 };
 
 namespace detail {
@@ -73,7 +76,8 @@ class PassageEncoder;
 ///
 /// Rows are read as TRL 1.16 reads them: completions start where prompt and prompt + completion,
 /// each tokenised as a whole, differ; plain text is ended with EOS; chats are ended by their
-/// template.
+/// template. If the prompt alone ends in other tokens than before the completion, the hint of the
+/// row says so: the model will be asked to go on from tokens that it was not trained on.
 class REPRISE_API RowTokenizer {
  public:
   /// Throws if options contradict each other or have no effect on this objective.

@@ -1,0 +1,63 @@
+// view_prompts(): reads, parses and tokenises a row when its prompt is asked for.
+#include "data/prompts_set.h"
+
+#include <reprise/data/row_reader.h>
+
+#include <c10/util/Exception.h>
+
+#include <utility>
+
+namespace reprise {
+
+PromptSet::~PromptSet() = default;
+
+namespace detail {
+namespace {
+
+class SpilledPromptSet final : public PromptSet {
+ public:
+  explicit SpilledPromptSet(SpilledPrompts prompts) : prompts_(std::move(prompts)) {}
+
+  int64_t size() const override { return static_cast<int64_t>(prompts_.rows.size()); }
+
+  Prompt at(int64_t index) const override {
+    TORCH_CHECK(index >= 0 && index < size(),
+                "[data] expected a prompt in [0, ",
+                size(),
+                "), found ",
+                index);
+    const SpilledRow& place = prompts_.rows[static_cast<size_t>(index)];
+    const RowText text{.line = place.line, .text = prompts_.texts.read(place.offset, place.bytes)};
+    Json json = text.parse();
+    PromptRow row = prompts_.encoder.read(json);
+    PromptEncoder::Encoded encoded = prompts_.encoder.encode(row);
+    return {.ids = std::move(encoded.ids),
+            .text = std::move(encoded.text),
+            .messages = std::move(row.prompt.messages.get_ref<Json::array_t&>()),
+            .row = std::move(json),
+            .place = {.file = place.file, .line = place.line}};
+  }
+
+  std::string place_name(const RowPlace& place) const override {
+    TORCH_CHECK(place.file >= 0 && place.file < static_cast<int64_t>(prompts_.names.size()),
+                "[data] expected one of ",
+                prompts_.names.size(),
+                " files, found ",
+                place.file);
+    return prompts_.names[static_cast<size_t>(place.file)] + ":" + std::to_string(place.line);
+  }
+
+  const PromptReport& report() const override { return prompts_.report; }
+
+ private:
+  SpilledPrompts prompts_;
+};
+
+}  // namespace
+
+std::shared_ptr<const PromptSet> view_prompts(SpilledPrompts prompts) {
+  return std::make_shared<SpilledPromptSet>(std::move(prompts));
+}
+
+}  // namespace detail
+}  // namespace reprise

@@ -1,0 +1,104 @@
+// libFuzzer: a count, an index of so many entries, and records: as the files of a cache, whose sums
+// are made to fit, since what they protect from is chance and not malice. The cache is opened or
+// not; each of its examples is refused with c10::Error or has sequences that fit together.
+#include "data/example_cache.h"
+
+#include <c10/util/Exception.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace {
+
+using reprise::detail::IndexEntry;
+using Bytes = std::span<const uint8_t>;
+
+uint32_t checksum(Bytes bytes) {
+  return static_cast<uint32_t>(crc32_z(crc32_z(0, nullptr, 0), bytes.data(), bytes.size()));
+}
+
+/// Where a record is, if the index is right about it.
+Bytes record_at(const std::vector<IndexEntry>& index, size_t i, Bytes records) {
+  const uint64_t end = i + 1 < index.size() ? index[i + 1].offset : records.size();
+  const bool is_inside = index[i].offset <= end && end <= records.size();
+  return is_inside ? records.subspan(index[i].offset, end - index[i].offset) : Bytes();
+}
+
+void write(const std::filesystem::path& path, Bytes bytes) {
+  std::ofstream(path, std::ios::binary)
+      .write(reinterpret_cast<const char*>(bytes.data()),
+             static_cast<std::streamsize>(bytes.size()));
+}
+
+/// A folder of this process, gone with it.
+const std::filesystem::path& folder() {
+  static const struct Folder {
+    std::filesystem::path path =
+        std::filesystem::temp_directory_path() / ("example_cache_fuzz." + std::to_string(getpid()));
+    Folder() { std::filesystem::create_directories(path); }
+    ~Folder() { std::filesystem::remove_all(path); }
+  } made;
+  return made.path;
+}
+
+/// All that collate() relies on.
+void check(const reprise::Example& example) {
+  for (const auto& sequence : example.sequences) {
+    const size_t tokens = sequence.ids.size();
+    const bool is_consistent =
+        sequence.labels.size() == tokens &&
+        (sequence.soft_labels.empty() || sequence.soft_labels.size() == tokens) &&
+        sequence.prompt >= 0 && static_cast<size_t>(sequence.prompt) <= tokens;
+    if (!is_consistent) {
+      std::abort();
+    }
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  Bytes input(data, size);
+  if (input.empty()) {
+    return 0;
+  }
+  std::vector<IndexEntry> index(std::min<size_t>(input[0], (size - 1) / sizeof(IndexEntry)));
+  input = input.subspan(1);
+  for (IndexEntry& entry : index) {
+    std::memcpy(&entry, input.data(), sizeof(entry));
+    input = input.subspan(sizeof(entry));
+  }
+  const Bytes records = input;
+  for (size_t i = 0; i < index.size(); ++i) {
+    index[i].checksum = checksum(record_at(index, i, records));
+  }
+  const Bytes entries(reinterpret_cast<const uint8_t*>(index.data()),
+                      index.size() * sizeof(IndexEntry));
+  write(folder() / "examples.bin", records);
+  write(folder() / "index.bin", entries);
+  std::ofstream(folder() / "cache.json")
+      << reprise::Json{{"format", "reprise examples"},
+                       {"version", reprise::detail::kCacheVersion},
+                       {"examples", index.size()},
+                       {"bytes", records.size()},
+                       {"index_checksum", checksum(entries)},
+                       {"report", nullptr}};
+  const auto cache = reprise::detail::ExampleCache::open(folder());
+  for (int64_t i = 0; cache != nullptr && i < cache->size(); ++i) {
+    try {
+      check(cache->at(i));
+    } catch (const c10::Error&) {
+    }
+  }
+  return 0;
+}
