@@ -68,7 +68,7 @@ std::vector<int64_t> read_eos_ids(ConfigReader& fields) {
 
 // num_labels is not written by transformers: id2label is, one entry a label.
 int64_t read_labels(ConfigReader& fields) {
-  fields.ignore({"label2id", "problem_type"});
+  fields.ignore({"label2id", "problem_type", "reward_mean", "reward_std"});
   const Json* names = fields.find({"id2label"});
   if (names != nullptr && names->is_object() && !names->empty()) {
     return static_cast<int64_t>(names->size());

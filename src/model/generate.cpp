@@ -46,6 +46,14 @@ void check_options(const Model& model, const GenerateOptions& options) {
               options.pad_id);
 }
 
+void check_numbers(const Prompts& prompts, const GenerateOptions& options) {
+  TORCH_CHECK(options.prompt_numbers.empty() || options.prompt_numbers.size() == prompts.size(),
+              "[generate] prompt_numbers: expected one for each of ",
+              prompts.size(),
+              " prompts, found ",
+              options.prompt_numbers.size());
+}
+
 void check_prompts(const ModelConfig& config, const Prompts& prompts) {
   for (size_t i = 0; i < prompts.size(); ++i) {
     TORCH_CHECK(!prompts[i].empty(),
@@ -168,7 +176,7 @@ at::Tensor Generation::prefill() {
     occurred_ = detail::occurrences(ids, model_.config().vocabulary);
   }
   const auto hidden = model_.hidden_states(input, &cache_);
-  return model_.apply_head(hidden.select(1, -1), options_.adapters);
+  return model_.apply_head(hidden.slice(1, -1), options_.adapters).squeeze(1);
 }
 
 void Generation::repeat_for_samples() {
@@ -221,15 +229,18 @@ at::Tensor Generation::advance(int64_t step) {
     occurred_.scatter_(1, input.input_ids, true);
   }
   const auto hidden = model_.hidden_states(input, &cache_);
-  return model_.apply_head(hidden.select(1, -1), options_.adapters);
+  return model_.apply_head(hidden.slice(1, -1), options_.adapters).squeeze(1);
 }
 
 at::Tensor Generation::draws(int64_t step) const {
   std::vector<double> uniforms;
   uniforms.reserve(rows_.size());
   for (const auto& row : rows_) {
+    const int64_t number = options_.prompt_numbers.empty()
+                               ? options_.first_prompt + row.prompt
+                               : options_.prompt_numbers[static_cast<size_t>(row.prompt)];
     uniforms.push_back(detail::uniform_at(
-        {options_.sampling.seed, options_.first_prompt + row.prompt, row.sample, step}));
+        {options_.sampling.seed, number, options_.first_sample + row.sample, step}));
   }
   return at::tensor(uniforms, at::kDouble).to(model_.device());
 }
@@ -239,7 +250,9 @@ void Generation::choose(const at::Tensor& logits, int64_t step) {
   const auto filtered = detail::filter(plain, occurred_, options_.sampling);
   const auto tokens = options_.sampling.temperature == 0 ? filtered.argmax(-1)
                                                          : detail::token_at(filtered, draws(step));
-  const auto logprobs = plain.gather(-1, tokens.unsqueeze(-1)).squeeze(-1) - plain.logsumexp(-1);
+  const bool scales = options_.logprobs_at_temperature && options_.sampling.temperature > 0;
+  const auto scored = scales ? plain / options_.sampling.temperature : plain;
+  const auto logprobs = scored.gather(-1, tokens.unsqueeze(-1)).squeeze(-1) - scored.logsumexp(-1);
   // One transfer for both; a double holds every id exactly.
   const auto chosen = at::stack({tokens.to(at::kDouble), logprobs.to(at::kDouble)}).cpu();
   const auto* values = chosen.const_data_ptr<double>();
@@ -295,6 +308,7 @@ std::vector<Generated> generate(Model& model,
                                 const GenerateOptions& options) {
   check_options(model, options);
   check_prompts(model.config(), prompts);
+  check_numbers(prompts, options);
   if (prompts.empty() || options.max_new_tokens == 0) {
     return std::vector<Generated>(prompts.size() * static_cast<size_t>(options.samples_per_prompt));
   }

@@ -23,6 +23,11 @@ KvCache::KvCache(const ModelConfig& config,
   }
 }
 
+int64_t KvCache::bytes_per_position(const ModelConfig& config, at::ScalarType dtype) {
+  const auto size = static_cast<int64_t>(c10::elementSize(dtype));
+  return 2 * config.layers * config.kv_heads * config.head_dim * size;
+}
+
 int64_t KvCache::batch() const {
   return keys_.front().size(0);
 }

@@ -1,5 +1,7 @@
 #include "model/linear.h"
 
+#include "model/few_rows_linear.h"
+
 #include <reprise/autocast.h>
 
 #include <ATen/ATen.h>
@@ -26,7 +28,7 @@ at::Tensor Linear::in_out_order(const at::Tensor& w) const {
 
 at::Tensor Linear::forward(const at::Tensor& x, const Pass& pass) const {
   const auto [w, b] = values(pass.adapters);
-  return add_branch(at::linear(x, in_out_order(w), b), x, pass);
+  return add_branch(apply_linear(x, in_out_order(w), b), x, pass);
 }
 
 at::Tensor Linear::forward_in_float32(const at::Tensor& x, const Pass& pass) const {
@@ -103,7 +105,7 @@ at::Tensor linear_in_float32(const at::Tensor& x,
                              const at::Tensor& weight,
                              const at::Tensor& bias) {
   const AutocastScope no_autocast(x.device().type(), at::kFloat, /*enabled=*/false);
-  return at::linear(
+  return apply_linear(
       x.to(at::kFloat), weight.to(at::kFloat), bias.defined() ? bias.to(at::kFloat) : at::Tensor());
 }
 

@@ -2,6 +2,7 @@
 
 #include "model/architecture.h"
 #include "model/block.h"
+#include "model/few_rows_linear.h"
 #include "model/module_tree.h"
 #include "model/rope.h"
 
@@ -222,7 +223,7 @@ at::Tensor Model::apply_head(const at::Tensor& hidden, AdapterUse adapters) {
   if (head_in_float32_) {
     return linear_in_float32(x, embedding_->weight);
   }
-  return at::linear(x, embedding_->weight);
+  return apply_linear(x, embedding_->weight);
 }
 
 LinearHead Model::linear_head(AdapterUse adapters) const {

@@ -40,11 +40,20 @@ struct GenerateOptions {
   /// Number of the first prompt in its data set: with it, prompts that are continued in several
   /// calls get the random numbers that one call would have given them.
   int64_t first_prompt = 0;
+  /// The same for prompts that do not follow each other: one number each; empty: first_prompt and
+  /// on.
+  std::vector<int64_t> prompt_numbers = {};
+  /// Number of the first sample of each prompt, for samples that are made in several calls.
+  int64_t first_sample = 0;
+  /// Log-probabilities are those of logits / temperature, as online training takes them; false: of
+  /// the logits. Either way they are before the repetition penalty, top-k, top-p and min-p. Greedy
+  /// choice has no temperature to divide by.
+  bool logprobs_at_temperature = false;
 };
 
 struct Generated {
   std::vector<int64_t> ids;     ///< new tokens only, with the stop token if one ended it
-  std::vector<float> logprobs;  ///< of each, under the model (temperature 1, no filters)
+  std::vector<float> logprobs;  ///< of each, under the model, see logprobs_at_temperature
   bool is_finished = false;     ///< ended by a stop, not by max_new_tokens
 };
 

@@ -6,6 +6,7 @@
 #include <reprise/model/config.h>
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/ScalarType.h>
 #include <c10/core/TensorOptions.h>
 
 #include <cstdint>
@@ -19,6 +20,9 @@ class REPRISE_API KvCache {
   /// Room for `batch` sequences of at most `capacity` positions: 2 * layers * (batch, kv_heads,
   /// capacity, head_dim) values of `options`' type.
   KvCache(const ModelConfig& config, int64_t batch, int64_t capacity, at::TensorOptions options);
+
+  /// What one position of one sequence takes.
+  static int64_t bytes_per_position(const ModelConfig& config, at::ScalarType dtype);
 
   int64_t length() const { return length_; }  ///< positions that all layers have
   int64_t capacity() const { return capacity_; }
