@@ -65,36 +65,64 @@ bool LargeBlocks::free(void* block) {
   const size_t size = found->second.mapped;
   live_.erase(found);
   live_bytes_ -= size;
-  kept_.push_back({block, size});
-  kept_bytes_ += size;
+  keep({block, size});
   return true;
 }
 
-// The smallest that is large enough and wastes at most an eighth.
+// The smallest that is large enough. What it has too much stays kept, if it is worth it.
 LargeBlocks::Block LargeBlocks::take_kept(size_t size) {
   auto best = kept_.end();
   for (auto it = kept_.begin(); it != kept_.end(); ++it) {
-    const bool fits = it->size >= size && it->size - size <= size / 8;
-    if (fits && (best == kept_.end() || it->size <= best->size)) {
+    if (it->size >= size && (best == kept_.end() || it->size <= best->size)) {
       best = it;
     }
   }
   if (best == kept_.end()) {
     return {nullptr, 0};
   }
-  const Block block = *best;
-  kept_.erase(best);
+  Block block = *best;
+  if (block.size - size >= kSmallest) {
+    *best = {static_cast<char*>(block.data) + size, block.size - size};
+    block.size = size;
+  } else {
+    kept_.erase(best);
+  }
   kept_bytes_ -= block.size;
   return block;
+}
+
+// Joined with kept neighbours, so that what was split can serve large requests again.
+void LargeBlocks::keep(Block block) {
+  kept_bytes_ += block.size;
+  for (auto it = kept_.begin(); it != kept_.end();) {
+    auto* begin = static_cast<char*>(it->data);
+    if (begin + it->size == block.data) {
+      block = {begin, it->size + block.size};
+      it = kept_.erase(it);
+    } else if (static_cast<char*>(block.data) + block.size == begin) {
+      block.size += it->size;
+      it = kept_.erase(it);
+    } else {
+      ++it;
+    }
+  }
+  kept_.push_back(block);
 }
 
 LargeBlocks::Block LargeBlocks::map_new(size_t size) {
   while (!kept_.empty() && live_bytes_ + kept_bytes_ + size > most_live_bytes_) {
     give_back_oldest();
   }
-  void* data = mmap(
-      nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  return data == MAP_FAILED ? Block{nullptr, 0} : Block{data, size};
+  while (true) {
+    void* data = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (data != MAP_FAILED) {
+      return {data, size};
+    }
+    if (kept_.empty()) {
+      return {nullptr, 0};
+    }
+    give_back_oldest();
+  }
 }
 
 void LargeBlocks::give_back_oldest() {

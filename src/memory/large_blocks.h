@@ -14,7 +14,7 @@ namespace reprise::detail {
 /// request of its own size, so that the heap grows to almost twice of what is live. Above it, every
 /// block is mapped anew, and each of its pages faults and is zeroed again.
 ///
-/// Here each block is a mapping of its own and stays mapped when it is freed. What is kept never
+/// Here blocks are pieces of mappings that stay mapped when they are freed. What is kept never
 /// raises the process above its own peak: live and kept blocks together take at most what live
 /// blocks alone once took. Where a new mapping would exceed that, the kept blocks that have waited
 /// longest are given back first.
@@ -38,6 +38,7 @@ class LargeBlocks {
   };
 
   Block take_kept(size_t size);
+  void keep(Block block);
   Block map_new(size_t size);
   void give_back_oldest();
 

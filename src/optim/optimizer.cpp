@@ -29,4 +29,13 @@ int64_t Optimizer::bytes() const {
   return bytes;
 }
 
+void Optimizer::move_state(const at::Device& device) {
+  // state() gives the very tensors that the optimizer has, so they can be given other data.
+  for (const auto& [name, tensor] : state()) {
+    if (tensor.device() != device) {
+      tensor.set_data(tensor.to(device));
+    }
+  }
+}
+
 }  // namespace reprise

@@ -163,4 +163,12 @@ void PiecewiseOptimizer::load(const SafetensorsFile& file) {
   }
 }
 
+Optimizer::Parameters PiecewiseOptimizer::wide_parameters() const {
+  Parameters wide;
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    wide.emplace_back(parameters_[i].first, slots_[i].value());
+  }
+  return wide;
+}
+
 }  // namespace reprise

@@ -18,6 +18,7 @@ class PiecewiseOptimizer final : public Optimizer {
   void step(double learning_rate) override;
   NamedTensors state() const override;
   void load(const SafetensorsFile& file) override;
+  Parameters wide_parameters() const override;
 
  private:
   Slot make_slot(const at::Tensor& parameter, double weight_decay) const;

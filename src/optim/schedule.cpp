@@ -63,9 +63,9 @@ double fall(RampShape shape, double cycles, double progress) {
 }
 
 double warmup_stable_decay(const ScheduleOptions& options, int64_t step, int64_t total) {
+  const double least = least_ratio(options);
   if (step < options.warmup_steps) {
-    return at_least(options.min_ratio,
-                    rise(options.warmup_shape, share(step, options.warmup_steps)));
+    return at_least(least, rise(options.warmup_shape, share(step, options.warmup_steps)));
   }
   const int64_t stable =
       options.stable_steps.value_or(total - options.warmup_steps - options.decay_steps);
@@ -74,10 +74,10 @@ double warmup_stable_decay(const ScheduleOptions& options, int64_t step, int64_t
     return 1;
   }
   if (into_decay >= options.decay_steps) {
-    return options.min_ratio;
+    return least;
   }
   const double progress = share(into_decay, options.decay_steps);
-  return at_least(options.min_ratio, fall(options.decay_shape, options.cycles, progress));
+  return at_least(least, fall(options.decay_shape, options.cycles, progress));
 }
 
 void check_options(const ScheduleOptions& options, int64_t step, int64_t total) {
@@ -94,9 +94,8 @@ void check_options(const ScheduleOptions& options, int64_t step, int64_t total) 
               options.decay_steps,
               ", stable_steps ",
               options.stable_steps.value_or(0));
-  TORCH_CHECK(options.min_ratio >= 0 && options.min_ratio <= 1,
-              "[schedule] min_ratio: expected 0 to 1, got ",
-              options.min_ratio);
+  const double least = least_ratio(options);
+  TORCH_CHECK(least >= 0 && least <= 1, "[schedule] min_ratio: expected 0 to 1, got ", least);
 }
 
 }  // namespace
@@ -114,6 +113,10 @@ ScheduleKind schedule_named(const std::string& name) {
               name,
               "\": expected one of ",
               c10::Join(", ", known));
+}
+
+double least_ratio(const ScheduleOptions& options) {
+  return options.min_ratio.value_or(options.kind == ScheduleKind::WarmupStableDecay ? 0 : 0.1);
 }
 
 double learning_rate_factor(const ScheduleOptions& options, int64_t step, int64_t total) {
@@ -135,7 +138,7 @@ double learning_rate_factor(const ScheduleOptions& options, int64_t step, int64_
     case ScheduleKind::Cosine:
       return std::max(0.0, wave(options.cycles, progress));
     case ScheduleKind::CosineWithMin:
-      return at_least(options.min_ratio, wave(options.cycles, progress));
+      return at_least(least_ratio(options), wave(options.cycles, progress));
     default:  // ConstantWithWarmup; the other kinds returned above
       return 1;
   }

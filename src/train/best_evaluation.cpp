@@ -2,6 +2,7 @@
 
 #include <c10/util/Exception.h>
 
+#include <cmath>
 #include <string>
 
 namespace reprise {
@@ -11,7 +12,7 @@ namespace {
 std::string names_in(const Json& evaluation) {
   std::string names;
   for (const auto& [name, value] : evaluation.items()) {
-    if (name.starts_with("eval_")) {
+    if (name.starts_with("eval_") && value.is_number()) {
       names += (names.empty() ? "" : ", ") + name;
     }
   }
@@ -21,15 +22,18 @@ std::string names_in(const Json& evaluation) {
 }  // namespace
 
 bool update_best(RunState& state, const Json& evaluation, const TrainerOptions& options) {
-  TORCH_CHECK(evaluation.contains(options.best_metric),
+  const auto found = evaluation.find(options.best_metric);
+  TORCH_CHECK(found != evaluation.end() && found->is_number(),
               "[train] --metric_for_best_model ",
               options.best_metric,
               ": no such metric; an evaluation gives ",
               names_in(evaluation));
-  const double value = evaluation[options.best_metric].get<double>();
+  const auto value = found->get<double>();
+  // NaN compares as neither better nor worse: as a first best value it would never be beaten.
   const bool is_better =
-      !state.best_value ||
-      (options.greater_is_better ? value > *state.best_value : value < *state.best_value);
+      !std::isnan(value) &&
+      (!state.best_value ||
+       (options.greater_is_better ? value > *state.best_value : value < *state.best_value));
   if (!is_better) {
     ++state.evaluations_without_best;
     return false;

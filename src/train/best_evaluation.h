@@ -9,8 +9,8 @@
 namespace reprise {
 
 /// Whether an evaluation is better than all before it by options.best_metric, and if so remembers
-/// it in `state`; otherwise counts it as one without a new best. Throws, naming the metrics there
-/// are, if that one is not among them.
+/// it in `state`; otherwise counts it as one without a new best. NaN is worse than everything, so
+/// never the best. Throws, naming the metrics there are, if that one is not among them.
 bool update_best(RunState& state, const Json& evaluation, const TrainerOptions& options);
 
 }  // namespace reprise

@@ -75,7 +75,7 @@ class Dpo final : public ReferencedObjective {
   // Of the responses. Accuracy of the chosen only: the rejected are not to be predicted.
   static void add_token_metrics(const TokenValues& values,
                                 const at::Tensor& mask,
-                                std::vector<Metric>& metrics) {
+                                std::vector<Figure>& metrics) {
     const auto masks = mask.chunk(2);
     const auto logits = values.mean_logit.chunk(2);
     metrics.push_back(token_metric("logits/chosen", logits[0], masks[0]));
@@ -84,8 +84,8 @@ class Dpo final : public ReferencedObjective {
     metrics.push_back(token_metric("mean_token_accuracy", values.top1.chunk(2)[0], masks[0]));
   }
 
-  std::vector<Metric> metrics_of(const PreferenceResult& result, const PairLogps& policy) const {
-    std::vector<Metric> metrics{
+  std::vector<Figure> metrics_of(const PreferenceResult& result, const PairLogps& policy) const {
+    std::vector<Figure> metrics{
         mean_metric("rewards/chosen", result.chosen_rewards),
         mean_metric("rewards/rejected", result.rejected_rewards),
         mean_metric("rewards/accuracies", result.chosen_rewards.gt(result.rejected_rewards)),

@@ -78,17 +78,28 @@ CheckpointingEffect EffectCheck::end_step(int64_t micro_batches) {
               " regions a step, but ",
               stats.total.entered,
               " were entered: a pass that needs no checkpointing had it on.");
-  // Reentrant regions record nothing, so there is nothing that they could count as dropped.
-  TORCH_CHECK(stats.total.bytes_dropped > 0 || stats.total.bytes_kept == 0,
-              "[checkpointing] blocks ",
-              names(expected_),
-              " were checkpointed, but no byte was freed: the policy keeps everything.");
+  check_bytes(stats.total);
   effect.recomputed = static_cast<int64_t>(stats.total.recomputed);
   effect.bytes_dropped =
       static_cast<int64_t>(stats.total.bytes_dropped) / std::max<int64_t>(micro_batches, 1);
   effect.recompute_ms =
       std::chrono::duration<double, std::milli>(stats.total.recompute_time).count();
   return effect;
+}
+
+// A region that was recomputed had dropped tensors, or it is a reentrant one: those record nothing,
+// so their bytes are not known.
+void EffectCheck::check_bytes(const RegionStats& total) const {
+  if (total.bytes_dropped > 0 || (total.tensors_dropped == 0 && total.bytes_kept == 0)) {
+    return;
+  }
+  TORCH_CHECK(false,
+              "[checkpointing] blocks ",
+              names(expected_),
+              " were checkpointed, but no byte was freed: ",
+              total.bytes_kept > 0
+                  ? "the policy keeps everything."
+                  : "all that they dropped is their inputs and parameters, or held elsewhere.");
 }
 
 std::string EffectCheck::describe() const {

@@ -3,14 +3,23 @@
 #include "train/metric_sums.h"
 
 #include <reprise/autocast.h>
+#include <reprise/train/out_of_memory.h>
 
 #include <ATen/ATen.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <numeric>
+#include <string>
 
 namespace reprise {
+
+int64_t tokens_of_row(const Batch& batch) {
+  return batch.main.document_ids.defined()
+             ? batch.main.tokens / static_cast<int64_t>(batch.rows.size())
+             : batch.main.input_ids.size(1);
+}
 
 Batch collate_examples(const Dataset& data,
                        const std::vector<int64_t>& indices,
@@ -25,6 +34,43 @@ Batch collate_examples(const Dataset& data,
   return batch;
 }
 
+namespace {
+
+/// Sums over the batches of an evaluation.
+struct Sums {
+  MetricSums metrics;
+  double loss = 0;
+  double weight = 0;
+};
+
+void add_batch(TrainingObjective& objective, const Batch& batch, Sums& sums) {
+  const double total = objective.weight(batch);
+  if (total <= 0) {
+    return;  // all of its labels were cut off
+  }
+  // With the batch's own weight as the total, the part is the batch's mean.
+  const auto result = objective.loss(batch, StepContext{total, nullptr, true});
+  const double weight = objective.evaluation_weight(batch);
+  sums.loss += result.part.item<double>() * weight;
+  sums.weight += weight;
+  sums.metrics.add(result.metrics);
+}
+
+// JSON has no NaN: without a note, a figure of metrics.jsonl would be null for no visible reason.
+void note_what_is_no_number(Json& record) {
+  std::string names;
+  for (const auto& [name, value] : record.items()) {
+    if (value.is_number_float() && std::isnan(value.get<double>())) {
+      names += (names.empty() ? "" : ", ") + name;
+    }
+  }
+  if (!names.empty()) {
+    record["eval_note"] = names + ": not a number, which is worse than every other value";
+  }
+}
+
+}  // namespace
+
 Json evaluate(const EvaluationJob& job, const TrainerOptions& options, const World& world) {
   const auto start = std::chrono::steady_clock::now();
   Model& model = job.objective.model();
@@ -32,31 +78,27 @@ Json evaluate(const EvaluationJob& job, const TrainerOptions& options, const Wor
   job.objective.begin_evaluation();
   const AutocastScope autocast(
       model.device().type(), options.autocast.value_or(at::kFloat), options.autocast.has_value());
-  MetricSums metrics;
-  double loss = 0;
-  double weight = 0;
-  without_checkpointing("evaluation", [&] {
-    for (int64_t first = 0; first < job.data.size(); first += job.batch_size) {
-      std::vector<int64_t> indices(
-          static_cast<size_t>(std::min(job.batch_size, job.data.size() - first)));
-      std::iota(indices.begin(), indices.end(), first);
-      const auto batch =
-          to_device(collate_examples(job.data, indices, job.collate), model.device());
-      const double own = job.objective.weight(batch);
-      if (own <= 0) {
-        continue;  // all of its labels were cut off
-      }
-      // With the batch's own weight as the total, the part is the batch's mean.
-      const auto result = job.objective.loss(batch, StepContext{own, nullptr, true});
-      loss += result.part.item<double>() * own;
-      weight += own;
-      metrics.add(result.metrics);
-    }
-  });
-  weight = world.sum(weight);
+  Sums sums;
+  for (int64_t first = 0; first < job.data.size(); first += job.batch_size) {
+    std::vector<int64_t> indices(
+        static_cast<size_t>(std::min(job.batch_size, job.data.size() - first)));
+    std::iota(indices.begin(), indices.end(), first);
+    const auto batch = collate_examples(job.data, indices, job.collate);
+    const auto pass = [&] { add_batch(job.objective, to_device(batch, model.device()), sums); };
+    explaining_memory([&] { without_checkpointing("evaluation", pass); },
+                      [&](const std::string& error) {
+                        const PassDemand demand{"the evaluation",
+                                                "--per_device_eval_batch_size",
+                                                static_cast<int64_t>(batch.rows.size()),
+                                                tokens_of_row(batch)};
+                        return explain_out_of_memory(error, demand, model);
+                      });
+  }
+  const double weight = world.sum(sums.weight);
   TORCH_CHECK(weight > 0, "[train] no token of the evaluation data is counted.");
-  Json record{{"eval_loss", world.sum(loss) / weight}};
-  metrics.write_to(record, world, "eval_");
+  Json record{{"eval_loss", world.sum(sums.loss) / weight}};
+  sums.metrics.write_to(record, world, "eval_");
+  note_what_is_no_number(record);
   record["eval_ms"] =
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   return record;

@@ -20,9 +20,14 @@ struct EvaluationJob {
   int64_t batch_size = 8;
 };
 
-/// "eval_loss" and "eval_<metric>". The loss weighs batches as training weighs micro-batches, so
-/// for sft it is the mean over all tokens. The model is left in eval mode.
+/// "eval_loss" and "eval_<metric>". The loss weighs batches by evaluation_weight(), so whatever the
+/// batches are, for sft it is the mean over all tokens and for dpo over all rows. Figures that are
+/// not a number are named in "eval_note". The model is left in eval mode. Throws for memory that
+/// runs out, saying which setting would help.
 Json evaluate(const EvaluationJob& job, const TrainerOptions& options, const World& world);
+
+/// Tokens of a padded row; of rows that were joined, the mean.
+int64_t tokens_of_row(const Batch& batch);
 
 /// The examples of these indices as a batch.
 Batch collate_examples(const Dataset& data,

@@ -35,24 +35,23 @@ class Kd final : public TrainingObjective {
     frozen_pass(
         "the teacher", *teacher_, [&] { taught = teacher_->hidden_states(input_of(batch.main)); });
     const auto hidden = trained_hidden(*model_, batch.main, context);
-    const auto head = model_->linear_head();
-    const auto divergence = linear_divergence(
-        hidden, head, taught, teacher_->linear_head(), targets, options_.divergence);
-    // The teacher's head is needed again in backward, which keeps it alive on the device.
+    const auto learnt = linear_distillation(
+        hidden,
+        model_->linear_head(),
+        taught,
+        teacher_->linear_head(),
+        targets,
+        {.divergence = options_.divergence, .coefficient = options_.coefficient});
     const auto tokens = weight(batch);
-    const auto distilled = divergence.sum();
     BatchLoss out;
-    out.metrics = {metric_of("kd_loss", distilled.detach(), tokens)};
-    auto total = distilled * options_.coefficient;
+    out.part = learnt.sum / context.total_weight;
+    out.metrics = {metric_of("kd_loss", learnt.divergence, tokens)};
     if (options_.coefficient < 1) {
-      const auto gold = linear_cross_entropy(hidden, head, targets);
-      total = total + gold.sum * (1 - options_.coefficient);
-      out.metrics.push_back(metric_of("gpt_loss", gold.sum.detach(), tokens));
-      out.metrics.push_back(metric_of("entropy", gold.entropy, tokens));
-      out.metrics.push_back(metric_of("mean_token_accuracy", gold.correct, tokens));
+      out.metrics.push_back(metric_of("gpt_loss", learnt.cross_entropy, tokens));
+      out.metrics.push_back(metric_of("entropy", learnt.entropy, tokens));
+      out.metrics.push_back(metric_of("mean_token_accuracy", learnt.correct, tokens));
     }
-    out.part = total / context.total_weight;
-    if (options_.offload_teacher) {
+    if (options_.offload_teacher) {  // backward needs nothing of it
       move_teacher(at::kCPU);
     }
     return out;

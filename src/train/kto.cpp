@@ -65,7 +65,7 @@ class Kto final : public ReferencedObjective {
   static void add_token_metrics(const Batch& batch,
                                 const TokenValues& values,
                                 const at::Tensor& mask,
-                                std::vector<Metric>& metrics) {
+                                std::vector<Figure>& metrics) {
     const auto desirable = mask.logical_and(batch.desirable.unsqueeze(1));
     metrics.push_back(token_metric("logits/chosen", values.mean_logit, desirable));
     metrics.push_back(
@@ -74,10 +74,10 @@ class Kto final : public ReferencedObjective {
     metrics.push_back(token_metric("mean_token_accuracy", values.top1, mask));
   }
 
-  static std::vector<Metric> metrics_of(const Batch& batch,
+  static std::vector<Figure> metrics_of(const Batch& batch,
                                         const UnpairedResult& result,
                                         const at::Tensor& logps) {
-    std::vector<Metric> metrics{
+    std::vector<Figure> metrics{
         mean_metric("rewards/chosen", result.desirable_rewards),
         mean_metric("rewards/rejected", result.undesirable_rewards),
         mean_metric("logps/chosen", logps.masked_select(batch.desirable)),

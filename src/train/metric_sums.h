@@ -5,7 +5,6 @@
 #include <reprise/train/objective.h>
 #include <reprise/train/world.h>
 
-#include <map>
 #include <string>
 #include <vector>
 
@@ -13,13 +12,14 @@ namespace reprise {
 
 class MetricSums {
  public:
-  void add(const std::vector<Metric>& metrics);
-  /// Weighted means over all processes, in the order in which they first came. `prefix` goes before
-  /// each name.
+  /// Keeps what is on a device there.
+  void add(const std::vector<Figure>& figures);
+  /// Weighted means over all processes, in the order in which they first came; what weighs nothing
+  /// is left out. `prefix` goes before each name. Waits for the device once.
   void write_to(Json& record, const World& world, const std::string& prefix = {}) const;
 
  private:
-  std::vector<Metric> sums_;
+  std::vector<Figure> sums_;
 };
 
 }  // namespace reprise

@@ -24,9 +24,7 @@ bool is_finite_alone(const SuspectRows& suspects, int64_t index) {
 
 }  // namespace
 
-std::string describe_not_finite(const SuspectRows& suspects,
-                                const std::vector<int64_t>& indices,
-                                int64_t step) {
+std::string describe_not_finite(const SuspectRows& suspects, const std::vector<int64_t>& indices) {
   std::string guilty;
   std::string all;
   without_checkpointing("the search for a bad row", [&] {
@@ -42,7 +40,7 @@ std::string describe_not_finite(const SuspectRows& suspects,
   const std::string where = guilty.empty()
                                 ? "of the micro-batch with rows " + all + " (no row gives it alone)"
                                 : "of row " + guilty;
-  return "[train] step " + std::to_string(step) + ": the loss " + where +
+  return "the loss " + where +
          " is not finite. Training stops; the last checkpoint is as it was. A lower "
          "--learning_rate, --warmup_steps or a wider --dtype help when the data is sound.";
 }

@@ -19,8 +19,6 @@ struct SuspectRows {
 
 /// A message that names the rows of a micro-batch whose loss, each row alone, is not finite; or all
 /// of its rows if none is so alone.
-std::string describe_not_finite(const SuspectRows& suspects,
-                                const std::vector<int64_t>& indices,
-                                int64_t step);
+std::string describe_not_finite(const SuspectRows& suspects, const std::vector<int64_t>& indices);
 
 }  // namespace reprise

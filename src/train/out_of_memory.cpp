@@ -1,10 +1,14 @@
 #include <reprise/train/out_of_memory.h>
 
+#include "train/passes.h"
+
+#include <reprise/memory.h>
 #include <reprise/model/lora.h>
 #include <reprise/train/units.h>
 
 #include <c10/util/Exception.h>
 
+#include <algorithm>
 #include <new>
 #include <string_view>
 
@@ -39,10 +43,41 @@ std::string used(const MemoryClasses& classes) {
   return text;
 }
 
+std::string batch_of(int64_t rows, int64_t length) {
+  return std::to_string(rows) + " x " + std::to_string(length) + " tokens";
+}
+
+/// One setting that helps, and how.
+std::string piece_of_advice(const std::string& flag, const std::string& effect) {
+  return "\n  " + flag + ": " + effect;
+}
+
+// Where nobody counts there is no figure, which is no reason to hide the error.
+int64_t bytes_reached(const at::Device& device) {
+  try {
+    return peak_bytes(device);
+  } catch (const c10::Error&) {
+    return 0;
+  }
+}
+
+std::string advice(const PassDemand& demand) {
+  std::string text;
+  if (demand.rows > 1) {
+    text += piece_of_advice(demand.batch_flag + " " + std::to_string(demand.rows / 2),
+                            "half of what a batch needs, and the same figures");
+  }
+  if (demand.length > 1) {
+    text += piece_of_advice("--max_length " + std::to_string(demand.length / 2),
+                            "half of what rows as long as this one need");
+  }
+  return text;
+}
+
 std::string advice(const MemoryDemand& demand, const Model& model) {
   std::string text;
   const auto add = [&](const std::string& flag, const std::string& effect) {
-    text += "\n  " + flag + ": " + effect;
+    text += piece_of_advice(flag, effect);
   };
   const int64_t activations =
       demand.classes.activations + demand.classes.recompute + demand.classes.other;
@@ -91,10 +126,33 @@ std::string explain_out_of_memory(const std::string& error,
                                   const MemoryDemand& demand,
                                   const Model& model) {
   return "out of memory in step " + std::to_string(demand.step) + ", with a micro-batch of " +
-         std::to_string(demand.rows) + " x " + std::to_string(demand.length) +
-         " tokens. In use were " + bytes(demand.classes.total()) + ":" + used(demand.classes) +
-         "\nWhat would help:" + advice(demand, model) +
+         batch_of(demand.rows, demand.length) + ". In use were " + bytes(demand.classes.total()) +
+         ":" + used(demand.classes) + "\nWhat would help:" + advice(demand, model) +
          "\nThe last checkpoint is as it was. The allocator said: " + error;
+}
+
+std::string explain_out_of_memory(const std::string& error,
+                                  const PassDemand& demand,
+                                  const Model& model) {
+  MemoryClasses classes;
+  classes.parameters = parameter_bytes(model);
+  classes.other = std::max<int64_t>(bytes_reached(model.device()) - classes.parameters, 0);
+  return "out of memory in " + demand.what + ", with a batch of " +
+         batch_of(demand.rows, demand.length) + ". In use were " + bytes(classes.total()) + ":" +
+         used(classes) + "\nWhat would help:" + advice(demand) + "\nThe allocator said: " + error;
+}
+
+void explaining_memory(const std::function<void()>& work,
+                       const std::function<std::string(const std::string& error)>& explain) {
+  try {
+    work();
+  } catch (const std::exception& error) {
+    if (!is_out_of_memory(error)) {
+      throw;
+    }
+    const auto* own = dynamic_cast<const c10::Error*>(&error);
+    TORCH_CHECK(false, explain(own != nullptr ? own->what_without_backtrace() : error.what()));
+  }
 }
 
 }  // namespace reprise

@@ -31,11 +31,14 @@ TokenValues frozen_logprobs(const char* what,
                             Model& model,
                             const TokenBatch& batch,
                             const at::Tensor& targets,
-                            AdapterUse adapters) {
+                            AdapterUse adapters,
+                            const TokenRequests& requests) {
   TokenValues values;
   frozen_pass(what, model, [&] {
-    values = token_logprobs(
-        model.hidden_states(input_of(batch, adapters)), model.linear_head(adapters), targets);
+    values = token_logprobs(model.hidden_states(input_of(batch, adapters)),
+                            model.linear_head(adapters),
+                            targets,
+                            requests);
   });
   return values;
 }
@@ -52,20 +55,16 @@ double trained_tokens(const Batch& batch) {
   return batch.main.labels.slice(1, 1).ne(kIgnoredLabel).sum().item<double>();
 }
 
-Metric metric_of(const char* name, const at::Tensor& sum, double weight) {
-  return {name, sum.item<double>(), weight};
+Figure metric_of(const char* name, const at::Tensor& sum, double weight) {
+  return {name, sum.detach(), at::scalar_tensor(weight, at::kDouble)};
 }
 
-Metric mean_metric(const char* name, const at::Tensor& values) {
-  const auto detached = values.detach();
-  return {name,
-          detached.numel() == 0 ? 0 : detached.to(at::kDouble).sum().item<double>(),
-          static_cast<double>(detached.numel())};
+Figure mean_metric(const char* name, const at::Tensor& values) {
+  return metric_of(name, values.detach().sum(at::kDouble), static_cast<double>(values.numel()));
 }
 
-Metric token_metric(const char* name, const at::Tensor& values, const at::Tensor& mask) {
-  return metric_of(
-      name, values.detach().masked_fill(mask.logical_not(), 0).sum(), mask.sum().item<double>());
+Figure token_metric(const char* name, const at::Tensor& values, const at::Tensor& mask) {
+  return {name, values.detach().masked_fill(mask.logical_not(), 0).sum(), mask.sum()};
 }
 
 }  // namespace reprise

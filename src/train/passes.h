@@ -27,7 +27,8 @@ TokenValues frozen_logprobs(const char* what,
                             Model& model,
                             const TokenBatch& batch,
                             const at::Tensor& targets,
-                            AdapterUse adapters);
+                            AdapterUse adapters,
+                            const TokenRequests& requests = {});
 
 /// The same for any work.
 void frozen_pass(const char* what, Model& model, const std::function<void()>& pass);
@@ -38,12 +39,13 @@ int64_t parameter_bytes(const Model& model);
 /// How many tokens of a batch are trained on; waits for its device.
 double trained_tokens(const Batch& batch);
 
-/// A metric that is a mean over `weight` things, from its sum on any device.
-Metric metric_of(const char* name, const at::Tensor& sum, double weight);
+/// A metric that is a mean over `weight` things, from its sum on any device. None of these waits
+/// for the device.
+Figure metric_of(const char* name, const at::Tensor& sum, double weight);
 /// A metric that is the mean of a tensor's elements.
-Metric mean_metric(const char* name, const at::Tensor& values);
+Figure mean_metric(const char* name, const at::Tensor& values);
 
 /// A metric that is the mean over the tokens where `mask` is true. values and mask (B, T).
-Metric token_metric(const char* name, const at::Tensor& values, const at::Tensor& mask);
+Figure token_metric(const char* name, const at::Tensor& values, const at::Tensor& mask);
 
 }  // namespace reprise

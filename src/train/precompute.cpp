@@ -5,12 +5,15 @@
 #include <reprise/autocast.h>
 #include <reprise/io/file.h>
 #include <reprise/io/safetensors.h>
+#include <reprise/train/out_of_memory.h>
 #include <reprise/train/reference.h>
 
 #include <ATen/ATen.h>
 
 #include <algorithm>
 #include <numeric>
+#include <string>
+#include <vector>
 
 namespace reprise {
 
@@ -38,6 +41,22 @@ at::Tensor read_cache(const std::filesystem::path& path, const std::string& key,
   return {};
 }
 
+at::Tensor logps_of(const ReferencedObjective& objective,
+                    const Batch& batch,
+                    const std::string& batch_flag) {
+  at::Tensor logps;
+  explaining_memory(
+      [&] { logps = objective.reference_logps(to_device(batch, objective.model().device())); },
+      [&](const std::string& error) {
+        const PassDemand demand{"the reference's pass over the data",
+                                batch_flag,
+                                static_cast<int64_t>(batch.rows.size()),
+                                tokens_of_row(batch)};
+        return explain_out_of_memory(error, demand, objective.model());
+      });
+  return logps;
+}
+
 }  // namespace
 
 at::Tensor find_precomputed(const Dataset& data, const PrecomputeOptions& options) {
@@ -58,9 +77,8 @@ at::Tensor precompute_reference(const ReferencedObjective& objective,
   for (int64_t first = 0; first < size; first += options.batch_size) {
     std::vector<int64_t> indices(static_cast<size_t>(std::min(options.batch_size, size - first)));
     std::iota(indices.begin(), indices.end(), first);
-    const auto batch =
-        to_device(collate_examples(data, indices, options.collate), objective.model().device());
-    const auto values = objective.reference_logps(batch);
+    const auto values =
+        logps_of(objective, collate_examples(data, indices, options.collate), options.batch_flag);
     logps.slice(0, first, first + values.size(0)).copy_(values);
     if (options.progress) {
       options.progress(first + values.size(0), size);

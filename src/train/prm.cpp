@@ -27,6 +27,10 @@ class Prm final : public TrainingObjective {
 
   Model& model() const override { return *model_; }
 
+  double evaluation_weight(const Batch& batch) const override {
+    return static_cast<double>(batch.rows.size());
+  }
+
   BatchLoss loss(const Batch& batch, const StepContext& context) override {
     const auto hidden = trained_hidden(*model_, batch.main, context);
     const auto result = options_.convention == PrmConvention::StepEnds
@@ -34,7 +38,7 @@ class Prm final : public TrainingObjective {
                             : placeholder_loss(hidden, batch.main);
     const auto steps = result.count.item<double>();
     return {result.loss / context.total_weight,
-            {{"accuracy", result.accuracy.item<double>() * steps, steps}}};
+            {metric_of("accuracy", result.accuracy * steps, steps)}};
   }
 
  private:

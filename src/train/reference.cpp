@@ -35,8 +35,43 @@ Reference Reference::as_it_is(std::shared_ptr<Model> policy) {
   return {std::move(policy), AdapterUse::Trained};
 }
 
-TokenValues Reference::logprobs(const TokenBatch& batch, const at::Tensor& targets) const {
-  return frozen_logprobs("the reference", *model_, batch, targets, adapters_);
+TokenValues Reference::logprobs(const TokenBatch& batch,
+                                const at::Tensor& targets,
+                                const TokenRequests& requests) const {
+  return frozen_logprobs("the reference", *model_, batch, targets, adapters_, requests);
+}
+
+void Reference::move_to(const at::Device& device) const {
+  if (is_own_model_ && model_->device() != device) {
+    model_->to(device);
+  }
+}
+
+void Reference::check_follows(const Model& policy) const {
+  if (!sync_) {
+    return;
+  }
+  const auto own = model_->named_parameters();
+  for (const auto& item : policy.named_parameters()) {
+    const auto* same = own.find(item.key());
+    TORCH_CHECK(same != nullptr || !item.value().requires_grad(),
+                "[reference] a reference that follows the policy (--sync_ref_model) must have all "
+                "that the policy trains, but it has no tensor ",
+                item.key());
+  }
+  const auto theirs = policy.named_parameters();
+  for (const auto& item : own) {
+    const auto* same = theirs.find(item.key());
+    TORCH_CHECK(same != nullptr && same->sizes() == item.value().sizes(),
+                "[reference] a reference that follows the policy (--sync_ref_model) must be of "
+                "its shape, but its ",
+                item.key(),
+                " is ",
+                item.value().sizes(),
+                ", and the policy's ",
+                same == nullptr ? "is not there" : c10::str(same->sizes()),
+                ". Give a reference of the same architecture, or let it stay as it is.");
+  }
 }
 
 void Reference::follow(const Model& policy, int64_t step) {
@@ -75,6 +110,10 @@ int64_t Reference::bytes() const {
 ReferencedObjective::ReferencedObjective(std::optional<Reference> reference)
     : reference_(std::move(reference)) {}
 
+double ReferencedObjective::evaluation_weight(const Batch& batch) const {
+  return static_cast<double>(batch.rows.size());
+}
+
 void ReferencedObjective::use_precomputed(at::Tensor train, at::Tensor evaluation) {
   train_logps_ = std::move(train);
   evaluation_logps_ = std::move(evaluation);
@@ -104,6 +143,11 @@ int64_t ReferencedObjective::frozen_bytes() const {
 at::Tensor ReferencedObjective::logps_of_reference(const Batch& batch,
                                                    const StepContext& context) const {
   if (reference_) {
+    // Not in the constructor, where there is no model() yet.
+    if (!is_reference_checked_) {
+      reference_->check_follows(model());
+      is_reference_checked_ = true;
+    }
     return reference_logps(batch);
   }
   const auto& table = context.is_evaluation ? evaluation_logps_ : train_logps_;

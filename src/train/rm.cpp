@@ -12,6 +12,8 @@ namespace reprise {
 
 namespace {
 
+constexpr double kMostRewards = 9007199254740992.0;  // above 2^53 doubles skip integers
+
 class Rm final : public TrainingObjective {
  public:
   Rm(std::shared_ptr<Model> model, const RmOptions& options)
@@ -23,6 +25,10 @@ class Rm final : public TrainingObjective {
   Model& model() const override { return *model_; }
 
   void begin_evaluation() override { moments_ = {}; }
+
+  double evaluation_weight(const Batch& batch) const override {
+    return static_cast<double>(batch.rows.size());
+  }
 
   BatchLoss loss(const Batch& batch, const StepContext& context) override {
     const auto scores = model_->score(input_of(batch.main), options_.pooling).squeeze(-1);
@@ -38,8 +44,8 @@ class Rm final : public TrainingObjective {
     const auto pairs = static_cast<double>(pair[0].numel());
     return {result.loss / context.total_weight,
             {mean_metric("mean_reward", scores),
-             {"accuracy", result.accuracy.item<double>() * pairs, pairs},
-             {"margin", result.margin.item<double>() * pairs, pairs}}};
+             metric_of("accuracy", result.accuracy * pairs, pairs),
+             metric_of("margin", result.margin * pairs, pairs)}};
   }
 
   NamedTensors state() const override {
@@ -54,17 +60,22 @@ class Rm final : public TrainingObjective {
                 file.path().string(),
                 ": reward_moments: expected three numbers");
     const auto values = file.view(*info).to(at::kDouble);
-    moments_ = {static_cast<int64_t>(values[0].item<double>()),
-                values[1].item<double>(),
-                values[2].item<double>()};
+    const auto count = values[0].item<double>();
+    TORCH_CHECK(count >= 0 && count < kMostRewards,
+                file.path().string(),
+                ": reward_moments: expected a count of rewards first, found ",
+                count);
+    moments_ = {static_cast<int64_t>(count), values[1].item<double>(), values[2].item<double>()};
   }
 
   void complete(const std::filesystem::path& folder) const override {
-    const auto file = folder / "config.json";
-    if (moments_.count == 0 || !std::filesystem::exists(file)) {
-      return;  // no evaluation so far, or an adapter, which has no config.json
+    if (moments_.count == 0) {
+      return;  // no evaluation so far
     }
-    Json json = read_json(file);
+    const auto config = folder / "config.json";
+    const bool is_model = std::filesystem::exists(config);  // an adapter has none
+    const auto file = is_model ? config : folder / "reward_statistics.json";
+    Json json = is_model ? read_json(config) : Json::object();
     json["reward_mean"] = moments_.mean;
     json["reward_std"] = moments_.deviation();
     write_json(file, json);

@@ -23,7 +23,12 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* kStateFile = "trainer_state.json";
+constexpr const char* kMoreFile = "objective.safetensors";
 constexpr std::string_view kPrefix = "checkpoint-";
+
+at::Device device_of(const RunParts& parts) {
+  return parts.learners.front()->model().device();
+}
 
 at::Generator generator_of(const at::Device& device) {
   return at::globalContext().defaultGenerator(device);
@@ -155,15 +160,18 @@ fs::path save_snapshot(const fs::path& output,
     return final;  // a run that was resumed from it stands there again
   }
   AtomicFolder folder(final);
-  parts.save_model(folder.path());
-  parts.objective.complete(folder.path());
-  write_safetensors(folder.path() / "optimizer.safetensors", parts.optimizer.state());
-  write_safetensors(folder.path() / "rng.safetensors", rng_state(parts.objective.model().device()));
-  if (const auto more = parts.objective.state(); !more.empty()) {
-    write_safetensors(folder.path() / "objective.safetensors", more);
+  parts.save_models(folder.path());
+  for (const auto* learner : parts.learners) {
+    const auto own = folder.path() / learner->name();
+    create_folder(own);
+    write_safetensors(own / "optimizer.safetensors", learner->optimizer().state());
+    if (learner->average() != nullptr) {
+      write_safetensors(own / "ema.safetensors", learner->average()->state());
+    }
   }
-  if (parts.average != nullptr) {
-    write_safetensors(folder.path() / "ema.safetensors", parts.average->state());
+  write_safetensors(folder.path() / "rng.safetensors", rng_state(device_of(parts)));
+  if (const auto more = parts.state(); !more.empty()) {
+    write_safetensors(folder.path() / kMoreFile, more);
   }
   write_json(folder.path() / kStateFile, to_json(state, configuration));
   folder.commit();
@@ -172,16 +180,27 @@ fs::path save_snapshot(const fs::path& output,
 
 RunState load_snapshot(const fs::path& folder, const RunParts& parts) {
   const RunState state = read_state(folder);
-  load_trained(parts.objective.model(), folder);
-  parts.optimizer.load(SafetensorsFile(folder / "optimizer.safetensors"));
-  if (!parts.objective.state().empty()) {
-    parts.objective.load(SafetensorsFile(folder / "objective.safetensors"));
+  for (const auto* learner : parts.learners) {
+    const auto own = folder / learner->name();
+    load_trained(learner->model(), own);
+    learner->optimizer().load(SafetensorsFile(own / "optimizer.safetensors"));
+    if (learner->average() != nullptr) {
+      learner->average()->load(SafetensorsFile(own / "ema.safetensors"));
+    }
   }
-  if (parts.average != nullptr) {
-    parts.average->load(SafetensorsFile(folder / "ema.safetensors"));
+  if (!parts.state().empty()) {
+    parts.load(SafetensorsFile(folder / kMoreFile));
   }
-  restore_rng(SafetensorsFile(folder / "rng.safetensors"), parts.objective.model().device());
+  restore_rng(SafetensorsFile(folder / "rng.safetensors"), device_of(parts));
   return state;
+}
+
+void seed_everything(uint64_t seed, const at::Device& device) {
+  for (const at::Device& each : {at::Device(at::kCPU), device}) {
+    auto generator = generator_of(each);
+    const std::scoped_lock lock(generator.mutex());
+    generator.set_current_seed(seed);
+  }
 }
 
 void clean_up(const fs::path& output, int64_t keep, int64_t best_step) {

@@ -6,15 +6,16 @@
 // trainer_state.json and, where there is such state, objective.safetensors and ema.safetensors.
 #pragma once
 
-#include <reprise/export.h>
-#include <reprise/optim/optimizer.h>
-#include <reprise/train/objective.h>
+#include "train/learner.h"
+
+#include <reprise/io/safetensors.h>
 #include <reprise/train/trainer.h>
 
 #include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <optional>
+#include <vector>
 
 namespace reprise {
 
@@ -29,10 +30,13 @@ struct RunState {
 
 /// The parts of a run that a snapshot is made of.
 struct RunParts {
-  TrainingObjective& objective;
-  Optimizer& optimizer;
-  MovingAverage* average;  ///< null: none
-  std::function<void(const std::filesystem::path&)> save_model;
+  /// The first is the run's model. Further ones have their files in folders of their names.
+  std::vector<Learner*> learners;
+  /// Writes the models and what belongs to them into a folder.
+  std::function<void(const std::filesystem::path&)> save_models;
+  /// What else there is to save, and where it goes back.
+  std::function<NamedTensors()> state;
+  std::function<void(const SafetensorsFile&)> load;
 };
 
 /// Writes output/checkpoint-<step>. Throws if it cannot; then nothing of it stays.
@@ -44,6 +48,9 @@ std::filesystem::path save_snapshot(const std::filesystem::path& output,
 /// Puts everything back, random generators included. Throws, naming file and field, for a folder
 /// that is not whole or of another kind of run; then the parts are of no use.
 RunState load_snapshot(const std::filesystem::path& folder, const RunParts& parts);
+
+/// Sets the random generators of the CPU and of a device.
+void seed_everything(uint64_t seed, const at::Device& device);
 
 /// Removes what killed runs left half-written, and all but the newest `keep` checkpoints and the
 /// best; keep 0: none is removed.

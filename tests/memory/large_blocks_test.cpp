@@ -34,10 +34,15 @@ TEST(LargeBlocks, AFreedBlockServesTheNextRequestOfItsSize) {
   EXPECT_EQ(mebibytes(7).const_data_ptr(), first);
 }
 
-TEST(LargeBlocks, ABlockThatIsMuchLargerIsNotWastedOnASmallOne) {
-  const void* first = mebibytes(40).const_data_ptr();
-  const auto small = mebibytes(20);
-  EXPECT_NE(small.const_data_ptr(), first);
+TEST(LargeBlocks, ALargeBlockServesSmallOnesAndIsWholeAgainAfterThem) {
+  const void* first = mebibytes(400).const_data_ptr();
+  {
+    const auto a = mebibytes(150);
+    const auto b = mebibytes(250);
+    EXPECT_EQ(a.const_data_ptr(), first);
+    EXPECT_EQ(b.const_data_ptr(), static_cast<const char*>(first) + 150 * kMiB);
+  }
+  EXPECT_EQ(mebibytes(400).const_data_ptr(), first);
 }
 
 TEST(LargeBlocks, TensorsThatLiveTogetherDoNotShareMemory) {
@@ -54,13 +59,15 @@ TEST(LargeBlocks, TensorsThatLiveTogetherDoNotShareMemory) {
 }
 
 TEST(LargeBlocks, WhatIsKeptNeverRaisesTheProcessAboveItsOwnPeak) {
-  mebibytes(64).fill_(1);
+  mebibytes(500).fill_(1);
   const int64_t before = resident_bytes();
-  // Every size is new, so that nothing kept fits: at most 64 MiB are alive at once.
-  for (int64_t size = 63; size > 20; size -= 8) {
-    mebibytes(size).fill_(1);
+  // At most 500 MiB are alive at once, and pieces of them stay in between, so that large requests
+  // need new mappings.
+  for (int64_t size = 480; size > 100; size -= 70) {
+    const auto large = mebibytes(size).fill_(1);
+    const auto small = mebibytes(9).fill_(1);
   }
-  EXPECT_LE(resident_bytes(), before + 2 * kMiB);
+  EXPECT_LE(resident_bytes(), before + 12 * kMiB);
 }
 
 TEST(LargeBlocks, AreCountedByWhatWasAskedFor) {

@@ -42,6 +42,52 @@ TEST(MovingAverage, AveragesSixteenBitParametersInFloat32) {
   EXPECT_TRUE(average_of(average).equal(torch::full(weight.sizes(), twice)));
 }
 
+/// Steps of a tenth of what bfloat16 can tell apart at 1: the parameter does not move at all.
+TEST(MovingAverage, FollowsTheFloat32CopiesOfAnOptimizer) {
+  const at::Tensor weight = torch::ones(3, at::TensorOptions(at::kBFloat16).requires_grad(true));
+  const auto optimizer = Optimizer::make({{"w", weight}}, {.kind = OptimizerKind::Sgd});
+  MovingAverage average(*optimizer, 0.5);
+  constexpr double kChange = 1.0 / 2048;
+  weight.mutable_grad() = torch::ones(3, at::kBFloat16);
+  optimizer->step(kChange);
+  average.update();
+  EXPECT_TRUE(weight.equal(torch::ones(3, at::kBFloat16)));
+  EXPECT_TRUE(average_of(average).equal(torch::full({3}, 1 - kChange / 2)));
+  EXPECT_EQ(average.state().at(0).first, "w");
+}
+
+/// Of what has a float32 copy nothing is kept: it is rounded from the copy again.
+TEST(MovingAverage, SwapsRoundingsOfFloat32CopiesInAndBack) {
+  const at::Tensor weight = torch::randn(64).to(at::kBFloat16).requires_grad_();
+  const auto optimizer = Optimizer::make({{"w", weight}}, {});
+  weight.mutable_grad() = torch::randn(64).to(at::kBFloat16);
+  optimizer->step(1e-3);
+  const at::Tensor before = weight.detach().clone();
+  MovingAverage average(*optimizer, 0.5);
+  average_of(average).fill_(0.1);
+  {
+    const auto swap = average.swap();
+    EXPECT_TRUE(weight.detach().equal(torch::full({64}, 0.1F).to(at::kBFloat16)));
+  }
+  EXPECT_TRUE(bitwise_equal(weight, before));
+  EXPECT_TRUE(average_of(average).equal(torch::full({64}, 0.1F)));
+}
+
+TEST(MovingAverage, ChangesPlacesWithFloat32ParametersWithoutACopy) {
+  const at::Tensor weight = torch::randn({2, 3}, at::requires_grad());
+  const void* own = weight.data_ptr();
+  MovingAverage average({{"w", weight}}, 0.5);
+  const void* averaged = average_of(average).data_ptr();
+  {
+    const auto swap = average.swap();
+    EXPECT_EQ(weight.data_ptr(), averaged);
+    EXPECT_TRUE(weight.requires_grad() && weight.is_leaf());
+    EXPECT_EQ(weight.sizes(), (at::IntArrayRef{2, 3}));
+  }
+  EXPECT_EQ(weight.data_ptr(), own);
+  EXPECT_EQ(average_of(average).data_ptr(), averaged);
+}
+
 TEST(MovingAverage, SwapsInAndBackBitwise) {
   const at::Tensor single = torch::randn(5, at::requires_grad());
   const at::Tensor half = torch::randn(5).to(at::kHalf);
@@ -66,7 +112,8 @@ TEST(MovingAverage, RefusesToAverageItself) {
   MovingAverage average({{"w", weight}}, 0.5);
   auto swap = average.swap();
   expect_error([&] { average.update(); }, "end the swap before the next update");
-  expect_error([&] { average.swap(); }, "are in the parameters already");
+  expect_error([&] { average.swap(); }, "end the swap before the next update or swap");
+  expect_error([&] { average.state(); }, "before they are saved");
   swap.reset();
   average.update();
   average.swap();

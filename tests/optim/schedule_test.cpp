@@ -67,6 +67,15 @@ TEST(Schedule, KnowsTheNamesOfTransformers) {
                "linear, cosine, cosine_with_min_lr, warmup_stable_decay, wsd");
 }
 
+TEST(Schedule, TheLeastIsTheOneOfItsKindUnlessGiven) {
+  ScheduleOptions late{.kind = ScheduleKind::WarmupStableDecay, .decay_steps = 4};
+  EXPECT_EQ(learning_rate_factor(late, 10, 10), 0);
+  late.min_ratio = 0.2;
+  EXPECT_EQ(learning_rate_factor(late, 10, 10), 0.2);
+  const ScheduleOptions cosine{.kind = ScheduleKind::CosineWithMin};
+  EXPECT_DOUBLE_EQ(learning_rate_factor(cosine, 10, 10), 0.1);
+}
+
 TEST(Schedule, RefusesWhatIsOutOfRange) {
   expect_error([] { learning_rate_factor({}, -1, 10); }, "got step -1 of 10");
   expect_error([] { learning_rate_factor({.warmup_steps = -3}, 0, 10); }, "got warmup_steps -3");

@@ -5,6 +5,7 @@
 #include "train/collecting_observer.h"
 #include "train/training_case.h"
 
+#include <reprise/checkpoint.h>
 #include <reprise/policy.h>
 
 #include <gtest/gtest.h>
@@ -101,6 +102,28 @@ TEST_F(Effect, APolicyThatKeepsEverythingIsNone) {
   one.model->enable_checkpointing(BlockChoice::all(), {.policy = keep_all});
   CollectingObserver observer;
   expect_error([&] { one.train(observer); }, "no byte was freed: the policy keeps everything");
+}
+
+/// Regions that keep nothing but their input: recomputed as often as asked, and for nothing.
+TEST_F(Effect, RegionsThatFreeNothingAreNone) {
+  auto one = make();
+  one.model->enable_checkpointing();
+  EffectCheck check(*one.model);
+  const auto run_step = [&](bool use_reentrant) {
+    check.begin_step();
+    auto x = torch::randn({4, 4}, at::requires_grad());
+    for (const int64_t block : check.expected()) {
+      x = checkpoint(
+          {.use_reentrant = use_reentrant, .name = one.model->block_path(block)},
+          [](const at::Tensor& input) { return input * input; },
+          x);
+    }
+    x.sum().backward();
+    check.end_step(1);
+  };
+  expect_error([&] { run_step(/*use_reentrant=*/false); },
+               "no byte was freed: all that they dropped is their inputs and parameters");
+  run_step(/*use_reentrant=*/true);  // does not know what it freed
 }
 
 TEST_F(Effect, OfReentrantRegionsIsCountedButNotEstimated) {

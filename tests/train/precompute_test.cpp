@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -78,6 +79,62 @@ TEST_P(Precompute, IsMadeAgainIfTheFileIsDamagedOrOfAnotherKey) {
   }
   compute(one, "another");
   EXPECT_EQ(passes_, 7);
+}
+
+/// As a program does it: the key is of the file's content, the cache's name of the key. The same
+/// rows in another order, so that only the content tells the files apart.
+TEST_P(Precompute, IsMadeAnewForAnEvaluationFileThatChanged) {
+  Json run = usual_run(GetParam(), 1);
+  const std::string lines =
+      read_file(training_fixtures() / "data" / (run["data"].get<std::string>() + ".jsonl"));
+  run["eval_data"] = (folder_ / "eval").string();
+  const auto file = folder_ / "eval.jsonl";
+  const auto compute_for = [&](const std::string& content) {
+    write_file(file, content);
+    const auto one = make(run);
+    const auto key = content_hash({file}, {});
+    auto options = options_for(one, key);
+    options.cache = folder_ / ("reference-" + key + ".safetensors");
+    passes_ = 0;
+    return precompute_reference(one.referenced(), *one.eval_data, options);
+  };
+  const auto before = compute_for(lines);
+  const size_t second = lines.find('\n') + 1;
+  const auto after = compute_for(lines.substr(second) + lines.substr(0, second));
+  EXPECT_EQ(passes_, 7);
+  ASSERT_EQ(after.sizes(), before.sizes());
+  EXPECT_FALSE(after.equal(before));
+  EXPECT_TRUE(bitwise_equal(compute_for(lines), before));
+  EXPECT_EQ(passes_, 0);
+}
+
+/// Its reference is too large for every machine.
+class OutOfMemoryReference final : public ReferencedObjective {
+ public:
+  explicit OutOfMemoryReference(Model& model) : ReferencedObjective({}), model_(model) {}
+
+  Model& model() const override { return model_; }
+  BatchLoss loss(const Batch&, const StepContext&) override { return {}; }
+  at::Tensor reference_logps(const Batch&) const override { throw std::bad_alloc(); }
+
+ private:
+  Model& model_;
+};
+
+TEST_P(Precompute, NamesTheBatchSizeThatWouldHelpIfMemoryRunsOut) {
+  const auto one = make(usual_run(GetParam(), 1));
+  auto options = options_for(one);
+  const auto precompute = [&] {
+    precompute_reference(OutOfMemoryReference(*one.model), *one.data, options);
+  };
+  const std::string error = error_of(precompute);
+  EXPECT_NE(error.find("out of memory in the reference's pass over the data, with a batch of 4 x "),
+            std::string::npos)
+      << error;
+  EXPECT_NE(error.find("\n  parameters: "), std::string::npos) << error;
+  EXPECT_NE(error.find("\n  --precompute_ref_batch_size 2: "), std::string::npos) << error;
+  options.batch_flag = "--per_device_train_batch_size";
+  expect_error(precompute, "\n  --per_device_train_batch_size 2: ");
 }
 
 INSTANTIATE_TEST_SUITE_P(Objectives,

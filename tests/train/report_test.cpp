@@ -1,6 +1,6 @@
 // report.html: whole markup, the figures in it, and nothing that records can do to break it.
 #include "support/temporary_folder.h"
-#include "train/markup.h"
+#include "train/report_page.h"
 
 #include <reprise/io/file.h>
 #include <reprise/train/report.h>
@@ -38,43 +38,6 @@ std::vector<Json> sample_steps(int count) {
   }
   steps.back()["eval_loss"] = 1.25;
   return steps;
-}
-
-/// The page, and the data of each chart by the chart's label.
-struct Page {
-  Markup markup;
-  std::vector<std::string> charts;
-  std::vector<Json> data;
-
-  const Json* data_of(const std::string& title) const {
-    const auto found = std::find(charts.begin(), charts.end(), title);
-    return found == charts.end() ? nullptr : &data[static_cast<size_t>(found - charts.begin())];
-  }
-  bool shows(const std::string& text) const { return markup.text.find(text) != std::string::npos; }
-};
-
-Page open_page(const std::vector<ReportRun>& runs) {
-  const std::string label = "aria-label=\"", end = " by step\"";
-  Page page{parse_markup(report_html(runs)), {}, {}};
-  EXPECT_EQ(page.markup.error, "");
-  for (const std::string& tag : page.markup.attributes) {
-    if (const size_t at = tag.find(label); at != std::string::npos) {
-      const size_t begin = at + label.size();
-      page.charts.push_back(tag.substr(begin, tag.find(end) - begin));
-    }
-  }
-  // The last script is the page's own.
-  for (size_t i = 0; i + 1 < page.markup.scripts.size(); ++i) {
-    page.data.push_back(Json::parse(page.markup.scripts[i]));
-  }
-  EXPECT_EQ(page.charts.size(), page.data.size());
-  return page;
-}
-
-Page open_run(const std::vector<Json>& steps,
-              const Json& configuration = Json::object(),
-              const Json& summary = Json::object()) {
-  return open_page({ReportRun{"run", steps, configuration, summary}});
 }
 
 TEST(Markup, SeesElementsThatAreNotClosed) {

@@ -244,6 +244,30 @@ TEST_F(Trainer, PolicyThatIsItsReferenceHasRewardsOfExactlyZero) {
   }
 }
 
+/// The teacher has a block more than the policy.
+TEST_F(Trainer, AReferenceOfAnotherShapeThatIsToFollowIsRefusedBeforeTheFirstStep) {
+  Json run = usual_run("dpo", 8);
+  run["reference"] = "teacher";
+  run["arguments"]["sync_ref_model"] = true;
+  run["arguments"]["ref_model_mixup_alpha"] = 0.5;
+  run["arguments"]["ref_model_sync_steps"] = 4;
+  CollectingObserver observer;
+  auto& one = make("dpo", run);
+  expect_error([&] { one.train(observer); },
+               "must be of its shape, but its model.embed_tokens.weight is [300, 40], and the "
+               "policy's [300, 32]");
+  EXPECT_TRUE(observer.steps.empty());
+}
+
+TEST_F(Trainer, AReferenceCannotFollowAdaptersThatItDoesNotHave) {
+  Json run = usual_run("dpo", 1);
+  const Reference reference(make("dpo", run).model, ReferenceSync{});
+  reference.check_follows(*make("dpo", run).model);
+  run["lora"] = Json::object();
+  expect_error([&] { reference.check_follows(*make("dpo", run).model); },
+               "must have all that the policy trains, but it has no tensor");
+}
+
 TEST_F(Trainer, AMetricThatNoEvaluationGivesIsRefusedWithThoseThereAre) {
   Json run = usual_run("sft", 1);
   run["eval_data"] = "sft_text";

@@ -196,6 +196,9 @@ class TrainingCase {
         return make_prm(model);
       case Objective::Kd:
         return make_kd(model, open(name_in("teacher")), kd_options(arguments()));
+      case Objective::Ppo:
+      case Objective::Grpo:
+        break;
     }
     TORCH_CHECK(false, "no such objective");
   }

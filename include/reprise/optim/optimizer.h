@@ -54,8 +54,13 @@ class REPRISE_API Optimizer {
   virtual void load(const SafetensorsFile& file) = 0;
   /// Bytes of the state, the float32 copies included.
   int64_t bytes() const;
+  /// Moves the state: away while it only takes memory, and back before the next step.
+  void move_state(const at::Device& device);
 
   const Parameters& parameters() const { return parameters_; }
+  /// What the updates go to, under the parameters' names and in their order: the float32 copies of
+  /// 16-bit parameters, other parameters themselves.
+  virtual Parameters wide_parameters() const = 0;
 
  protected:
   explicit Optimizer(Parameters parameters);
@@ -71,19 +76,27 @@ REPRISE_API at::Tensor clip_grad_norm(const Optimizer::Parameters& parameters, d
 /// An exponential moving average of parameters, in float32. It begins with their values.
 class REPRISE_API MovingAverage {
  public:
+  /// Of what is trained: where the optimizer has float32 copies of 16-bit parameters, of these. Of
+  /// the roundings it would miss every change that is smaller than their last digit.
+  MovingAverage(const Optimizer& optimizer, double decay);
   MovingAverage(Optimizer::Parameters parameters, double decay);
   /// average = decay * average + (1 - decay) * parameter
   void update();
   /// The averages, not copied, under the parameters' names: saved, they are a model's weights.
   NamedTensors state() const;
   void load(const SafetensorsFile& file);
-  /// Puts the averages into the parameters; the destructor of what is returned puts back what was,
-  /// of which it holds a copy. There is no update() and no second swap() in between.
+  /// Puts the averages into the parameters; the destructor of what is returned puts back what was.
+  /// In between there is no update(), no second swap(), no state() and no load(). Averages of
+  /// float32 parameters change places with them, and what has a float32 copy is rounded from it
+  /// again, so only 16-bit and float64 parameters without one are copied.
   class Swap;
   std::unique_ptr<Swap> swap();
 
  private:
-  Optimizer::Parameters parameters_;
+  void check_not_swapped() const;
+
+  Optimizer::Parameters parameters_;  ///< that a swap changes
+  std::vector<at::Tensor> values_;    ///< that are averaged: parameters, or wider copies of them
   std::vector<at::Tensor> averages_;
   double decay_;
   std::weak_ptr<const char> swapped_;  ///< expired unless a Swap is alive
@@ -91,14 +104,15 @@ class REPRISE_API MovingAverage {
 
 class REPRISE_API MovingAverage::Swap {
  public:
-  Swap(const Optimizer::Parameters& parameters, const std::vector<at::Tensor>& averages);
+  explicit Swap(const MovingAverage& average);
   ~Swap();
   Swap(const Swap&) = delete;
   Swap& operator=(const Swap&) = delete;
 
  private:
   friend class MovingAverage;
-  std::vector<std::pair<at::Tensor, at::Tensor>> kept_;  ///< parameters and what they were
+  std::vector<std::pair<at::Tensor, at::Tensor>> exchanged_;  ///< parameters and averages
+  std::vector<std::pair<at::Tensor, at::Tensor>> copied_;     ///< parameters and what they were
   std::shared_ptr<const char> token_;
 };
 

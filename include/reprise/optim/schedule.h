@@ -25,8 +25,8 @@ struct ScheduleOptions {
   ScheduleKind kind = ScheduleKind::Linear;
   int64_t warmup_steps = 0;
   /// CosineWithMin, WarmupStableDecay: the least, as a share of the rate. The latter's warmup
-  /// begins there too.
-  double min_ratio = 0.1;
+  /// begins there too. Unset: least_ratio() says.
+  std::optional<double> min_ratio = std::nullopt;
   double cycles = 0.5;  ///< Cosine kinds, and WarmupStableDecay with a cosine decay
 
   // WarmupStableDecay only.
@@ -39,6 +39,10 @@ struct ScheduleOptions {
 /// "linear", "cosine", "cosine_with_min_lr", "warmup_stable_decay" (also "wsd"), "constant",
 /// "constant_with_warmup". Throws for another name, listing these.
 REPRISE_API ScheduleKind schedule_named(const std::string& name);
+
+/// min_ratio, or where it is unset the kind's default: 0 for WarmupStableDecay as in transformers,
+/// which has none for CosineWithMin; there it is OpenRLHF's 0.1.
+REPRISE_API double least_ratio(const ScheduleOptions& options);
 
 /// The factor of the learning rate for optimizer step `step`, from 0, of `total`.
 REPRISE_API double learning_rate_factor(const ScheduleOptions& options,

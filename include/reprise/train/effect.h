@@ -3,6 +3,7 @@
 
 #include <reprise/export.h>
 #include <reprise/model/model.h>
+#include <reprise/stats.h>
 
 #include <chrono>
 #include <cstdint>
@@ -30,8 +31,8 @@ class REPRISE_API EffectCheck {
 
   void begin_step();
   /// Throws, saying what was asked and what happened, unless exactly the chosen blocks were
-  /// regions, each was recomputed once in each of `micro_batches`, and the policy did not keep
-  /// everything.
+  /// regions, each was recomputed once in each of `micro_batches`, and bytes were freed by it (not
+  /// known, and not asked, in reentrant mode).
   CheckpointingEffect end_step(int64_t micro_batches);
 
   /// Blocks that are asked to be regions and can be: none if checkpointing is off. Chosen blocks
@@ -40,6 +41,8 @@ class REPRISE_API EffectCheck {
   std::string describe() const;  ///< one line: which blocks, which policy
 
  private:
+  void check_bytes(const RegionStats& total) const;
+
   const Model& model_;
   std::vector<int64_t> asked_;
   std::vector<int64_t> expected_;

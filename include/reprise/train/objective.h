@@ -4,32 +4,26 @@
 #include <reprise/data/batch.h>
 #include <reprise/export.h>
 #include <reprise/io/safetensors.h>
+#include <reprise/loss/figure.h>
 #include <reprise/model/model.h>
+#include <reprise/model/without_checkpointing.h>
 #include <reprise/train/memory_meter.h>
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace reprise {
 
-/// A weighted sum, so that micro-batches and processes can be put together to one mean.
-struct Metric {
-  std::string name;  ///< "rewards/chosen"
-  double sum = 0;
-  double weight = 0;
-};
-
 struct BatchLoss {
   /// The batch's part of the step's loss: what backward() is called on. The parts of a step add up
   /// to its loss.
   at::Tensor part;
-  std::vector<Metric> metrics;
+  std::vector<Figure> metrics;
 };
 
 /// Of one optimizer step, or of one evaluation.
@@ -46,6 +40,10 @@ class REPRISE_API TrainingObjective {
   /// What a micro-batch counts in its step. 1: the loss is the mean of micro-batch means. For sft
   /// it is the number of trained tokens: every token of the step counts the same.
   virtual double weight(const Batch& batch) const;
+
+  /// What a batch counts in the mean of an evaluation; by default as in training. An objective
+  /// whose loss is a mean over rows counts rows: the last batch of a data set is often short.
+  virtual double evaluation_weight(const Batch& batch) const;
 
   /// The loss of a batch, divided by context.total_weight. Called with gradients for training and
   /// without for evaluation.
@@ -67,12 +65,8 @@ class REPRISE_API TrainingObjective {
   /// Bytes of parameters beyond the trained model's: a reference, a teacher.
   virtual int64_t frozen_bytes() const;
 
-  /// Adds to the config.json of a saved model: a reward model's mean and deviation.
+  /// Adds to a folder that a model or an adapter was saved in: a reward model's mean and deviation.
   virtual void complete(const std::filesystem::path& folder) const;
 };
-
-/// Runs a pass that must not be checkpointed (reference, teacher, KL, evaluation): without
-/// gradients, and checked to have entered no region. `what` is for the message.
-REPRISE_API void without_checkpointing(const char* what, const std::function<void()>& pass);
 
 }  // namespace reprise

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <string>
 
 namespace reprise {
@@ -27,5 +28,23 @@ struct MemoryDemand {
 REPRISE_API std::string explain_out_of_memory(const std::string& error,
                                               const MemoryDemand& demand,
                                               const Model& model);
+
+/// What a pass over data without gradients was doing: an evaluation, or the reference's.
+struct PassDemand {
+  std::string what;        ///< "the evaluation"
+  std::string batch_flag;  ///< the setting of its batch size, with dashes
+  int64_t rows = 0;        ///< of the batch
+  int64_t length = 0;      ///< tokens of a row
+};
+
+/// The same for such a pass.
+REPRISE_API std::string explain_out_of_memory(const std::string& error,
+                                              const PassDemand& demand,
+                                              const Model& model);
+
+/// Runs `work`. If memory runs out in it, throws what `explain` makes of the allocator's words.
+REPRISE_API void explaining_memory(
+    const std::function<void()>& work,
+    const std::function<std::string(const std::string& error)>& explain);
 
 }  // namespace reprise

@@ -38,8 +38,17 @@ class REPRISE_API Reference {
   static Reference as_it_is(std::shared_ptr<Model> policy);
 
   /// Log-probabilities of `targets`, without gradients, dropout or checkpointed regions.
-  TokenValues logprobs(const TokenBatch& batch, const at::Tensor& targets) const;
+  TokenValues logprobs(const TokenBatch& batch,
+                       const at::Tensor& targets,
+                       const TokenRequests& requests = {}) const;
 
+  /// Moves the weights of a model of its own; a policy's stay where they are.
+  void move_to(const at::Device& device) const;
+
+  /// Throws, naming the first tensor that differs, if the reference is to follow this policy and
+  /// is of another shape; also if the policy trains what the reference does not have, such as
+  /// adapters. To be called before training, not after the many steps until it first follows.
+  void check_follows(const Model& policy) const;
   /// To be called after an optimizer step of the policy.
   void follow(const Model& policy, int64_t step);
   /// Parameters that change, so that they are saved with the run; none unless it follows.
@@ -63,6 +72,9 @@ class REPRISE_API ReferencedObjective : public TrainingObjective {
   /// of chosen and rejected, or of the completion and the mismatched one.
   virtual at::Tensor reference_logps(const Batch& batch) const = 0;
 
+  /// Rows: the losses are means over them.
+  double evaluation_weight(const Batch& batch) const override;
+
   /// Takes these, (examples, 2), by Batch::indices, instead of the reference, which is let go.
   void use_precomputed(at::Tensor train, at::Tensor evaluation);
 
@@ -80,6 +92,7 @@ class REPRISE_API ReferencedObjective : public TrainingObjective {
 
  private:
   at::Tensor train_logps_, evaluation_logps_;
+  mutable bool is_reference_checked_ = false;
 };
 
 struct PrecomputeOptions {
@@ -90,6 +103,8 @@ struct PrecomputeOptions {
   std::filesystem::path cache = {};
   std::string key = {};
   std::function<void(int64_t done, int64_t total)> progress = {};
+  /// The setting that batch_size is from, for the message if memory runs out.
+  std::string batch_flag = "--precompute_ref_batch_size";
 };
 
 /// What an earlier run left in the cache; undefined: nothing that is whole and has this key. With
@@ -97,7 +112,7 @@ struct PrecomputeOptions {
 REPRISE_API at::Tensor find_precomputed(const Dataset& data, const PrecomputeOptions& options);
 
 /// reference_logps of a whole data set, in the order of the data set: from the cache, or computed
-/// and written there.
+/// and written there. Throws for memory that runs out, saying which setting would help.
 REPRISE_API at::Tensor precompute_reference(const ReferencedObjective& objective,
                                             const Dataset& data,
                                             const PrecomputeOptions& options);

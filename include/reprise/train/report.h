@@ -7,7 +7,9 @@
 // rewards/..., logps/..., kl, entropy, mean_token_accuracy, tokens, step_ms, recompute_ms,
 // peak_bytes, activation_bytes, estimated_activation_bytes (what it would be without
 // checkpointing), memory: {parameters, gradients, optimizer, activations, recompute, logits, other}
-// in bytes. Other numbers get a chart each.
+// in bytes; of online training what train_online writes: reward, reward_std, rewards/<name>/...,
+// completions/..., clip_ratio/..., critic/..., and of the phases rollout, scoring and update _ms
+// and _peak_bytes. Other numbers get a chart each.
 #pragma once
 
 #include <reprise/export.h>
@@ -29,6 +31,9 @@ struct ReportRun {
   /// Final figures, shown as a table; keys that end in _bytes, _ms or _seconds get units.
   /// warnings: a list of texts, shown first.
   Json summary = Json::object();
+  /// What a policy answered, records of samples.jsonl: {step, prompt, completion, rewards: {name:
+  /// number or null}, reward, advantage, is_finished}. Shown as a table, the newest steps first.
+  std::vector<Json> samples = {};
 };
 
 /// The page as text.

@@ -70,7 +70,6 @@ class REPRISE_API TrainingObserver {
   virtual void effect(const CheckpointingEffect& effect, int64_t activation_bytes);
   virtual void evaluated(const RunProgress& progress, const Json& record);
   virtual void saved(const std::filesystem::path& folder);
-  virtual void note(const std::string& text);
   /// Asked after every step: true ends training as if it were done, with a checkpoint.
   virtual bool should_stop() const;
 };

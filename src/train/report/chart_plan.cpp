@@ -2,7 +2,10 @@
 // dash.
 #include "train/report/chart_plan.h"
 
+#include "train/report/stack.h"
+
 #include <algorithm>
+#include <set>
 #include <utility>
 
 namespace reprise::report {
@@ -89,7 +92,40 @@ Chart chart_of(const ChartPlan& plan, const Runs& runs) {
   return chart;
 }
 
+Chart stack_chart(const StackPlan& plan, const ReportRun& run, bool is_one_of_several) {
+  Chart chart{.title = is_one_of_several ? plan.title + ", " + run.name : plan.title,
+              .note = plan.note,
+              .unit = plan.unit,
+              .kind = ChartKind::StackedAreas,
+              .width = is_one_of_several ? ChartWidth::Half : ChartWidth::Full,
+              .lines = {}};
+  for (const StackPart& part : plan.parts) {
+    Series series = series_of(run.steps, part.key);
+    if (highest_of(series).value_or(0) > 0) {
+      chart.lines.push_back({.name = part.name, .series = std::move(series), .color = part.color});
+    }
+  }
+  return chart;
+}
+
 }  // namespace
+
+Curve eval_curve(const std::string& key) {
+  return {"eval_" + key, "eval", Stroke::Dashed, true};
+}
+
+std::vector<std::string> keys_of(const Runs& runs) {
+  std::set<std::string> seen;
+  std::vector<std::string> keys;
+  for (const ReportRun& run : runs) {
+    for (const std::string& key : numeric_keys(run.steps)) {
+      if (seen.insert(key).second) {
+        keys.push_back(key);
+      }
+    }
+  }
+  return keys;
+}
 
 int color_of(size_t run, size_t curve, size_t runs) {
   return static_cast<int>((runs == 1 ? curve : run) % (kColors - 1));
@@ -99,6 +135,23 @@ std::string planned_html(const std::vector<ChartPlan>& plans, const Runs& runs) 
   std::string charts;
   for (const ChartPlan& plan : plans) {
     charts += chart_html(chart_of(plan, runs));
+  }
+  return charts;
+}
+
+std::string stacked_html(const StackPlan& plan, const Runs& runs) {
+  std::vector<Chart> of_run;
+  double highest = 0;
+  for (const ReportRun& run : runs) {
+    of_run.push_back(stack_chart(plan, run, runs.size() > 1));
+    if (!of_run.back().lines.empty()) {
+      highest = std::max(highest, highest_total(stack_of(of_run.back().lines)));
+    }
+  }
+  std::string charts;
+  for (Chart& chart : of_run) {
+    chart.reaches = highest;
+    charts += chart_html(chart);
   }
   return charts;
 }

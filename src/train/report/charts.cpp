@@ -2,25 +2,20 @@
 // is.
 #include "train/report/chart_plan.h"
 #include "train/report/html.h"
+#include "train/report/online_charts.h"
 #include "train/report/sections.h"
-#include "train/report/stack.h"
 
-#include <algorithm>
-#include <array>
 #include <set>
 
 namespace reprise::report {
 namespace {
 
-Curve eval_curve(const std::string& key) {
-  return {"eval_" + key, "eval", Stroke::Dashed, true};
-}
-
-std::vector<ChartPlan> loss_charts() {
+/// Of a policy that learns from rewards, the loss says little: it is not the page's first chart.
+std::vector<ChartPlan> loss_charts(const Runs& runs) {
   return {{.title = "Loss",
            .note = "",
            .curves = {{"loss", "train"}, eval_curve("loss")},
-           .width = ChartWidth::Full,
+           .width = has_rewards(runs) ? ChartWidth::Half : ChartWidth::Full,
            .may_be_log = true,
            .is_smoothed = true}};
 }
@@ -62,49 +57,20 @@ std::vector<ChartPlan> objective_charts() {
            .curves = {{"entropy", "train"}, eval_curve("entropy")}}};
 }
 
-/// Of one run; the classes keep their colours whether or not all are there.
-Chart memory_chart(const ReportRun& run, bool is_one_of_several) {
-  struct MemoryClass {
-    const char* name;
-    int color;
-  };
-  constexpr std::array<MemoryClass, 7> kClasses = {{{"parameters", 0},
-                                                    {"gradients", 5},
-                                                    {"optimizer", 2},
-                                                    {"activations", 1},
-                                                    {"recompute", 4},
-                                                    {"logits", 3},
-                                                    {"other", 6}}};
-  Chart chart{.title = is_one_of_several ? "Memory by class, " + run.name : "Memory by class",
-              .note = "At each step's peak",
-              .unit = Unit::Bytes,
-              .kind = ChartKind::StackedAreas,
-              .width = is_one_of_several ? ChartWidth::Half : ChartWidth::Full,
-              .lines = {}};
-  for (const MemoryClass& one : kClasses) {
-    const std::string name = one.name;
-    Series series = series_of(run.steps, "memory/" + name);
-    if (highest_of(series).value_or(0) > 0) {
-      chart.lines.push_back({.name = name, .series = std::move(series), .color = one.color});
-    }
-  }
-  return chart;
+StackPlan memory_by_class() {
+  return {.title = "Memory by class",
+          .note = "At each step's peak",
+          .unit = Unit::Bytes,
+          .parts = {{"memory/parameters", "parameters", 0},
+                    {"memory/gradients", "gradients", 5},
+                    {"memory/optimizer", "optimizer", 2},
+                    {"memory/activations", "activations", 1},
+                    {"memory/recompute", "recompute", 4},
+                    {"memory/logits", "logits", 3},
+                    {"memory/other", "other", 6}}};
 }
 
 std::string memory_html(const Runs& runs) {
-  std::vector<Chart> by_class;
-  double highest = 0;
-  for (const ReportRun& run : runs) {
-    by_class.push_back(memory_chart(run, runs.size() > 1));
-    if (!by_class.back().lines.empty()) {
-      highest = std::max(highest, highest_total(stack_of(by_class.back().lines)));
-    }
-  }
-  std::string charts;
-  for (Chart& chart : by_class) {
-    chart.reaches = highest;
-    charts += chart_html(chart);
-  }
   const ChartPlan peak{.title = "Peak memory",
                        .note = "",
                        .curves = {{"peak_bytes", "peak"}},
@@ -119,7 +85,8 @@ std::string memory_html(const Runs& runs) {
     activations.curves.push_back(
         {"estimated_activation_bytes", "without checkpointing (estimated)", Stroke::Dashed});
   }
-  return charts + planned_html({peak, activations}, runs);
+  return stacked_html(memory_by_class(), runs) +
+         planned_html({phase_peaks(), peak, activations}, runs);
 }
 
 std::string speed_html(const Runs& runs) {
@@ -139,10 +106,11 @@ std::string speed_html(const Runs& runs) {
       .curves = {{"step_ms", "step"}, {"recompute_ms", "recompute", Stroke::Dashed}},
       .unit = Unit::Milliseconds,
       .start = AxisStart::AtZero};
-  return chart_html(throughput) + planned_html({time}, runs);
+  return stacked_html(phase_times(), runs) + chart_html(throughput) +
+         planned_html({rollout_speed(), time}, runs);
 }
 
-std::set<std::string> charted_keys() {
+std::set<std::string> charted_keys(const Runs& runs) {
   // Counters and times have no curve of their own that would tell anything.
   std::set<std::string> keys = {"step",
                                 "epoch",
@@ -153,28 +121,31 @@ std::set<std::string> charted_keys() {
                                 "peak_bytes",
                                 "activation_bytes",
                                 "estimated_activation_bytes"};
-  for (const auto& plans : {loss_charts(), optimizer_charts(), objective_charts()}) {
+  for (const auto& plans : {reward_charts(runs),
+                            loss_charts(runs),
+                            objective_charts(),
+                            critic_charts(runs),
+                            std::vector<ChartPlan>{phase_peaks(), rollout_speed()},
+                            optimizer_charts()}) {
     for (const ChartPlan& plan : plans) {
       for (const Curve& curve : plan.curves) {
         keys.insert(curve.key);
       }
     }
   }
+  for (const StackPart& part : phase_times().parts) {
+    keys.insert(part.key);
+  }
   return keys;
 }
 
 std::string other_html(const Runs& runs) {
-  std::set<std::string> seen = charted_keys();
-  std::vector<std::string> keys;
-  for (const ReportRun& run : runs) {
-    for (const std::string& key : numeric_keys(run.steps)) {
-      if (seen.insert(key).second) {
-        keys.push_back(key);
-      }
-    }
-  }
+  const std::set<std::string> charted = charted_keys(runs);
   std::vector<ChartPlan> plans;
-  for (const std::string& key : keys) {
+  for (const std::string& key : keys_of(runs)) {
+    if (charted.contains(key)) {
+      continue;
+    }
     const bool is_bytes = key.ends_with("_bytes");
     const bool is_time = key.ends_with("_ms");
     plans.push_back({.title = label_of(key),
@@ -196,7 +167,8 @@ std::string grid_html(const std::string& charts) {
 std::string learning_html(const Runs& runs) {
   return section_html(
       "Learning",
-      grid_html(planned_html(loss_charts(), runs) + planned_html(objective_charts(), runs)));
+      grid_html(planned_html(reward_charts(runs), runs) + planned_html(loss_charts(runs), runs) +
+                planned_html(objective_charts(), runs) + planned_html(critic_charts(runs), runs)));
 }
 
 std::string resources_html(const Runs& runs) {

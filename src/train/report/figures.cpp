@@ -4,6 +4,8 @@
 #include "train/report/series.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <vector>
 
 namespace reprise::report {
 namespace {
@@ -22,6 +24,14 @@ std::optional<double> share(std::optional<double> part, std::optional<double> wh
   return *part / *whole;
 }
 
+bool is_lower(const Point& a, const Point& b) {
+  return a.value < b.value;
+}
+
+double mean_of(const std::vector<Point>& points) {
+  return sum_of({points, {}}) / static_cast<double>(points.size());
+}
+
 void add_losses(Figures& figures, const ReportRun& run) {
   const Series loss = series_of(run.steps, "loss");
   if (!loss.points.empty()) {
@@ -30,13 +40,26 @@ void add_losses(Figures& figures, const ReportRun& run) {
   }
   figures.steps = loss.points.size() + loss.broken_steps.size();
   const Series eval = series_of(run.steps, "eval_loss");
-  const auto best =
-      std::min_element(eval.points.begin(), eval.points.end(), [](const Point& a, const Point& b) {
-        return a.value < b.value;
-      });
+  const auto best = std::min_element(eval.points.begin(), eval.points.end(), is_lower);
   if (best != eval.points.end()) {
     figures.best_eval_loss = best->value;
     figures.best_eval_step = best->step;
+  }
+}
+
+/// A single step's reward depends on which prompts it drew: a tenth of the steps says more.
+void add_rewards(Figures& figures, const ReportRun& run) {
+  const std::vector<Point> points = series_of(run.steps, "reward").points;
+  if (!points.empty()) {
+    const auto tenth = static_cast<std::ptrdiff_t>((points.size() + 9) / 10);
+    figures.first_reward = mean_of({points.begin(), points.begin() + tenth});
+    figures.last_reward = mean_of({points.end() - tenth, points.end()});
+  }
+  const Series eval = series_of(run.steps, "eval_reward");
+  const auto best = std::max_element(eval.points.begin(), eval.points.end(), is_lower);
+  if (best != eval.points.end()) {
+    figures.best_eval_reward = best->value;
+    figures.best_reward_step = best->step;
   }
 }
 
@@ -60,6 +83,8 @@ Figures figures_of(const ReportRun& run) {
   };
   Figures figures;
   add_losses(figures, run);
+  add_rewards(figures, run);
+  figures.rollout_tokens_per_second = median("rollout_tokens_per_second");
   figures.peak_bytes = highest("peak_bytes");
   figures.activation_bytes = highest("activation_bytes");
   figures.plain_activation_bytes = highest("estimated_activation_bytes");

@@ -10,6 +10,9 @@ namespace reprise::report {
 struct Figures {
   std::optional<double> first_loss, last_loss;
   std::optional<double> best_eval_loss, best_eval_step;
+  std::optional<double> first_reward, last_reward;  ///< means of a tenth of the steps
+  std::optional<double> best_eval_reward, best_reward_step;
+  std::optional<double> rollout_tokens_per_second;
   std::optional<double> peak_bytes;
   std::optional<double> activation_bytes;        ///< the most of all steps
   std::optional<double> plain_activation_bytes;  ///< estimated without checkpointing

@@ -12,16 +12,6 @@
 namespace reprise::report {
 namespace {
 
-/// A string as it is, any other value as JSON; "" if there is none.
-std::string text_at(const Json& object, const char* key) {
-  const auto found = object.is_object() ? object.find(key) : object.end();
-  if (found == object.end() || found->is_null()) {
-    return {};
-  }
-  return found->is_string() ? found->get<std::string>()
-                            : found->dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
 /// What the runs agree on; what differs is in the tables.
 std::string fact_html(const Runs& runs, const char* key, const char* label) {
   const std::string text = text_at(runs.front().configuration, key);
@@ -51,13 +41,22 @@ std::vector<std::string> warnings_of(const ReportRun& run) {
       warnings.push_back(warning.is_string() ? warning.get<std::string>() : warning.dump());
     }
   }
-  for (const char* const key : {"loss", "grad_norm", "eval_loss"}) {
+  for (const char* const key : {"loss", "grad_norm", "eval_loss", "reward"}) {
     add_broken(warnings, run, key);
   }
   return warnings;
 }
 
 }  // namespace
+
+std::string text_at(const Json& object, const std::string& key) {
+  const auto found = object.is_object() ? object.find(key) : object.end();
+  if (found == object.end() || found->is_null()) {
+    return {};
+  }
+  return found->is_string() ? found->get<std::string>()
+                            : found->dump(-1, ' ', false, Json::error_handler_t::replace);
+}
 
 std::string title_of(const Runs& runs) {
   const Json& configuration = runs.front().configuration;

@@ -7,7 +7,6 @@
 #include <reprise/train/units.h>
 
 #include <algorithm>
-#include <array>
 #include <functional>
 #include <optional>
 #include <string>
@@ -26,10 +25,27 @@ std::optional<std::string> shown(std::optional<double> value, Unit unit) {
   return value ? std::optional(with_unit(*value, unit)) : std::nullopt;
 }
 
-const std::array<Headline, 7>& headlines() {
-  static const std::array<Headline, 7> all = {{
+std::optional<std::string> shown_count(std::optional<double> count) {
+  return count ? std::optional(human_count(*count)) : std::nullopt;
+}
+
+/// Of a policy that learns from rewards, the loss does not say how well it does.
+std::optional<double> telling_loss(const Figures& figures) {
+  return figures.last_reward ? std::nullopt : figures.last_loss;
+}
+
+const std::vector<Headline>& headlines() {
+  static const std::vector<Headline> all = {
+      {"Final reward",
+       [](const Figures& f) { return shown(f.last_reward, Unit::Number); },
+       [](const Figures& f) {
+         return "from " + with_unit(*f.first_reward, Unit::Number) + ", means of 10 % of steps";
+       }},
+      {"Best eval reward",
+       [](const Figures& f) { return shown(f.best_eval_reward, Unit::Number); },
+       [](const Figures& f) { return "at step " + human_number(*f.best_reward_step, 15); }},
       {"Final loss",
-       [](const Figures& f) { return shown(f.last_loss, Unit::Number); },
+       [](const Figures& f) { return shown(telling_loss(f), Unit::Number); },
        [](const Figures& f) { return "from " + with_unit(*f.first_loss, Unit::Number); }},
       {"Best eval loss",
        [](const Figures& f) { return shown(f.best_eval_loss, Unit::Number); },
@@ -46,11 +62,11 @@ const std::array<Headline, 7>& headlines() {
       {"Recompute",
        [](const Figures& f) { return shown(f.recompute_share(), Unit::Share); },
        [](const Figures& f) { return "of a step's " + with_unit(*f.step_ms, Unit::Milliseconds); }},
+      {"Rollout speed",
+       [](const Figures& f) { return shown_count(f.rollout_tokens_per_second); },
+       [](const Figures&) { return "tokens per second"; }},
       {"Throughput",
-       [](const Figures& f) {
-         return f.tokens_per_second ? std::optional(human_count(*f.tokens_per_second))
-                                    : std::nullopt;
-       },
+       [](const Figures& f) { return shown_count(f.tokens_per_second); },
        [](const Figures&) { return "tokens per second"; }},
       {"Training time",
        [](const Figures& f) {
@@ -60,12 +76,14 @@ const std::array<Headline, 7>& headlines() {
          return std::to_string(f.steps) + (f.steps == 1 ? " step" : " steps") +
                 (f.total_tokens > 0 ? ", " + human_count(f.total_tokens) + " tokens" : "");
        }},
-  }};
+  };
   return all;
 }
 
 std::string tiles_html(const Figures& figures) {
+  constexpr int kInARow = 7;
   std::string tiles;
+  int count = 0;
   for (const Headline& headline : headlines()) {
     if (const auto value = headline.value(figures)) {
       tiles += element("div",
@@ -73,9 +91,13 @@ std::string tiles_html(const Figures& figures) {
                        text_element("span", "label", headline.label) +
                            text_element("strong", "", *value) +
                            text_element("small", "", headline.note(figures)));
+      ++count;
     }
   }
-  return tiles.empty() ? tiles : element("div", "class=\"tiles\"", tiles);
+  const bool needs_rows = count > kInARow;  // of equal length, rather than one and a rest
+  return tiles.empty()
+             ? tiles
+             : element("div", needs_rows ? "class=\"tiles many\"" : "class=\"tiles\"", tiles);
 }
 
 std::string comparison_html(const Runs& runs) {

@@ -2,21 +2,13 @@
 // file.
 #include "train/report/html.h"
 
+#include "text/utf8.h"
+
 namespace reprise::report {
-namespace {
-
-/// nlohmann's writer is the one place that already knows what UTF-8 is: quoted, then unquoted.
-std::string valid_utf8(std::string_view text) {
-  const std::string quoted =
-      Json(std::string(text)).dump(-1, ' ', false, Json::error_handler_t::replace);
-  return Json::parse(quoted).get<std::string>();
-}
-
-}  // namespace
 
 std::string escaped(std::string_view text) {
   std::string safe;
-  for (const char c : valid_utf8(text)) {
+  for (const char c : detail::replace_invalid_utf8(text)) {
     switch (c) {
       case '&':
         safe += "&amp;";

@@ -29,7 +29,7 @@ std::string report_html(const std::vector<ReportRun>& runs) {
       element("style", "", page_style()) + "\n";
   const std::string body = header_html(runs) + warnings_html(runs) + headline_html(runs) +
                            learning_html(runs) + checkpointing_html(runs) + resources_html(runs) +
-                           other_charts_html(runs) + tables_html(runs);
+                           other_charts_html(runs) + samples_html(runs) + tables_html(runs);
   const std::string page = element("head", "", head) +
                            element("body",
                                    "",

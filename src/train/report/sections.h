@@ -26,11 +26,16 @@ std::string resources_html(const Runs& runs);
 std::string other_charts_html(const Runs& runs);
 /// What checkpointing saved and what it cost.
 std::string checkpointing_html(const Runs& runs);
+/// What the policies answered and how it was rewarded.
+std::string samples_html(const Runs& runs);
 /// Final figures, and the configuration.
 std::string tables_html(const Runs& runs);
 
 /// <section> with a heading; "" if `content` is.
 std::string section_html(const std::string& heading, const std::string& content);
+
+/// A string as it is, any other value as JSON; "" if there is none.
+std::string text_at(const Json& object, const std::string& key);
 
 /// "mean_token_accuracy" as "Mean token accuracy".
 std::string label_of(const std::string& key);

@@ -36,11 +36,6 @@ bool is_drawable(double value) {
   return std::isfinite(value) && std::abs(value) < kLargest;
 }
 
-std::optional<double> step_of(const Json& record) {
-  const auto step = number_at(record, "step");
-  return step && std::abs(*step) <= kLargestStep ? step : std::nullopt;
-}
-
 void sort_by_step(std::vector<Point>& points) {
   std::stable_sort(
       points.begin(), points.end(), [](const Point& a, const Point& b) { return a.step < b.step; });
@@ -54,6 +49,11 @@ std::optional<double> number_at(const Json& record, const std::string& key) {
     return std::nullopt;
   }
   return value->get<double>();
+}
+
+std::optional<double> step_of(const Json& record) {
+  const auto step = number_at(record, "step");
+  return step && std::abs(*step) <= kLargestStep ? step : std::nullopt;
 }
 
 std::vector<std::string> numeric_keys(const std::vector<Json>& records) {

@@ -27,6 +27,9 @@ struct Series {
 /// number where the record has no number, or one that is not finite.
 std::optional<double> number_at(const Json& record, const std::string& key);
 
+/// The number under "step", where it can be counted to.
+std::optional<double> step_of(const Json& record);
+
 /// The keys under which any record has a number, in the order in which they first appear; the first
 /// 200 of them, as a file that we did not write may have any number.
 std::vector<std::string> numeric_keys(const std::vector<Json>& records);

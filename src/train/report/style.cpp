@@ -41,6 +41,7 @@ h4 { font-size: 13px; font-weight: 600; color: var(--soft); margin: 0 0 8px; }
 .card, .tile, .chart { background: var(--card); border: 1px solid var(--edge);
   border-radius: 10px; }
 .tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(150px, 1fr)); gap: 12px; }
+.tiles.many { grid-template-columns: repeat(auto-fit, minmax(250px, 1fr)); }
 .tile { padding: 14px 16px; display: flex; flex-direction: column; gap: 2px; }
 .tile .label { font-size: 12.5px; color: var(--soft); }
 .tile strong { font-size: 23px; line-height: 1.25; font-weight: 650; letter-spacing: -0.02em;
@@ -53,7 +54,7 @@ h4 { font-size: 13px; font-weight: 600; color: var(--soft); margin: 0 0 8px; }
 .charts { display: grid; grid-template-columns: repeat(2, minmax(0, 1fr)); gap: 14px; }
 .chart { margin: 0; padding: 16px 16px 8px; min-width: 0; display: flex; flex-direction: column; }
 .chart.full { grid-column: 1 / -1; }
-.chart .note { margin: 1px 0 0; font-size: 12.5px; color: var(--soft); }
+.note { margin: 1px 0 0; font-size: 12.5px; color: var(--soft); }
 .legend { display: flex; flex-wrap: wrap; gap: 2px 14px; margin: 6px 0 8px; font-size: 12.5px; }
 .key { display: inline-flex; align-items: center; gap: 6px; padding: 2px 0; border: 0;
   background: none; color: inherit; font: inherit; }
@@ -111,6 +112,23 @@ thead th { font-size: 12px; font-weight: 600; color: var(--soft); }
 tbody th { font-weight: 500; min-width: 110px; }
 th.name { font-size: 12.5px; color: var(--soft); width: 34%;
   font-family: ui-monospace, "SF Mono", Menlo, Consolas, "DejaVu Sans Mono", monospace; }
+section > h3 { margin: 18px 0 8px; }
+.samples table { table-layout: fixed; min-width: 720px; }
+.samples thead th { width: 30%; }
+.samples thead th:nth-child(2) { width: auto; }
+.samples thead th:last-child { width: 220px; }
+.samples tbody th { font-weight: 600; padding-top: 14px; }
+.samples tbody tr:last-child > * { border-bottom: 1px solid var(--grid); }
+.samples tbody:last-child tr:last-child > * { border-bottom: 0; }
+.said { white-space: pre-wrap; max-height: 17em; overflow-y: auto; font-size: 12.5px;
+  font-family: ui-monospace, "SF Mono", Menlo, Consolas, "DejaVu Sans Mono", monospace; }
+.samples dl { display: grid; grid-template-columns: minmax(0, 1fr) auto; gap: 1px 14px;
+  margin: 0; font-size: 12.5px; }
+.samples dt { color: var(--soft); }
+.samples dd { margin: 0; text-align: right; }
+.samples dl :nth-child(-n + 2) { font-weight: 600; color: var(--ink); }
+details { margin-top: 12px; }
+summary { cursor: pointer; padding: 6px 2px; color: var(--soft); }
 .number { text-align: right; white-space: nowrap; }
 @media (max-width: 860px) {
   main { padding: 24px 14px 40px; }
@@ -119,6 +137,8 @@ th.name { font-size: 12.5px; color: var(--soft); width: 34%;
 @media print {
   body { background: none; }
   .chart, .tile, .card { break-inside: avoid; }
+  .samples { break-inside: auto; }
+  .said { max-height: none; }
 }
 )css";
 }

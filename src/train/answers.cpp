@@ -1,0 +1,178 @@
+#include "train/answers.h"
+
+#include "train/stopwatch.h"
+
+#include <reprise/memory.h>
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace reprise {
+
+namespace {
+
+double mean_of(const at::Tensor& values) {
+  return values.numel() == 0 ? std::nan("") : values.nanmean().item<double>();
+}
+
+double deviation_of(const at::Tensor& values) {
+  const auto known = values.masked_select(values.isnan().logical_not());
+  return known.numel() < 2 ? 0 : known.std().item<double>();
+}
+
+// What is not finite has no name in JSON.
+Json number(const at::Tensor& value) {
+  const auto plain = value.item<double>();
+  return std::isfinite(plain) ? Json(plain) : Json();
+}
+
+void judge(const OnlineJob& job, const std::vector<RewardRequest>& requests, Answers& answers) {
+  std::vector<double> flat;
+  for (const auto& row : job.rewards->score(requests)) {
+    flat.insert(flat.end(), row.begin(), row.end());
+  }
+  answers.rewards = at::tensor(flat, at::kDouble).to(at::kFloat).view({std::ssize(requests), -1});
+  answers.combined =
+      combined_rewards(answers.rewards, at::tensor(job.rewards->weights()).to(at::kFloat));
+}
+
+}  // namespace
+
+int64_t Answers::group_size() const {
+  return std::ssize(rows) / std::max<int64_t>(1, std::ssize(prompts));
+}
+
+void Answers::take(Answers& from, const std::vector<int64_t>& groups) {
+  const int64_t size = from.group_size();
+  std::vector<int64_t> chosen;
+  for (const int64_t group : groups) {
+    for (int64_t i = group * size; i < (group + 1) * size; ++i) {
+      rows.push_back(std::move(from.rows[static_cast<size_t>(i)]));
+      texts.push_back(std::move(from.texts[static_cast<size_t>(i)]));
+      chosen.push_back(i);
+    }
+    prompts.push_back(std::move(from.prompts[static_cast<size_t>(group)]));
+  }
+  const auto index = at::tensor(chosen, at::kLong);
+  for (auto member : {&Answers::finished, &Answers::rewards, &Answers::combined}) {
+    const auto more = (from.*member).index_select(0, index);
+    this->*member = (this->*member).defined() ? at::cat({this->*member, more}) : more;
+  }
+}
+
+void Answers::describe(const RewardList& sources, const std::string& prefix, Json& figures) const {
+  const auto put = [&](const std::string& name, double value) {
+    if (std::isfinite(value)) {
+      figures[prefix + name] = value;
+    }
+  };
+  put("reward", mean_of(combined));
+  if (group_size() > 1) {
+    const auto signal = group_signal(combined, group_size());
+    put("reward_std", mean_of(signal.deviations));
+    put("frac_reward_zero_std", 1 - signal.has_signal.to(at::kFloat).mean().item<double>());
+  } else {
+    put("reward_std", deviation_of(combined));
+  }
+  for (size_t i = 0; i < sources.size(); ++i) {
+    const auto own = rewards.select(1, static_cast<int64_t>(i));
+    const std::string name = "rewards/" + sources.names()[i];
+    put(name + "/mean", mean_of(own));
+    put(name + "/std", deviation_of(own));
+  }
+  std::vector<int64_t> counts;
+  counts.reserve(rows.size());
+  for (const auto& row : rows) {
+    counts.push_back(std::ssize(row.completion));
+  }
+  const auto lengths = at::tensor(counts, at::kLong).to(at::kDouble);
+  put("completions/mean_length", lengths.mean().item<double>());
+  put("completions/min_length", lengths.min().item<double>());
+  put("completions/max_length", lengths.max().item<double>());
+  put("completions/clipped_ratio", 1 - finished.to(at::kDouble).mean().item<double>());
+  put("completions/mean_terminated_length", mean_of(lengths.masked_select(finished)));
+}
+
+std::vector<Json> Answers::samples(const RewardList& sources,
+                                   const PromptSet& from,
+                                   const at::Tensor& advantages,
+                                   int64_t count) const {
+  const auto first = advantages.dim() == 1 ? advantages : advantages.select(1, 0);
+  std::vector<Json> samples;
+  for (int64_t i = 0; i < std::min(count, std::ssize(rows)); ++i) {
+    const auto& prompt = prompts[static_cast<size_t>(i / group_size())];
+    Json own = Json::object();
+    for (size_t k = 0; k < sources.size(); ++k) {
+      own[sources.names()[k]] = number(rewards[i][static_cast<int64_t>(k)]);
+    }
+    samples.push_back({{"row", from.place_name(prompt.place)},
+                       {"prompt", prompt.text},
+                       {"completion", texts[static_cast<size_t>(i)]},
+                       {"is_finished", finished[i].item<bool>()},
+                       {"rewards", own},
+                       {"reward", number(combined[i])},
+                       {"advantage", number(first[i])}});
+  }
+  return samples;
+}
+
+void PhaseCosts::write_to(Json& figures) const {
+  figures["rollout_ms"] = rollout_ms;
+  figures["scoring_ms"] = scoring_ms;
+  if (rollout_ms > 0) {
+    figures["rollout_tokens_per_second"] = static_cast<double>(rollout_tokens) / rollout_ms * 1000;
+  }
+  figures["rollout_peak_bytes"] = rollout_peak;
+  figures["scoring_peak_bytes"] = scoring_peak;
+}
+
+Answers ask(const OnlineJob& job,
+            const Questions& questions,
+            const RolloutOptions& options,
+            PhaseCosts& costs) {
+  Answers answers;
+  std::vector<std::vector<int64_t>> ids;
+  for (const int64_t index : questions.indices) {
+    answers.prompts.push_back(questions.prompts.at(index));
+    ids.push_back(answers.prompts.back().ids);
+  }
+  std::vector<Generated> generated;
+  {
+    const Stopwatch watch(costs.rollout_ms);
+    const PeakTracker peak(job.policy->device());
+    auto numbered = options;
+    numbered.generate.prompt_numbers = questions.numbers;
+    numbered.generate.logprobs_at_temperature = true;
+    generated = rollout(*job.policy, ids, numbered);
+    costs.rollout_peak = std::max(costs.rollout_peak, peak.peak());
+  }
+  const Stopwatch watch(costs.scoring_ms);
+  const PeakTracker peak(job.policy->device());
+  std::vector<RewardRequest> requests;
+  std::vector<int64_t> finished;
+  const auto samples = generated.size() / std::max<size_t>(1, ids.size());
+  for (size_t i = 0; i < generated.size(); ++i) {
+    const auto& prompt = answers.prompts[i / samples];
+    auto& completion = generated[i];
+    const auto tokens = std::ssize(completion.ids);
+    answers.texts.push_back(job.tokenizer->decode(completion.ids, /*skip_special_tokens=*/true));
+    requests.push_back({prompt.text,
+                        answers.texts.back(),
+                        &prompt.row,
+                        completion.is_finished,
+                        tokens,
+                        prompt.messages});
+    finished.push_back(completion.is_finished ? 1 : 0);
+    costs.rollout_tokens += tokens;
+    answers.rows.push_back({prompt.ids, std::move(completion.ids), std::move(completion.logprobs)});
+  }
+  answers.finished = at::tensor(finished, at::kLong).to(at::kBool);
+  judge(job, requests, answers);
+  costs.scoring_peak = std::max(costs.scoring_peak, peak.peak());
+  return answers;
+}
+
+}  // namespace reprise

@@ -1,0 +1,90 @@
+// A model that is trained: one optimizer step of it, whatever its loss is and wherever its batches
+// come from.
+//
+// A step is: forward and backward of every micro-batch, clip, update; then a look whether
+// checkpointing did what was asked.
+#pragma once
+
+#include "train/metric_sums.h"
+
+#include <reprise/optim/optimizer.h>
+#include <reprise/optim/schedule.h>
+#include <reprise/train/effect.h>
+#include <reprise/train/memory_meter.h>
+#include <reprise/train/objective.h>
+#include <reprise/train/trainer.h>
+#include <reprise/train/world.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace reprise {
+
+/// What a step is made of. Functions take the number of the micro-batch.
+struct StepWork {
+  size_t micro_batches = 0;
+  double total_weight = 1;  ///< see StepContext, of this process
+  /// The part of the step's loss. Called once for each, in order.
+  std::function<BatchLoss(size_t, const StepContext&)> loss;
+  /// Rows and the length of a row, for the message if memory runs out.
+  std::function<std::pair<int64_t, int64_t>(size_t)> shape;
+  /// The message if its loss is not finite.
+  std::function<std::string(size_t)> not_finite;
+  int64_t frozen_bytes = 0;  ///< of parameters beside the model's
+};
+
+struct StepOutcome {
+  double loss = 0;
+  double grad_norm = 0;
+  double learning_rate = 0;
+  CheckpointingEffect effect;
+  MetricSums metrics;
+};
+
+class Learner {
+ public:
+  /// `name` is its folder in checkpoints; empty: the run's own model.
+  Learner(std::string name,
+          Model& model,
+          const TrainerOptions& options,
+          int64_t total_steps,
+          const World& world);
+
+  /// Step number `step`, from 0. Throws for a loss or gradient that is not finite, for memory that
+  /// runs out, saying what used it, and if checkpointing had another effect than was asked.
+  StepOutcome step(int64_t step, const StepWork& work);
+
+  /// What a step says about itself, as metrics.jsonl has it.
+  void describe(const StepOutcome& outcome, Json& record) const;
+
+  const std::string& name() const { return name_; }
+  Model& model() const { return model_; }
+  Optimizer& optimizer() const { return *optimizer_; }
+  MovingAverage* average() const { return average_.get(); }  ///< null: none
+  const EffectCheck& effect() const { return effect_; }
+  const MemoryMeter& meter() const { return meter_; }
+
+ private:
+  at::Tensor run_micro_batches(const StepWork& work, MetricSums& metrics);
+  BatchLoss forward_backward(size_t index, const StepWork& work, const StepContext& context);
+  void sum_gradients();
+  void check_finite(const at::Tensor& losses, int64_t step, const StepWork& work) const;
+  std::string explain(const std::exception& error, int64_t step, const StepWork& work);
+
+  std::string name_;
+  Model& model_;
+  const TrainerOptions& options_;
+  const World& world_;
+  int64_t total_steps_;
+  ScheduleOptions schedule_;
+  EffectCheck effect_;
+  MemoryMeter meter_;
+  std::unique_ptr<Optimizer> optimizer_;
+  std::unique_ptr<MovingAverage> average_;
+  size_t micro_batch_ = 0;  // that is being worked on
+};
+
+}  // namespace reprise
