@@ -94,8 +94,10 @@ function(_reprise_program_pch)
     COPYONLY)
   add_library(reprise_program_pch OBJECT ${PROJECT_BINARY_DIR}/program_pch.cpp)
   _reprise_configure(reprise_program_pch)
-  target_link_libraries(reprise_program_pch PRIVATE LibTorch::LibTorch)
-  target_precompile_headers(reprise_program_pch PRIVATE <torch/torch.h>)
+  _reprise_compile_fast(reprise_program_pch)
+  target_link_libraries(reprise_program_pch PRIVATE LibTorch::LibTorch
+    nlohmann_json::nlohmann_json)
+  target_precompile_headers(reprise_program_pch PRIVATE <torch/torch.h> <nlohmann/json.hpp>)
   if(REPRISE_BUILD_TESTS)
     find_package(GTest REQUIRED)
     target_link_libraries(reprise_program_pch PRIVATE GTest::gtest)
@@ -103,7 +105,14 @@ function(_reprise_program_pch)
   endif()
 endfunction()
 
+# Programs and tests call the libraries, where the work is: with assertions on, compile time counts.
+# One option for all of them, since they share a precompiled header.
+function(_reprise_compile_fast target)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:RelWithDebInfo>:-O0>)
+endfunction()
+
 function(_reprise_use_program_pch target)
+  _reprise_compile_fast(${target})
   if(REPRISE_PCH)
     _reprise_program_pch()
     target_precompile_headers(${target} REUSE_FROM reprise_program_pch)

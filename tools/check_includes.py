@@ -12,7 +12,8 @@ import sys
 # Top to bottom. Folders on one line are one layer.
 LAYERS = [
     ("apps",),
-    ("src/train", "src/rl", "include/reprise/train"),
+    ("src/train", "include/reprise/train"),
+    ("src/reward", "include/reprise/reward"),
     ("src/loss", "include/reprise/loss"),
     ("src/data", "include/reprise/data"),
     ("src/text", "include/reprise/text"),

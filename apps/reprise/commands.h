@@ -15,7 +15,7 @@ void add_inspect(CLI::App& app);
 void add_merge(CLI::App& app);
 void add_score(CLI::App& app);
 void add_tokenize(CLI::App& app);
-/// sft, rm, prm, dpo, kto, kd.
+/// sft, rm, prm, dpo, kto, kd, grpo, ppo.
 void add_training_commands(CLI::App& app);
 
 }  // namespace reprise::app

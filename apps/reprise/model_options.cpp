@@ -31,10 +31,11 @@ std::vector<int64_t> ids_in(const Json& value, const std::string& where) {
   return ids;
 }
 
-// The ids at which the model's authors end a text.
-std::vector<int64_t> find_stop_ids(const std::filesystem::path& folder,
-                                   const ModelConfig& config,
-                                   const Tokenizer* tokenizer) {
+}  // namespace
+
+std::vector<int64_t> stop_ids_of(const std::filesystem::path& folder,
+                                 const ModelConfig& config,
+                                 const Tokenizer* tokenizer) {
   const auto file = folder / "generation_config.json";
   if (std::filesystem::exists(file)) {
     const Json json = read_json(file);
@@ -48,8 +49,6 @@ std::vector<int64_t> find_stop_ids(const std::filesystem::path& folder,
   const auto eos = tokenizer != nullptr ? tokenizer->special_tokens().eos : std::nullopt;
   return eos ? std::vector<int64_t>{*eos} : std::vector<int64_t>{};
 }
-
-}  // namespace
 
 void add_dtype_option(CLI::App& command, std::string& dtype, const std::string& help) {
   command.add_option("--dtype", dtype, help)
@@ -100,7 +99,7 @@ LanguageModel open_language_model(const ModelOptions& options) {
     result.tokenizer = Tokenizer::open(options.model);
   }
   const auto& config = result.model->config();
-  result.stop_ids = find_stop_ids(options.model, config, result.tokenizer.get());
+  result.stop_ids = stop_ids_of(options.model, config, result.tokenizer.get());
   result.pad_id = config.pad_id.value_or(0);
   if (result.pad_id < 0 || result.pad_id >= config.vocabulary) {
     result.pad_id = 0;  // any id will do: what is padded is masked

@@ -41,6 +41,12 @@ struct LanguageModel {
   std::optional<at::ScalarType> autocast;  ///< the type of products, over float32 parameters
 };
 
+/// The ids at which the model's authors end a text: those of generation_config.json, else of
+/// config.json, else the tokenizer's (null: there is none).
+std::vector<int64_t> stop_ids_of(const std::filesystem::path& folder,
+                                 const ModelConfig& config,
+                                 const Tokenizer* tokenizer);
+
 /// Opens what the options name; warnings go to stderr.
 LanguageModel open_language_model(const ModelOptions& options);
 

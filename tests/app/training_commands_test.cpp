@@ -100,20 +100,33 @@ TEST_F(Training, ShowsTheFirstExampleWithWhatIsTrainedOn) {
   EXPECT_TRUE(contains(result.err, "[[")) << result.err;
 }
 
-TEST_F(Training, PacksAndEvaluatesWhatIsNotPacked) {
+/// How many of the data sets were packed.
+int64_t packed_sets(const std::string& text) {
+  int64_t count = 0;
+  for (size_t at = text.find("packed into"); at != std::string::npos;
+       at = text.find("packed into", at + 1)) {
+    ++count;
+  }
+  return count;
+}
+
+TEST_F(Training, PacksAndEvaluatesWhatIsPackedUnlessToldOtherwise) {
   for (const char* strategy : {"bfd", "bfd_split", "wrapped"}) {
-    const auto result = sft(fixture("data/sft_text.jsonl"),
-                            {"--packing",
-                             "--packing_strategy",
-                             strategy,
-                             "--max_length",
-                             "48",
-                             "--eval_data",
-                             fixture("data/sft_text.jsonl"),
-                             "--overwrite_output_dir"});
-    EXPECT_EQ(result.exit_code, 0) << strategy << "\n" << result.err;
-    EXPECT_TRUE(contains(result.err, "packed into")) << result.err;
-    EXPECT_TRUE(contains(result.err, "eval_loss")) << result.err;
+    Words words{"--packing",
+                "--packing_strategy",
+                strategy,
+                "--max_length",
+                "48",
+                "--eval_data",
+                fixture("data/sft_text.jsonl"),
+                "--overwrite_output_dir"};
+    for (const int64_t sets : {2, 1}) {
+      const auto result = sft(fixture("data/sft_text.jsonl"), words);
+      EXPECT_EQ(result.exit_code, 0) << strategy << "\n" << result.err;
+      EXPECT_EQ(packed_sets(result.err), sets) << result.err;
+      EXPECT_TRUE(contains(result.err, "eval_loss")) << result.err;
+      words.emplace_back("--no_eval_packing");
+    }
   }
 }
 

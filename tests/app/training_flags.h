@@ -21,6 +21,9 @@ inline Words required_words(Objective objective) {
   if (objective == Objective::Kd) {
     words.insert(words.end(), {"--teacher_model", "t"});
   }
+  if (objective == Objective::Grpo || objective == Objective::Ppo) {
+    words.insert(words.end(), {"--reward_function", "exact_match"});
+  }
   return words;
 }
 

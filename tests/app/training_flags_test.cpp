@@ -51,6 +51,34 @@ TEST(TrainingFlags, DefaultsAreThoseOfTheObjective) {
   }
 }
 
+TEST(TrainingFlags, AWarmupRatioIsAlwaysAShareOfAllSteps) {
+  const auto warmup = [](const Words& words) {
+    return warmup_count(app::warmup_of(parse(Objective::Sft, words)), 300);
+  };
+  EXPECT_EQ(warmup({}), 0);
+  EXPECT_EQ(warmup({"--warmup_ratio", "0.1"}), 30);
+  EXPECT_EQ(warmup({"--warmup_ratio", "1"}), 300);
+  EXPECT_EQ(warmup({"--warmup_steps", "0.1"}), 30);
+  EXPECT_EQ(warmup({"--warmup_steps", "1"}), 1);
+  for (const int64_t total : {1, 2, 3, 4, 7, 1024, 1'000'003}) {
+    EXPECT_EQ(warmup_count(app::warmup_of(parse(Objective::Sft, {"--warmup_ratio", "1"})), total),
+              total);
+  }
+}
+
+TEST(TrainingFlags, TheLeastLearningRateIsTheOneOfTheSchedule) {
+  const auto least = [](const Words& words) {
+    return app::schedule_options(parse(Objective::Sft, words)).min_ratio;
+  };
+  const Words late{"--lr_scheduler_type", "wsd", "--lr_decay_steps", "9"};
+  EXPECT_EQ(least(late), 0);  // transformers' get_wsd_schedule
+  EXPECT_EQ(least({"--lr_scheduler_type", "cosine_with_min_lr"}), 0.1);
+  EXPECT_EQ(least({"--lr_scheduler_type", "cosine_with_min_lr", "--min_lr_ratio", "0"}), 0);
+  Words given = late;
+  given.insert(given.end(), {"--min_lr_ratio", "0.2"});
+  EXPECT_EQ(least(given), 0.2);
+}
+
 TEST(TrainingFlags, GivenAreOnlyThoseThatWereTyped) {
   const TrainingFlags flags = parse(Objective::Sft, {"--max_steps", "5", "--packing"});
   EXPECT_EQ(flags.given,

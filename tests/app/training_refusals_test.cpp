@@ -6,12 +6,14 @@
 #include <torch/torch.h>
 
 #include <limits>
+#include <utility>
 
 namespace reprise {
 namespace {
 
 namespace fs = std::filesystem;
 using testing::contains;
+using testing::run_program;
 using testing::Training;
 
 std::string fixture(const std::string& name) {
@@ -67,6 +69,49 @@ TEST_F(Training, RefusesDataOfWhichNoTokenIsTrained) {
   const auto result = sft(data, {"--max_length", "16"});
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_TRUE(contains(result.err, "no label")) << result.err;
+}
+
+TEST_F(Training, RefusesFlagsThatTheRowsHaveNoUseFor) {
+  const auto data = fixture("data/sft_messages.jsonl");
+  for (const auto& [words, message] : std::vector<std::pair<testing::Words, std::string>>{
+           {{"--prompt_key", "question"}, "prompt_key has no effect"},
+           {{"--input_template", "User: {}"}, "input_template is put around prompts"}}) {
+    const auto result = sft(data, words);
+    EXPECT_EQ(result.exit_code, 1);
+    EXPECT_TRUE(contains(result.err, "sft_messages.jsonl:1: " + message)) << result.err;
+  }
+}
+
+TEST_F(Training, RefusesToOffloadATeacherWhereThereIsNoGpu) {
+  if (torch::cuda::is_available()) {
+    GTEST_SKIP() << "there is a GPU";
+  }
+  const auto result = run_program({"kd",
+                                   "--model",
+                                   fixture("models/policy"),
+                                   "--teacher_model",
+                                   fixture("models/teacher"),
+                                   "--data",
+                                   fixture("data/sft_completion.jsonl"),
+                                   "--output_dir",
+                                   path("out"),
+                                   "--teacher_offload"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_TRUE(contains(result.err, "--teacher_offload has no effect without a GPU")) << result.err;
+}
+
+TEST_F(Training, TellsOnceThatAPromptEndsInsideOfAToken) {
+  const auto data = write("data.jsonl",
+                          R"({"prompt": "so", "completion": " the end of it"})"
+                          "\n"
+                          R"({"prompt": "so t", "completion": "he end of it"})"
+                          "\n"
+                          R"({"prompt": "no t", "completion": "he end of it"})"
+                          "\n");
+  const auto result = sft(data);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_TRUE(contains(result.err, "data.jsonl:2: the prompt alone ends in")) << result.err;
+  EXPECT_FALSE(contains(result.err, "data.jsonl:3: ")) << result.err;
 }
 
 TEST_F(Training, RefusesLabelsThatTheHeadHasNot) {

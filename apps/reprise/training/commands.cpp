@@ -1,6 +1,8 @@
-// The training commands: one per objective, all of them flags in front of the same loop.
+// The training commands: one per objective, all of them flags in front of one of two loops.
 #include "reprise/commands.h"
+#include "reprise/training/flag_spec.h"
 #include "reprise/training/flags.h"
+#include "reprise/training/run_online.h"
 #include "reprise/training/run_training.h"
 
 #include <memory>
@@ -18,7 +20,12 @@ CLI::App* add_training(CLI::App& app,
   const auto flags = add_training_flags(*command, objective);
   command->callback([command, flags] {
     finish_flags(*command, *flags);
-    run_training(*flags, resolved_configuration(*flags));
+    const Json configuration = resolved_configuration(*flags);
+    if (is_online(flags->objective)) {
+      run_online(*flags, configuration);
+    } else {
+      run_training(*flags, configuration);
+    }
   });
   return command;
 }
@@ -33,6 +40,9 @@ void add_training_commands(CLI::App& app) {
   add_training(app, Objective::Dpo, "dpo", "Prefer one response to another: DPO and its family.");
   add_training(app, Objective::Kto, "kto", "Learn from single responses, wanted or not: KTO.");
   add_training(app, Objective::Kd, "kd", "Learn from a teacher's probabilities: distillation.");
+  add_training(
+      app, Objective::Grpo, "grpo", "Answer prompts and learn from rewards: GRPO, RLOO, ...");
+  add_training(app, Objective::Ppo, "ppo", "Answer prompts and learn from rewards, with a critic.");
 }
 
 }  // namespace reprise::app

@@ -21,6 +21,9 @@ std::vector<std::string> roles_of(Objective objective) {
       return {"prompt", "completion", "label", "input", "output", "chosen", "rejected", "tools"};
     case Objective::Prm:
       return {"prompt", "completions", "labels", "input", "label"};
+    case Objective::Grpo:
+    case Objective::Ppo:
+      break;  // prompts have keys of their own
   }
   return {};
 }
@@ -89,7 +92,8 @@ void add_labels_and_packing(FlagList& list) {
            "NAME",
            "Best fit with long rows cut, or split; or cut wherever a row is full")
       .one_of({"bfd", "bfd_split", "wrapped"});
-  list.add("eval_packing", &Flags::eval_packing, "BOOL", "Pack the evaluation data as well");
+  list.add("eval_packing", &Flags::eval_packing, "BOOL", "Pack the evaluation data as well")
+      .if_unset("as packing");
   list.add("padding_free",
            &Flags::padding_free,
            "BOOL",
@@ -99,6 +103,9 @@ void add_labels_and_packing(FlagList& list) {
 }  // namespace
 
 void add_data_flags(FlagList& list, Objective objective) {
+  if (is_online(objective)) {
+    return add_prompt_flags(list);
+  }
   list.begin_group("Data");
   add_files(list);
   add_lengths(list, objective);

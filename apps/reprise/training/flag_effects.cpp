@@ -112,7 +112,7 @@ void check_evaluation(const TrainingFlags& flags) {
            {"greater_is_better", "load_best_model_at_end", "early_stopping_patience"},
            "without --metric_for_best_model, by which the best is found");
   }
-  if (flags.save_steps == 0) {
+  if (flags.save_steps == 0 && flags.metric_for_best_model.empty()) {
     refuse(flags, {"save_total_limit"}, "with --save_steps 0: no checkpoints are made");
   }
   TORCH_CHECK(flags.resume_from_checkpoint.empty() || !flags.overwrite_output_dir,
@@ -172,6 +172,7 @@ void check_objective(const TrainingFlags& flags) {
                   " weights for ",
                   flags.loss_type.size(),
                   " losses of --loss_type");
+      check_preference_effects(flags);
       return check_reference_effects(flags);
     case Objective::Kto:
       check_kto(flags);
@@ -182,6 +183,9 @@ void check_objective(const TrainingFlags& flags) {
         refuse(flags, {"jsd_beta"}, "with --divergence " + flags.divergence);
       }
       return;
+    case Objective::Grpo:
+    case Objective::Ppo:
+      return check_online_effects(flags);
   }
 }
 

@@ -95,6 +95,10 @@ bool is_one_of(Objective objective, std::initializer_list<Objective> objectives)
   return std::find(objectives.begin(), objectives.end(), objective) != objectives.end();
 }
 
+bool is_online(Objective objective) {
+  return is_one_of(objective, {Objective::Grpo, Objective::Ppo});
+}
+
 const std::vector<FlagSpec>& flags_of(Objective objective) {
   static const auto all = [] {
     std::map<Objective, std::vector<FlagSpec>> made;
@@ -102,9 +106,9 @@ const std::vector<FlagSpec>& flags_of(Objective objective) {
       FlagList list;
       add_model_flags(list, each);
       add_data_flags(list, each);
-      add_loop_flags(list);
+      add_loop_flags(list, each);
       add_objective_flags(list, each);
-      add_saving_flags(list);
+      add_saving_flags(list, each);
       made[each] = list.take();
     }
     return made;
@@ -121,6 +125,24 @@ const FlagSpec* find_flag(Objective objective, const std::string& name) {
   }
   return nullptr;
 }
+
+namespace {
+
+// OpenRLHF's, but for lambda, which is TRL's. Dropout would make a ratio of 1 something else.
+void set_ppo_defaults(TrainingFlags& flags) {
+  flags.learning_rate = 1e-6;
+  flags.num_train_epochs = 1;
+  flags.disable_dropout = true;
+  flags.advantage_estimator = "gae";
+  flags.loss_type = {"ppo"};
+  flags.num_generations = 1;
+  flags.beta = 0;
+  flags.kl_coef = 0.01;
+  flags.use_bias_correction_kl = false;
+  flags.reward_clip_range = {-10, 10};
+}
+
+}  // namespace
 
 TrainingFlags default_flags(Objective objective) {
   TrainingFlags flags;
@@ -150,6 +172,14 @@ TrainingFlags default_flags(Objective objective) {
       break;
     case Objective::Kd:
       flags.learning_rate = 5e-6;
+      break;
+    case Objective::Grpo:
+      flags.learning_rate = 1e-6;
+      flags.beta = 0;
+      flags.loss_type = {"dapo"};
+      break;
+    case Objective::Ppo:
+      set_ppo_defaults(flags);
       break;
   }
   return flags;

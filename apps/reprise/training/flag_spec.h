@@ -88,13 +88,28 @@ class FlagList {
 // One file each: what there is to set.
 void add_model_flags(FlagList& list, Objective objective);
 void add_data_flags(FlagList& list, Objective objective);
-void add_loop_flags(FlagList& list);
+void add_loop_flags(FlagList& list, Objective objective);
 void add_objective_flags(FlagList& list, Objective objective);
-void add_saving_flags(FlagList& list);
+void add_saving_flags(FlagList& list, Objective objective);
+// Of grpo and ppo.
+void add_prompt_flags(FlagList& list);
+void add_rollout_flags(FlagList& list);
+void add_reward_flags(FlagList& list, Objective objective);
+void add_policy_flags(FlagList& list, Objective objective);
+void add_critic_flags(FlagList& list);
+void add_role_checkpointing_flags(FlagList& list);
 
-inline constexpr std::array kObjectives = {
-    Objective::Sft, Objective::Rm, Objective::Prm, Objective::Dpo, Objective::Kto, Objective::Kd};
+inline constexpr std::array kObjectives = {Objective::Sft,
+                                           Objective::Rm,
+                                           Objective::Prm,
+                                           Objective::Dpo,
+                                           Objective::Kto,
+                                           Objective::Kd,
+                                           Objective::Grpo,
+                                           Objective::Ppo};
 bool is_one_of(Objective objective, std::initializer_list<Objective> objectives);
+/// grpo, ppo: the model makes what it is trained on.
+bool is_online(Objective objective);
 
 /// All flags of an objective's command.
 const std::vector<FlagSpec>& flags_of(Objective objective);

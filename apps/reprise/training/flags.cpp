@@ -104,11 +104,22 @@ void finish_flags(const CLI::App& command, TrainingFlags& flags) {
   const GivenValues filed = read_config(command, flags.objective);
   flags = default_flags(flags.objective);
   assign_all(flags, filed, typed);
+  if (is_online(flags.objective)) {
+    std::set<std::string> said;  // also a default that a file repeats
+    for (const auto* values : {&typed, &filed}) {
+      for (const auto& [name, value] : *values) {
+        said.insert(name);
+      }
+    }
+    complete_online(flags, said);
+  }
   check_required(flags);
   check_effects(flags);
   switch_lora_on(flags, typed.contains("use_peft") || filed.contains("use_peft"));
   complete(flags);
-  checkpointing_request(flags);
+  if (flags.objective != Objective::Ppo) {  // whose roles have been asked already
+    checkpointing_request(flags);
+  }
 }
 
 }  // namespace reprise::app

@@ -2,8 +2,11 @@
 // which flags were given. One struct for all objectives; a command declares only its own.
 #pragma once
 
+#include "reprise/training/online_flags.h"
+
 #include <reprise/data/rows.h>
 #include <reprise/io/json.h>
+#include <reprise/optim/schedule.h>
 
 #include <CLI/CLI.hpp>
 
@@ -17,7 +20,7 @@
 
 namespace reprise::app {
 
-struct TrainingFlags {
+struct TrainingFlags : OnlineFlags {
   Objective objective = Objective::Sft;
   /// Canonical names without dashes, from command line or config file; not keys of a file that have
   /// their default in the end, so that a saved configuration gives what was given.
@@ -26,7 +29,7 @@ struct TrainingFlags {
   // Model
   std::string model;
   std::string adapter;    ///< a LoRA adapter to go on training
-  std::string ref_model;  ///< dpo, kto; empty: the model as it was
+  std::string ref_model;  ///< of dpo, kto, grpo, ppo; empty: the model as it was
   std::string teacher_model;
   std::string dtype;   ///< of the weights; empty: the checkpoint's
   std::string device;  ///< empty: the GPU if there is one
@@ -59,7 +62,8 @@ struct TrainingFlags {
   std::string chat_template;                ///< a file
   std::map<std::string, std::string> keys;  ///< --prompt_key etc.
   std::string input_template;
-  bool packing = false, eval_packing = false, padding_free = false;
+  bool packing = false, padding_free = false;
+  std::optional<bool> eval_packing;  ///< unset: as packing
   std::string packing_strategy = "bfd";
   int64_t pad_to_multiple_of = 1;
   std::optional<bool> completion_only_loss;
@@ -76,7 +80,7 @@ struct TrainingFlags {
   std::string lr_scheduler_type = "linear";
   double warmup_steps = 0;
   double warmup_ratio = 0;
-  double min_lr_ratio = 0.1;
+  std::optional<double> min_lr_ratio;  ///< unset: the schedule's, see schedule_options()
   int64_t lr_decay_steps = 0;
   std::string optim = "adamw_torch_fused";
   double adam_beta1 = 0.9, adam_beta2 = 0.999, adam_epsilon = 1e-8;
@@ -124,7 +128,7 @@ struct TrainingFlags {
   double kd_coef = 0.4;
   std::string divergence = "forward_kl";  ///< or jsd
   double jsd_beta = 0.5;
-  double temperature = 1.0;
+  double temperature = 1.0;  ///< kd: of both; grpo, ppo: of sampling and of all that is learned
   bool teacher_offload = false;
 
   // Logging, evaluation, saving
@@ -162,6 +166,11 @@ std::shared_ptr<TrainingFlags> add_training_flags(CLI::App& command, Objective o
 /// Fills in values and `given` from command line and config file. Throws c10::Error for flags that
 /// are unknown, required and missing, given twice, or without effect in this combination.
 void finish_flags(const CLI::App& command, TrainingFlags& flags);
+
+/// The course of the learning rate, less the steps of its warmup: that is warmup_of(), as
+/// TrainerOptions takes it, a count from 1 on and below a share of all steps.
+ScheduleOptions schedule_options(const TrainingFlags& flags);
+double warmup_of(const TrainingFlags& flags);
 
 /// Throws for unknown keys, contradictions, and settings without --gradient_checkpointing.
 CheckpointingRequest checkpointing_request(const TrainingFlags& flags);

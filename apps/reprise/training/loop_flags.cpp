@@ -1,20 +1,33 @@
-// Flags of the training loop and of gradient checkpointing: the same for every objective.
+// Flags of the training loop and of gradient checkpointing: the same for every objective, but for
+// names that mean something else in programs of online training.
 #include "reprise/training/flag_spec.h"
+
+#include <string>
+#include <vector>
 
 namespace reprise::app {
 
 namespace {
 
 using Flags = TrainingFlags;
+using Names = std::vector<std::string>;
 
-void add_amounts(FlagList& list) {
+// grpo trains one model, so that its role need not be named but may be.
+Names with_actor(Objective objective, Names names, const Names& of_actor) {
+  if (objective == Objective::Grpo) {
+    names.insert(names.end(), of_actor.begin(), of_actor.end());
+  }
+  return names;
+}
+
+void add_amounts(FlagList& list, Objective objective) {
   list.add("output_dir", &Flags::output_dir, "DIR", "Where the model and all about the run goes")
       .required()
       .aliases({"ckpt.output_dir"});
   list.add("per_device_train_batch_size",
            &Flags::per_device_train_batch_size,
            "ROWS",
-           "Rows of a micro-batch")
+           is_online(objective) ? "Completions of a micro-batch" : "Rows of a micro-batch")
       .at_least(1)
       .aliases({"micro_train_batch_size", "train.micro_batch_size"});
   list.add("gradient_accumulation_steps",
@@ -25,7 +38,8 @@ void add_amounts(FlagList& list) {
       .aliases({"accumulation_steps"});
   list.add("num_train_epochs", &Flags::num_train_epochs, "EPOCHS", "Passes over the data")
       .above(0)
-      .aliases({"max_epochs", "train.max_epochs"});
+      .aliases(is_online(objective) ? Names{"num_episodes", "train.num_episodes"}
+                                    : Names{"max_epochs", "train.max_epochs"});
   list.add("max_steps", &Flags::max_steps, "STEPS", "Optimizer steps, instead of epochs; -1: unset")
       .at_least(-1);
   list.add("seed", &Flags::seed, "NUMBER", "Of the data's order, dropout and new weights")
@@ -57,7 +71,8 @@ void add_schedule(FlagList& list) {
            &Flags::min_lr_ratio,
            "SHARE",
            "Least learning rate, as a share: cosine_with_min_lr and warmup_stable_decay")
-      .between(0, 1);
+      .between(0, 1)
+      .if_unset("0.1 of cosine_with_min_lr, 0 of warmup_stable_decay");
   list.add("lr_decay_steps",
            &Flags::lr_decay_steps,
            "STEPS",
@@ -65,7 +80,7 @@ void add_schedule(FlagList& list) {
       .at_least(0);
 }
 
-void add_optimizer(FlagList& list) {
+void add_optimizer(FlagList& list, Objective objective) {
   list.add("optim", &Flags::optim, "NAME", "Both adamw are the same, fused where LibTorch can")
       .one_of({"adamw_torch_fused", "adamw_torch", "rmsprop", "sgd"});
   list.add("adam_beta1", &Flags::adam_beta1, "SHARE", "Decay of AdamW's mean of gradients")
@@ -87,53 +102,71 @@ void add_optimizer(FlagList& list) {
            "SHARE",
            "Also save a moving average of the weights, with this decay a step; 0: none")
       .between(0, 1);
+  if (is_online(objective)) {
+    list.add("offload_optimizer",
+             &Flags::offload_optimizer,
+             "BOOL",
+             "Keep the optimizer's state on the CPU while completions are made and judged");
+  }
 }
 
-}  // namespace
-
-void add_loop_flags(FlagList& list) {
-  list.begin_group("Training");
-  add_amounts(list);
-  add_schedule(list);
-  add_optimizer(list);
-
+void add_checkpointing(FlagList& list, Objective objective) {
   list.begin_group("Gradient checkpointing");
   list.add("gradient_checkpointing",
            &Flags::gradient_checkpointing,
            "BOOL",
            "Compute activations of the model's blocks again in backward instead of keeping them")
-      .aliases({"activation_checkpointing",
-                "grad_checkpoint",
-                "use_grad_checkpoint",
-                "model.gradient_checkpointing_enable"});
+      .aliases(with_actor(objective,
+                          {"activation_checkpointing",
+                           "grad_checkpoint",
+                           "use_grad_checkpoint",
+                           "model.gradient_checkpointing_enable"},
+                          {"actor.gradient_checkpointing", "actor.gradient_checkpointing_enable"}));
   list.add("gradient_checkpointing_use_reentrant",
            &Flags::gradient_checkpointing_use_reentrant,
            "BOOL",
            "PyTorch's older variant, with its limits")
-      .aliases({"model.gradient_checkpointing_reentrant"});
+      .aliases(with_actor(objective,
+                          {"model.gradient_checkpointing_reentrant"},
+                          {"actor.gradient_checkpointing_use_reentrant",
+                           "actor.gradient_checkpointing_reentrant"}));
   list.add("gradient_checkpointing_ratio",
            &Flags::gradient_checkpointing_ratio,
            "SHARE",
            "Only the first of the blocks; 0: unset, all of them")
-      .between(0, 1);
+      .between(0, 1)
+      .aliases(with_actor(objective, {}, {"actor.gradient_checkpointing_ratio"}));
   list.add("gradient_checkpointing_layers",
            &Flags::gradient_checkpointing_layers,
            "LIST",
            "Only these blocks: 0-7,12")
       .joined()
-      .if_unset("all");
+      .if_unset("all")
+      .aliases(with_actor(objective, {}, {"actor.gradient_checkpointing_layers"}));
   list.add("gradient_checkpointing_policy",
            &Flags::gradient_checkpointing_policy,
            "NAME",
            "What of a block is kept all the same: nothing, results of attention, or every second "
            "matrix product")
-      .one_of({"full", "attention", "matmuls"});
+      .one_of({"full", "attention", "matmuls"})
+      .aliases(with_actor(objective, {}, {"actor.gradient_checkpointing_policy"}));
   list.add("gradient_checkpointing_kwargs",
            &Flags::gradient_checkpointing_kwargs,
            "JSON",
            "The same and more as an object: use_reentrant, every_n_layers, ratio, layers, policy, "
            "selective, preserve_rng_state, determinism_check, early_stop")
-      .json_object();
+      .json_object()
+      .aliases(with_actor(objective, {}, {"actor.gradient_checkpointing_kwargs"}));
+}
+
+}  // namespace
+
+void add_loop_flags(FlagList& list, Objective objective) {
+  list.begin_group("Training");
+  add_amounts(list, objective);
+  add_schedule(list);
+  add_optimizer(list, objective);
+  add_checkpointing(list, objective);
 }
 
 }  // namespace reprise::app

@@ -1,4 +1,8 @@
+// From the flags of an objective to its loss, with the reference or the teacher that it needs.
 #include "reprise/training/make_objective.h"
+
+#include "reprise/training/open_reference.h"
+#include "reprise/training/preference_flags.h"
 
 #include <reprise/train/dpo.h>
 #include <reprise/train/kd.h>
@@ -20,29 +24,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-PreferenceOptions preference_options(const TrainingFlags& flags) {
-  PreferenceOptions options;
-  options.losses.clear();
-  for (size_t i = 0; i < flags.loss_type.size(); ++i) {
-    options.losses.emplace_back(parse_preference_loss(flags.loss_type[i]),
-                                flags.loss_weights.empty() ? 1.0 : flags.loss_weights[i]);
-  }
-  options.beta = flags.beta;
-  options.label_smoothing = flags.label_smoothing;
-  options.discopop_tau = flags.discopop_tau;
-  options.f_divergence = parse_f_divergence(flags.f_divergence_type);
-  options.f_alpha = flags.f_alpha_divergence_coef;
-  options.ld_alpha = flags.ld_alpha;
-  options.use_weighting = flags.use_weighting;
-  options.simpo_gamma = flags.simpo_gamma;
-  options.cpo_alpha = flags.cpo_alpha;
-  options.alphapo_alpha = flags.alphapo_alpha;
-  options.nll_coef = flags.nll_loss_coef;
-  options.reference_free = flags.reference_free;
-  validate(options);
-  return options;
-}
-
 UnpairedOptions unpaired_options(const TrainingFlags& flags) {
   UnpairedOptions options;
   options.loss = parse_unpaired_loss(flags.loss_type.front());
@@ -51,21 +32,6 @@ UnpairedOptions unpaired_options(const TrainingFlags& flags) {
   options.undesirable_weight = flags.undesirable_weight;
   validate(options);
   return options;
-}
-
-Reference open_reference(const TrainingFlags& flags,
-                         const TrainedModel& trained,
-                         ProgressLine& progress) {
-  if (trained.lora && flags.ref_model.empty()) {
-    return Reference::without_adapters(trained.model);
-  }
-  std::optional<ReferenceSync> sync;
-  if (flags.sync_ref_model) {
-    sync = ReferenceSync{flags.ref_model_mixup_alpha, flags.ref_model_sync_steps};
-  }
-  const std::string folder = flags.ref_model.empty() ? flags.model : flags.ref_model;
-  progress.print("reference: " + folder);
-  return Reference(open_frozen_model(folder, flags, progress), sync);
 }
 
 fs::path cache_folder(const TrainingFlags& flags) {
@@ -183,7 +149,7 @@ KdOptions kd_options(const TrainingFlags& flags) {
 std::shared_ptr<Model> open_teacher(const TrainingFlags& flags,
                                     const TrainingData& data,
                                     ProgressLine& progress) {
-  auto teacher = open_frozen_model(flags.teacher_model, flags, progress);
+  auto teacher = open_frozen_model(flags.teacher_model, HeadKind::CausalLm, flags, progress);
   TORCH_CHECK(data.tokenizer->size() <= teacher->config().vocabulary,
               "--teacher_model ",
               flags.teacher_model,
@@ -240,6 +206,9 @@ std::unique_ptr<TrainingObjective> make_objective(const TrainingFlags& flags,
           });
     case Objective::Kd:
       return make_kd(trained.model, open_teacher(flags, data, progress), kd_options(flags));
+    case Objective::Grpo:
+    case Objective::Ppo:
+      break;  // run_online.cpp
   }
   TORCH_INTERNAL_ASSERT(false, "no such objective");
 }

@@ -13,7 +13,7 @@ void add_models(FlagList& list, Objective objective) {
       .aliases(
           {"model_name_or_path", "model.model_name_or_path", "model.name_or_path", "pretrain"});
   list.add("adapter", &Flags::adapter, "DIR", "Folder of a LoRA adapter to go on training");
-  if (is_one_of(objective, {Objective::Dpo, Objective::Kto})) {
+  if (is_one_of(objective, {Objective::Dpo, Objective::Kto}) || is_online(objective)) {
     list.add("ref_model", &Flags::ref_model, "DIR", "Folder of the reference model")
         .if_unset("the model as it was before training")
         .aliases({"ref_model_name_or_path", "ref.model_name_or_path"});
@@ -80,11 +80,13 @@ void add_model_flags(FlagList& list, Objective objective) {
       .many();
   list.add("train_only", &Flags::train_only, "PATTERN...", "Names of the only ones that are")
       .many();
-  list.add("neftune_noise_alpha",
-           &Flags::neftune_noise_alpha,
-           "NUMBER",
-           "NEFTune: strength of noise on the embeddings while training; 0: none")
-      .at_least(0);
+  if (!is_online(objective)) {  // where it would change what a completion's probability is
+    list.add("neftune_noise_alpha",
+             &Flags::neftune_noise_alpha,
+             "NUMBER",
+             "NEFTune: strength of noise on the embeddings while training; 0: none")
+        .at_least(0);
+  }
   add_lora(list);
 }
 

@@ -150,6 +150,16 @@ void add_kd(FlagList& list) {
   list.add("temperature", &Flags::temperature, "NUMBER", "Divides the logits of both").above(0);
 }
 
+void add_online(FlagList& list, Objective objective) {
+  add_rollout_flags(list);
+  add_reward_flags(list, objective);
+  add_policy_flags(list, objective);
+  if (objective == Objective::Ppo) {
+    add_critic_flags(list);
+    add_role_checkpointing_flags(list);
+  }
+}
+
 }  // namespace
 
 void add_objective_flags(FlagList& list, Objective objective) {
@@ -180,6 +190,9 @@ void add_objective_flags(FlagList& list, Objective objective) {
     case Objective::Kd:
       list.begin_group("Distillation");
       return add_kd(list);
+    case Objective::Grpo:
+    case Objective::Ppo:
+      return add_online(list, objective);
   }
 }
 

@@ -1,7 +1,7 @@
+// From the flags of the data to tokenised, packed examples, with a report for the terminal.
 #include "reprise/training/open_data.h"
 
 #include <reprise/io/file.h>
-#include <reprise/train/units.h>
 
 #include <c10/util/Exception.h>
 
@@ -38,25 +38,6 @@ RowOptions row_options(const TrainingFlags& flags, bool packs) {
   return options;
 }
 
-void print_report(const std::string& name, const OpenedDataset& opened, ProgressLine& progress) {
-  const auto& report = opened.report;
-  std::string line = name + ": " + report.format + "; " + std::to_string(report.rows) + " rows, " +
-                     std::to_string(opened.dataset->size()) + " examples";
-  if (report.from_cache) {
-    line += " (tokenised before)";
-  }
-  progress.print(line);
-  for (const auto& [reason, count] : report.dropped) {
-    progress.print("  " + std::to_string(count) + " dropped: " + reason);
-  }
-  if (report.bad_row_count > 0) {
-    progress.print("  " + std::to_string(report.bad_row_count) + " bad rows skipped:");
-    for (const auto& row : report.bad_rows) {
-      progress.print("    " + row);
-    }
-  }
-}
-
 void show_first_example(const Tokenizer& tokenizer, const Dataset& data, ProgressLine& progress) {
   const auto example = data.at(0);
   progress.print("The first example (" + data.place_name(example.place) +
@@ -71,9 +52,7 @@ CollateOptions collate_options(const TrainingFlags& flags,
                                const ModelConfig& config,
                                const Tokenizer& tokenizer) {
   CollateOptions options;
-  const auto& special = tokenizer.special_tokens();
-  // Any id will do for what is masked, but a score head finds a row's end by the model's own.
-  options.pad_id = config.pad_id.value_or(special.pad.value_or(special.eos.value_or(0)));
+  options.pad_id = pad_id_of(config, tokenizer);
   options.pad_to_multiple_of = flags.pad_to_multiple_of;
   options.packed = flags.packing && flags.packing_strategy != "wrapped";
   options.padding_free = flags.padding_free || options.packed;
@@ -107,18 +86,54 @@ std::string data_key(const DatasetOptions& options, const RowOptions& rows) {
 
 }  // namespace
 
+std::shared_ptr<const Tokenizer> open_tokenizer(const std::string& folder,
+                                                const ModelConfig& config) {
+  auto tokenizer = Tokenizer::open(folder);
+  TORCH_CHECK(tokenizer->size() <= config.vocabulary,
+              folder,
+              ": the tokenizer has ",
+              tokenizer->size(),
+              " tokens and the model only ",
+              config.vocabulary,
+              ": they do not belong together, or the model's embeddings were not resized");
+  return tokenizer;
+}
+
+int64_t pad_id_of(const ModelConfig& config, const Tokenizer& tokenizer) {
+  const auto& special = tokenizer.special_tokens();
+  return config.pad_id.value_or(special.pad.value_or(special.eos.value_or(0)));
+}
+
+void print_report(const std::string& files,
+                  const DatasetReport& report,
+                  int64_t kept,
+                  const std::string& unit,
+                  ProgressLine& progress) {
+  std::string line = files + ": " + report.format + "; " + std::to_string(report.rows) + " rows, " +
+                     std::to_string(kept) + " " + unit;
+  if (report.from_cache) {
+    line += " (tokenised before)";
+  }
+  progress.print(line);
+  for (const auto& [reason, count] : report.dropped) {
+    progress.print("  " + std::to_string(count) + " dropped: " + reason);
+  }
+  if (report.hint_count > 0) {
+    progress.print("  " + report.hint + " (so in " + std::to_string(report.hint_count) + " rows)");
+  }
+  if (report.bad_row_count > 0) {
+    progress.print("  " + std::to_string(report.bad_row_count) + " bad rows skipped:");
+    for (const auto& row : report.bad_rows) {
+      progress.print("    " + row);
+    }
+  }
+}
+
 TrainingData open_training_data(const TrainingFlags& flags,
                                 const ModelConfig& config,
                                 ProgressLine& progress) {
   TrainingData data;
-  data.tokenizer = Tokenizer::open(flags.model);
-  TORCH_CHECK(data.tokenizer->size() <= config.vocabulary,
-              flags.model,
-              ": the tokenizer has ",
-              data.tokenizer->size(),
-              " tokens and the model only ",
-              config.vocabulary,
-              ": they do not belong together, or the model's embeddings were not resized");
+  data.tokenizer = open_tokenizer(flags.model, config);
   DatasetOptions options;
   options.cache = flags.cache_dir;
   options.skip_bad_rows = flags.skip_bad_rows;
@@ -129,19 +144,20 @@ TrainingData open_training_data(const TrainingFlags& flags,
     const RowTokenizer rows(data.tokenizer, row_options(flags, packs));
     options.files = parse_data_files(files);
     const auto opened = open_dataset(rows, options);
-    print_report(files, opened, progress);
+    print_report(files, opened.report, opened.dataset->size(), "examples", progress);
     key = data_key(options, rows.options());
-    return packs ? pack(opened.dataset, packing_named(flags.packing_strategy), flags.max_length)
-                 : opened.dataset;
+    if (!packs) {
+      return opened.dataset;
+    }
+    auto packed = pack(opened.dataset, packing_named(flags.packing_strategy), flags.max_length);
+    progress.print("  packed into " + std::to_string(packed->size()) + " rows of at most " +
+                   std::to_string(flags.max_length) + " tokens");
+    return packed;
   };
   data.train = open(flags.data, flags.packing, data.train_key);
   if (!flags.eval_data.empty()) {
-    data.evaluation =
-        open(flags.eval_data, flags.packing && flags.eval_packing, data.evaluation_key);
-  }
-  if (flags.packing) {
-    progress.print("packed into " + std::to_string(data.train->size()) + " rows of at most " +
-                   std::to_string(flags.max_length) + " tokens");
+    data.evaluation = open(
+        flags.eval_data, flags.packing && flags.eval_packing.value_or(true), data.evaluation_key);
   }
   if (flags.show_example) {
     show_first_example(*data.tokenizer, *data.train, progress);

@@ -28,4 +28,20 @@ TrainingData open_training_data(const TrainingFlags& flags,
                                 const ModelConfig& config,
                                 ProgressLine& progress);
 
+/// The tokenizer of a model folder. Throws if it has ids that the model has not.
+std::shared_ptr<const Tokenizer> open_tokenizer(const std::string& folder,
+                                                const ModelConfig& config);
+
+/// The model's own, or the tokenizer's. Any id will do for what is masked, but a score head finds a
+/// row's end by the model's own.
+int64_t pad_id_of(const ModelConfig& config, const Tokenizer& tokenizer);
+
+/// What was read from `files`, of which so many are `kept` ("examples", "prompts"), and what was
+/// dropped.
+void print_report(const std::string& files,
+                  const DatasetReport& report,
+                  int64_t kept,
+                  const std::string& unit,
+                  ProgressLine& progress);
+
 }  // namespace reprise::app

@@ -2,6 +2,7 @@
 
 #include "reprise/device.h"
 #include "reprise/model_options.h"
+#include "reprise/training/role_checkpointing.h"
 
 #include <reprise/io/dtype.h>
 #include <reprise/model/checkpoint.h>
@@ -36,13 +37,13 @@ LoadOptions load_options(const TrainingFlags& flags, HeadKind head) {
   options.dtype = flags.bf16 ? at::kFloat : chosen_dtype(flags.dtype);
   options.device = choose_device(flags.device);
   options.seed = flags.seed;
-  if (flags.objective == Objective::Rm) {
+  if (head == HeadKind::Score) {
     options.labels = 1;
   }
   return options;
 }
 
-LoraConfig lora_config(const TrainingFlags& flags) {
+LoraConfig lora_config(const TrainingFlags& flags, const std::string& base_model) {
   LoraConfig config;
   config.rank = flags.lora_r;
   config.alpha = flags.lora_alpha;
@@ -52,7 +53,7 @@ LoraConfig lora_config(const TrainingFlags& flags) {
     config.targets = flags.lora_target_modules;
   }
   config.modules_to_save = flags.lora_modules_to_save;
-  config.base_model = flags.model;
+  config.base_model = base_model;
   return config;
 }
 
@@ -127,14 +128,20 @@ void set_pad_id(Model& model, const TrainingFlags& flags, ProgressLine& progress
   progress.print("config.json names no pad_token_id: it is now " + std::to_string(*pad));
 }
 
-void print_size(const TrainedModel& trained, const std::string& name, ProgressLine& progress) {
+void enable_checkpointing(Model& model, const CheckpointingRequest& request) {
+  if (request.enabled) {
+    model.enable_checkpointing(BlockChoice::parse(request.blocks), checkpoint_options(request));
+  }
+}
+
+void print_size(const TrainedModel& trained, ProgressLine& progress) {
   int64_t all = 0;
   int64_t learning = 0;
   for (const auto& parameter : trained.model->parameters()) {
     all += parameter.numel();
     learning += parameter.requires_grad() ? parameter.numel() : 0;
   }
-  progress.print(name + ": " + human_count(static_cast<double>(all)) + " parameters, " +
+  progress.print(trained.source + ": " + human_count(static_cast<double>(all)) + " parameters, " +
                  human_count(static_cast<double>(learning)) + " trained, " +
                  dtype_name(trained.model->dtype()) + " on " + trained.model->device().str());
 }
@@ -155,6 +162,7 @@ TrainedModel open_trained_model(const TrainingFlags& flags,
                                 bool keeps_reference,
                                 ProgressLine& progress) {
   TrainedModel trained;
+  trained.source = flags.model;
   trained.model = load(flags.model, load_options(flags, head_of(flags)), progress);
   trained.model->compute_head_in_float32(flags.cast_lm_head_to_fp32);
   if (flags.objective == Objective::Rm && !trained.model->config().pad_id) {
@@ -167,35 +175,45 @@ TrainedModel open_trained_model(const TrainingFlags& flags,
     options.keep_reference = keeps_reference;
     trained.lora = load_adapter(*trained.model, flags.adapter, options);
   } else if (flags.use_peft) {
-    trained.lora = lora_config(flags);
+    trained.lora = lora_config(flags, flags.model);
     add_lora(*trained.model, *trained.lora, flags.seed);
   }
   freeze_parameters(*trained.model, flags);
-  const auto request = checkpointing_request(flags);
-  if (request.enabled) {
-    trained.model->enable_checkpointing(BlockChoice::parse(request.blocks),
-                                        checkpoint_options(request));
-  }
-  print_size(trained, flags.model, progress);
+  enable_checkpointing(*trained.model, checkpointing_request(flags, Role::Actor));
+  print_size(trained, progress);
   return trained;
 }
 
+TrainedModel open_critic(const std::string& folder,
+                         const TrainingFlags& flags,
+                         ProgressLine& progress) {
+  TrainedModel critic;
+  critic.source = folder;
+  critic.model = load(folder, load_options(flags, HeadKind::Value), progress);
+  if (flags.critic_use_peft) {
+    critic.lora = lora_config(flags, folder);
+    add_lora(*critic.model, *critic.lora, flags.seed);
+  }
+  enable_checkpointing(*critic.model, checkpointing_request(flags, Role::Critic));
+  print_size(critic, progress);
+  return critic;
+}
+
 std::shared_ptr<Model> open_frozen_model(const std::string& folder,
+                                         HeadKind head,
                                          const TrainingFlags& flags,
                                          ProgressLine& progress) {
-  auto model = load(folder, load_options(flags, HeadKind::CausalLm), progress);
+  auto model = load(folder, load_options(flags, head), progress);
   model->compute_head_in_float32(flags.cast_lm_head_to_fp32);
   return model;
 }
 
-void save_trained_model(const TrainedModel& trained,
-                        const TrainingFlags& flags,
-                        const std::filesystem::path& folder) {
+void save_trained_model(const TrainedModel& trained, const std::filesystem::path& folder) {
   if (trained.lora) {
     save_adapter(*trained.model, folder, *trained.lora);
   } else {
     SaveOptions options;
-    options.source = flags.model;
+    options.source = trained.source;
     save_model(*trained.model, folder, options);
   }
 }

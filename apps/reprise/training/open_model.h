@@ -17,6 +17,7 @@ namespace reprise::app {
 struct TrainedModel {
   std::shared_ptr<Model> model;
   std::optional<LoraConfig> lora;  ///< of its adapters; none: it is trained whole
+  std::string source;              ///< the folder that it came from
 };
 
 /// `keeps_reference`: a continued adapter is also kept as it is now.
@@ -24,14 +25,18 @@ TrainedModel open_trained_model(const TrainingFlags& flags,
                                 bool keeps_reference,
                                 ProgressLine& progress);
 
-/// A frozen model beside it: a reference or a teacher, with a language-model head.
+/// The critic of ppo, with a value head: that of a reward model, or a new one.
+TrainedModel open_critic(const std::string& folder,
+                         const TrainingFlags& flags,
+                         ProgressLine& progress);
+
+/// A frozen model beside it: a reference, a teacher, a reward model.
 std::shared_ptr<Model> open_frozen_model(const std::string& folder,
+                                         HeadKind head,
                                          const TrainingFlags& flags,
                                          ProgressLine& progress);
 
 /// Writes the model, or its adapter, with what belongs to it.
-void save_trained_model(const TrainedModel& trained,
-                        const TrainingFlags& flags,
-                        const std::filesystem::path& folder);
+void save_trained_model(const TrainedModel& trained, const std::filesystem::path& folder);
 
 }  // namespace reprise::app

@@ -1,13 +1,14 @@
+// Looks at what an output folder holds before anything is written to it.
 #include "reprise/training/output_dir.h"
 
 #include <reprise/io/file.h>
+#include <reprise/io/torn_files.h>
 #include <reprise/train/trainer.h>
 
 #include <c10/util/Exception.h>
 
 #include <algorithm>
 #include <array>
-#include <regex>
 #include <string_view>
 #include <vector>
 
@@ -19,34 +20,52 @@ namespace {
 
 // Settings that a run may change when it goes on: they do not change what it computes. Memory
 // policies are among them, since results are the same to the last bit under all of them.
-constexpr std::array<std::string_view, 21> kFree = {"logging_steps",
-                                                    "save_steps",
-                                                    "save_total_limit",
-                                                    "resume_from_checkpoint",
-                                                    "overwrite_output_dir",
-                                                    "output_dir",
-                                                    "cache_dir",
-                                                    "show_example",
-                                                    "eval_data",
-                                                    "eval_steps",
-                                                    "per_device_eval_batch_size",
-                                                    "load_best_model_at_end",
-                                                    "precompute_ref_log_probs",
-                                                    "precompute_ref_batch_size",
-                                                    "teacher_offload",
-                                                    "gradient_checkpointing",
-                                                    "gradient_checkpointing_use_reentrant",
-                                                    "gradient_checkpointing_kwargs",
-                                                    "gradient_checkpointing_ratio",
-                                                    "gradient_checkpointing_layers",
-                                                    "gradient_checkpointing_policy"};
+constexpr std::array kFree =
+    std::to_array<std::string_view>({"logging_steps",
+                                     "save_steps",
+                                     "save_total_limit",
+                                     "resume_from_checkpoint",
+                                     "overwrite_output_dir",
+                                     "output_dir",
+                                     "cache_dir",
+                                     "show_example",
+                                     "eval_data",
+                                     "eval_steps",
+                                     "eval_packing",
+                                     "per_device_eval_batch_size",
+                                     "load_best_model_at_end",
+                                     "precompute_ref_log_probs",
+                                     "precompute_ref_batch_size",
+                                     "teacher_offload",
+                                     "reward_timeout",
+                                     "reward_command",
+                                     "reward_url",
+                                     "reward_url_format",
+                                     "reward_batch_size",
+                                     "rollout_batch_size",
+                                     "samples_steps",
+                                     "samples_shown",
+                                     "offload_reference",
+                                     "offload_reward",
+                                     "offload_optimizer",
+                                     "gradient_checkpointing",
+                                     "gradient_checkpointing_use_reentrant",
+                                     "gradient_checkpointing_kwargs",
+                                     "gradient_checkpointing_ratio",
+                                     "gradient_checkpointing_layers",
+                                     "gradient_checkpointing_policy"});
+
+// Also if it is said of one role, as in "critic.gradient_checkpointing".
+bool is_free(std::string_view name) {
+  const auto of_all = name.substr(name.find('.') + 1);
+  return std::find(kFree.begin(), kFree.end(), of_all) != kFree.end();
+}
 
 void check_same_run(const fs::path& checkpoint, const Json& configuration) {
   const Json before = checkpoint_configuration(checkpoint);
   std::string differences;
   for (const auto& [name, value] : configuration.items()) {
-    const bool is_free = std::find(kFree.begin(), kFree.end(), name) != kFree.end();
-    if (!is_free && (!before.contains(name) || before[name] != value)) {
+    if (!is_free(name) && (!before.contains(name) || before[name] != value)) {
       differences += "\n  --" + name + ": was " +
                      (before.contains(name) ? before[name].dump() : "not there") + ", now " +
                      value.dump();
@@ -61,13 +80,13 @@ void check_same_run(const fs::path& checkpoint, const Json& configuration) {
 
 bool belongs_to_a_run(const fs::path& entry) {
   const std::string name = entry.filename().string();
-  return name.starts_with("checkpoint-") || name == "metrics.jsonl" || name == "runs" ||
-         name == "training.yaml" || name == "report.html" || name == "ema";
+  return name.starts_with("checkpoint-") || name == "metrics.jsonl" || name == "samples.jsonl" ||
+         name == "runs" || name == "training.yaml" || name == "report.html" || name == "ema";
 }
 
 bool is_model_file(const fs::path& entry) {
   const std::string name = entry.filename().string();
-  return name.starts_with("adapter_") ||
+  return name.starts_with("adapter_") || name == "critic" ||
          (name.starts_with("model") && name.find(".safetensors") != std::string::npos);
 }
 
@@ -80,12 +99,6 @@ bool holds(const fs::path& folder, const Kind& is_kind) {
     }
   }
   return false;
-}
-
-// A file that AtomicFile was writing when its process was killed: .<name>.<process>.<number>
-bool is_torn_file(const fs::path& entry) {
-  static const std::regex pattern(R"(\..+\.[0-9]+\.[0-9]+)");
-  return fs::is_regular_file(entry) && std::regex_match(entry.filename().string(), pattern);
 }
 
 template <class Kind>
@@ -140,7 +153,7 @@ void check_same_data(const fs::path& checkpoint, const std::string& data_key) {
       "be another run. Begin again by --overwrite_output_dir.");
 }
 
-void prepare_output(const TrainingFlags& flags) {
+void clear_output(const TrainingFlags& flags) {
   const fs::path output = flags.output_dir;
   create_folder(output);
   if (flags.overwrite_output_dir) {
@@ -148,7 +161,8 @@ void prepare_output(const TrainingFlags& flags) {
       return belongs_to_a_run(entry) || is_model_file(entry);
     });
   }
-  remove_all(output, is_torn_file);
+  // The run is this process's alone, so whoever was writing here is not any more.
+  remove_all(output, writer_of_torn_file);
 }
 
 }  // namespace reprise::app

@@ -20,6 +20,6 @@ void check_same_data(const std::filesystem::path& checkpoint, const std::string&
 
 /// Makes the folder ready for the run: with --overwrite_output_dir without the old run, and without
 /// what a killed process left half-written.
-void prepare_output(const TrainingFlags& flags);
+void clear_output(const TrainingFlags& flags);
 
 }  // namespace reprise::app

@@ -1,7 +1,6 @@
 // Flags of the reference model: the losses decide whether there is one.
 #include "reprise/training/flag_effects.h"
-
-#include <reprise/loss/preference.h>
+#include "reprise/training/preference_flags.h"
 
 #include <c10/util/StringUtil.h>
 
@@ -10,16 +9,7 @@ namespace reprise::app {
 namespace {
 
 bool has_reference(const TrainingFlags& flags) {
-  if (flags.objective == Objective::Kto) {
-    return true;
-  }
-  PreferenceOptions options;
-  options.losses.clear();
-  for (const std::string& name : flags.loss_type) {
-    options.losses.emplace_back(parse_preference_loss(name), 1.0);
-  }
-  options.reference_free = flags.reference_free;
-  return needs_reference(options);
+  return flags.objective == Objective::Kto || needs_reference(preference_options(flags));
 }
 
 }  // namespace

@@ -6,6 +6,8 @@
 #include <reprise/train/units.h>
 
 #include <chrono>
+#include <cmath>
+#include <optional>
 #include <utility>
 
 namespace reprise::app {
@@ -16,19 +18,41 @@ double now() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
+// Nothing where the step has no such figure: while only a critic learns, the policy has no loss.
+std::optional<double> number_in(const Json& record, const char* name) {
+  const auto found = record.find(name);
+  return found != record.end() && found->is_number() ? std::optional(found->get<double>())
+                                                     : std::nullopt;
+}
+
 Progress shown(const RunProgress& progress, const Json& record, const c10::Device& device) {
   Progress line;
   line.step = progress.step;
   line.total = progress.total_steps;
   line.epoch = progress.epoch;
-  line.loss = record["loss"].get<double>();
-  line.learning_rate = record["learning_rate"].get<double>();
-  line.grad_norm = record["grad_norm"].get<double>();
+  line.loss = number_in(record, "loss");
+  line.learning_rate = number_in(record, "learning_rate");
+  line.grad_norm = number_in(record, "grad_norm");
   line.tokens_per_second =
       record["tokens"].get<double>() / record["step_ms"].get<double>() * 1000.0;
   line.live_bytes = static_cast<double>(live_bytes(device));
-  line.peak_bytes = record["peak_bytes"].get<double>();
+  line.peak_bytes = number_in(record, "peak_bytes");
   return line;
+}
+
+// What online training is about, which a loss says nothing of.
+std::string reward_text(const Json& record) {
+  std::string text = "  reward " + human_number(number_in(record, "reward").value_or(NAN));
+  if (const auto deviation = number_in(record, "reward_std")) {
+    text += " ± " + human_number(*deviation);
+  }
+  if (const auto length = number_in(record, "completions/mean_length")) {
+    text += ", completions of " + human_number(*length) + " tokens";
+  }
+  if (const auto share = number_in(record, "completions/clipped_ratio")) {
+    text += ", " + human_number(*share * 100) + " % truncated";
+  }
+  return text;
 }
 
 }  // namespace
@@ -64,6 +88,13 @@ void RunObserver::step(const RunProgress& progress, const Json& record) {
   } else {
     line_.show(line);
   }
+  // Not every step has a generation of its own.
+  if (record.contains("reward")) {
+    rewards_ = reward_text(record);
+  }
+  if (is_logged && !rewards_.empty()) {
+    line_.print(std::exchange(rewards_, {}));
+  }
 }
 
 void RunObserver::effect(const CheckpointingEffect& effect, int64_t activation_bytes) {
@@ -93,10 +124,6 @@ void RunObserver::evaluated(const RunProgress& progress, const Json& record) {
 
 void RunObserver::saved(const std::filesystem::path& folder) {
   line_.print("saved " + folder.string());
-}
-
-void RunObserver::note(const std::string& text) {
-  line_.print(text);
 }
 
 bool RunObserver::should_stop() const {

@@ -32,7 +32,6 @@ class RunObserver final : public TrainingObserver {
   void effect(const CheckpointingEffect& effect, int64_t activation_bytes) override;
   void evaluated(const RunProgress& progress, const Json& record) override;
   void saved(const std::filesystem::path& folder) override;
-  void note(const std::string& text) override;
   /// Whether SIGINT or SIGTERM came.
   bool should_stop() const override;
 
@@ -45,6 +44,7 @@ class RunObserver final : public TrainingObserver {
   EventFile events_;
   std::vector<int64_t> blocks_;
   std::string checkpointing_ = "off";
+  std::string rewards_;  // of the newest generation, not printed yet
 };
 
 }  // namespace reprise::app

@@ -7,21 +7,24 @@ namespace {
 
 using Flags = TrainingFlags;
 
-void add_evaluation(FlagList& list) {
+void add_evaluation(FlagList& list, Objective objective) {
   list.add("eval_steps",
            &Flags::eval_steps,
            "STEPS",
            "Optimizer steps between evaluations; 0: one at the end of each epoch")
       .at_least(0);
-  list.add("per_device_eval_batch_size",
-           &Flags::per_device_eval_batch_size,
-           "ROWS",
-           "Rows of a batch in evaluation")
-      .at_least(1);
+  if (!is_online(objective)) {  // where evaluation is a rollout
+    list.add("per_device_eval_batch_size",
+             &Flags::per_device_eval_batch_size,
+             "ROWS",
+             "Rows of a batch in evaluation")
+        .at_least(1);
+  }
+  const std::string example = is_online(objective) ? "reward" : "loss";
   list.add("metric_for_best_model",
            &Flags::metric_for_best_model,
            "NAME",
-           "Evaluated metric, as loss, by which a checkpoint is the best and kept");
+           "Evaluated metric, as " + example + ", by which a checkpoint is the best and kept");
   list.add("greater_is_better",
            &Flags::greater_is_better,
            "BOOL",
@@ -39,7 +42,7 @@ void add_evaluation(FlagList& list) {
 
 }  // namespace
 
-void add_saving_flags(FlagList& list) {
+void add_saving_flags(FlagList& list, Objective objective) {
   list.begin_group("Evaluation and saving");
   list.add("logging_steps",
            &Flags::logging_steps,
@@ -47,7 +50,7 @@ void add_saving_flags(FlagList& list) {
            "Optimizer steps between lines on the terminal; metrics.jsonl has all")
       .at_least(1)
       .aliases({"logger.logging_steps"});
-  add_evaluation(list);
+  add_evaluation(list, objective);
   list.add("save_steps",
            &Flags::save_steps,
            "STEPS",

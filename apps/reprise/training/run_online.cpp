@@ -1,0 +1,85 @@
+// The order of an online run: look at everything that can be wrong, the costly last; train, save.
+#include "reprise/training/run_online.h"
+
+#include "reprise/model_options.h"
+#include "reprise/training/online_options.h"
+#include "reprise/training/open_data.h"
+#include "reprise/training/open_prompt_data.h"
+#include "reprise/training/open_rewards.h"
+#include "reprise/training/open_roles.h"
+#include "reprise/training/trainer_options.h"
+#include "reprise/training/training_run.h"
+
+#include <reprise/train/online.h>
+
+#include <c10/util/Exception.h>
+
+#include <filesystem>
+#include <utility>
+
+namespace reprise::app {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// Completions that cannot end are all as long as the limit, and none is finished.
+void check_can_end(const TrainingFlags& flags, const OnlineOptions& options) {
+  TORCH_CHECK(!options.rollout.generate.stop_ids.empty() || !flags.stop_strings.empty(),
+              flags.model,
+              ": neither generation_config.json, config.json nor the tokenizer names an end token: "
+              "no completion would ever end. Give --stop_strings.");
+}
+
+OnlineOptions all_options(const TrainingFlags& flags,
+                          const Json& configuration,
+                          const PromptData& data,
+                          const ModelConfig& config) {
+  auto options = online_options(flags);
+  options.training = trainer_options(flags, configuration, data.key);
+  auto& generate = options.rollout.generate;
+  generate.stop_ids = stop_ids_of(flags.model, config, data.tokenizer.get());
+  generate.pad_id = pad_id_of(config, *data.tokenizer);
+  generate.decode = [tokenizer = data.tokenizer](const TokenIds& ids) {
+    return tokenizer->decode(ids, /*skip_special_tokens=*/true);
+  };
+  options.training.collate.pad_id = generate.pad_id;
+  check_can_end(flags, options);
+  validate(options);
+  return options;
+}
+
+}  // namespace
+
+void run_online(const TrainingFlags& flags, const Json& configuration) {
+  TrainingRun run(flags, configuration);
+  const auto config = ModelConfig::read(flags.model);
+  const auto data = open_prompt_data(flags, config, run.line());
+  const auto options = all_options(flags, configuration, data, config);
+  const auto rewards = open_rewards(flags, *data.train, data.evaluation.get(), run.line());
+  const auto roles = open_roles(flags, *data.tokenizer, run.line());
+  RunObserver& observer = run.begin(*roles.policy.model, data.key);
+  OnlineJob job;
+  job.policy = roles.policy.model;
+  job.critic = roles.critic ? roles.critic->model : nullptr;
+  job.reference = roles.reference;
+  job.rewards = rewards;
+  job.prompts = data.train;
+  job.eval_prompts = data.evaluation;
+  job.pretraining = data.pretraining;
+  job.tokenizer = data.tokenizer;
+  job.save_models = [&](const fs::path& folder) { save_roles(roles, folder); };
+  job.resume_from = run.resume_from();
+  const auto summary = train_online(job, options, observer);
+
+  if (summary.end != TrainingEnd::Stopped) {
+    if (flags.load_best_model_at_end && fs::exists(summary.best_checkpoint)) {
+      load_roles(roles, summary.best_checkpoint);
+      run.line().print("the best model is that of " + summary.best_checkpoint.string());
+    }
+    save_roles(roles, flags.output_dir);
+  }
+  run.finish(summary, *roles.policy.model);
+}
+
+}  // namespace reprise::app

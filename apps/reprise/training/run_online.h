@@ -1,0 +1,13 @@
+// `reprise grpo` and `reprise ppo` from flags to the saved model.
+#pragma once
+
+#include "reprise/training/flags.h"
+
+#include <reprise/io/json.h>
+
+namespace reprise::app {
+
+/// Runs it. `configuration` is the resolved one, which is saved and compared on resume.
+void run_online(const TrainingFlags& flags, const Json& configuration);
+
+}  // namespace reprise::app

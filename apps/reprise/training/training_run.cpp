@@ -1,0 +1,117 @@
+// The frame of a run: look at everything that can be wrong, let it train, report.
+#include "reprise/training/training_run.h"
+
+#include "reprise/device.h"
+#include "reprise/training/output_dir.h"
+#include "reprise/training/role_checkpointing.h"
+#include "reprise/training/stop_signal.h"
+
+#include <reprise/io/file.h>
+#include <reprise/memory.h>
+#include <reprise/train/metrics_file.h>
+#include <reprise/train/report.h>
+
+#include <c10/util/Exception.h>
+
+#include <utility>
+#include <vector>
+
+namespace reprise::app {
+
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+// Flags whose effect depends on the machine.
+void check_device_effects(const TrainingFlags& flags) {
+  const std::pair<const char*, bool> offloads[] = {{"teacher_offload", flags.teacher_offload},
+                                                   {"offload_reference", flags.offload_reference},
+                                                   {"offload_reward", flags.offload_reward},
+                                                   {"offload_optimizer", flags.offload_optimizer}};
+  for (const auto& [name, is_on] : offloads) {
+    TORCH_CHECK(!is_on || !choose_device(flags.device).is_cpu(),
+                "--",
+                name,
+                " has no effect without a GPU: everything is in main memory anyhow");
+  }
+}
+
+std::vector<Json> records_of(const fs::path& file) {
+  return fs::exists(file) ? MetricsFile::read(file) : std::vector<Json>();
+}
+
+}  // namespace
+
+TrainingRun::TrainingRun(const TrainingFlags& flags, Json configuration)
+    : flags_(flags),
+      configuration_(std::move(configuration)),
+      start_(Clock::now()),
+      output_(flags.output_dir) {
+  track_cpu_memory();
+  listen_for_stop_signals();
+  check_device_effects(flags_);
+  resume_from_ = check_output(flags_, configuration_);
+}
+
+RunObserver& TrainingRun::begin(const Model& model, const std::string& data_key) {
+  check_same_data(resume_from_, data_key);
+  clear_output(flags_);
+  write_file(output_ / "training.yaml", to_yaml(configuration_));
+  observer_ = std::make_unique<RunObserver>(
+      RunObserver::Settings{output_,
+                            flags_.logging_steps,
+                            model.device(),
+                            checkpointing_request(flags_, Role::Actor).policy,
+                            to_yaml(configuration_)},
+      line_);
+  return *observer_;
+}
+
+void TrainingRun::finish(const TrainingSummary& summary, const Model& model) {
+  ReportRun run;
+  run.steps = MetricsFile::read(output_ / "metrics.jsonl");
+  run.configuration = report_configuration(model);
+  run.summary = report_summary(summary);
+  run.samples = records_of(output_ / "samples.jsonl");
+  write_report(output_ / "report.html", {std::move(run)});
+  print_end(summary);
+}
+
+Json TrainingRun::report_configuration(const Model& model) const {
+  Json shown{{"title", "reprise " + to_string(flags_.objective)},
+             {"objective", to_string(flags_.objective)},
+             {"checkpointing", observer_->checkpointing()},
+             {"blocks", model.config().layers},
+             {"checkpointed_blocks", observer_->checkpointed_blocks()}};
+  shown.update(configuration_);
+  return shown;
+}
+
+Json TrainingRun::report_summary(const TrainingSummary& summary) const {
+  const char* end = summary.end == TrainingEnd::Done      ? "done"
+                    : summary.end == TrainingEnd::Stopped ? "stopped"
+                                                          : "stopped early";
+  Json json{{"end", end},
+            {"steps", summary.progress.step},
+            {"epochs", summary.progress.epoch},
+            {"train_loss", summary.train_loss},
+            {"run_seconds", std::chrono::duration<double>(Clock::now() - start_).count()}};
+  if (!summary.best_checkpoint.empty()) {
+    json["best_checkpoint"] = summary.best_checkpoint.filename().string();
+  }
+  return json;
+}
+
+void TrainingRun::print_end(const TrainingSummary& summary) {
+  if (summary.end == TrainingEnd::Stopped) {
+    line_.print("stopped after step " + std::to_string(summary.progress.step) +
+                "; go on with the same command and --resume_from_checkpoint auto");
+    return;
+  }
+  line_.print(
+      (summary.end == TrainingEnd::EarlyStopped ? "stopped early: no better evaluation; " : "") +
+      ("model: " + output_.string()) + ", report: " + (output_ / "report.html").string());
+}
+
+}  // namespace reprise::app
