@@ -116,8 +116,6 @@ LargeBlocks::Block LargeBlocks::map_new(size_t size) {
   while (true) {
     void* data = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (data != MAP_FAILED) {
-      // Huge pages where the system has them: a 512th of the faults, and fewer misses afterwards.
-      madvise(data, size, MADV_HUGEPAGE);
       return {data, size};
     }
     if (kept_.empty()) {
