@@ -19,6 +19,9 @@ class ChatEncoder {
   /// An empty `chat_template` means the tokenizer's own.
   ChatEncoder(std::shared_ptr<const Tokenizer> tokenizer, const std::string& chat_template);
 
+  /// With what transformers always defines for a template, and `variables`.
+  RenderedChat render(const Json& messages, const Json& variables) const;
+
   /// By the template, which writes all special tokens itself.
   TokenIds encode(const Json& messages, const Json& variables) const;
 
@@ -30,7 +33,6 @@ class ChatEncoder {
   Marked encode_marked(const Json& messages, const Json& variables, TrainedTurns turns) const;
 
  private:
-  RenderedChat render(const Json& messages, const Json& variables) const;
   bool has_marks() const;
   ByteRanges turns_by_prefix(const Json& messages,
                              const Json& variables,

@@ -75,21 +75,6 @@ std::string_view role_of(const RowFields& row, const PromptOptions& options) {
   row.refuse_row("online training", names);
 }
 
-/// What transformers always defines for a template.
-Json usual_variables(const Tokenizer& tokenizer) {
-  Json variables = {{"tools", nullptr}, {"documents", nullptr}};
-  const SpecialTokens& special = tokenizer.special_tokens();
-  for (const auto& [name, id] : {std::pair{"bos_token", special.bos},
-                                 std::pair{"eos_token", special.eos},
-                                 std::pair{"pad_token", special.pad},
-                                 std::pair{"unk_token", special.unk}}) {
-    if (id) {
-      variables[name] = tokenizer.token_of(*id).value();
-    }
-  }
-  return variables;
-}
-
 /// "messages" is a conversation, so its last turn may be the answer; a "prompt" that ends with the
 /// assistant's words is taken at its word, as TRL and OpenRLHF do.
 void cut_off_answer(PromptRow& row, const std::string& name) {
@@ -106,9 +91,6 @@ PromptEncoder::PromptEncoder(std::shared_ptr<const Tokenizer> tokenizer, PromptO
   check_keys(options_);
   check_limits(options_);
   RowTokenizer(std::move(tokenizer), row_options(options_));  // for its checks of what is shared
-  if (!options_.chat_template.empty()) {
-    template_.emplace(options_.chat_template, "chat_template");
-  }
 }
 
 PromptRow PromptEncoder::read(const Json& json) const {
@@ -132,20 +114,10 @@ PromptRow PromptEncoder::read(const Json& json) const {
   return row;
 }
 
-std::string PromptEncoder::render(const PromptRow& row) const {
-  if (!template_) {
-    return passages_.tokenizer().render_chat(row.prompt.messages, row.variables).text;
-  }
-  Json all = usual_variables(passages_.tokenizer());
-  all.update(row.variables);
-  all["messages"] = row.prompt.messages;
-  return template_->render(all).text;
-}
-
 PromptEncoder::Encoded PromptEncoder::encode(const PromptRow& row) const {
   Encoded encoded;
   if (row.prompt.is_chat) {
-    encoded.text = render(row);
+    encoded.text = passages_.chats().render(row.prompt.messages, row.variables).text;
     encoded.ids = passages_.encode_plain(encoded.text);  // the template wrote all special tokens
   } else {
     encoded.text = row.prompt.text;

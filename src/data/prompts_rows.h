@@ -2,13 +2,11 @@
 #pragma once
 
 #include <reprise/data/prompts.h>
-#include <reprise/text/chat_template.h>
 
 #include "data/passage.h"
 #include "data/passage_encoder.h"
 
 #include <memory>
-#include <optional>
 #include <string>
 
 namespace reprise::detail {
@@ -41,11 +39,8 @@ class PromptEncoder {
   Encoded encode(const PromptRow& row) const;
 
  private:
-  std::string render(const PromptRow& row) const;
-
   PromptOptions options_;
   PassageEncoder passages_;
-  std::optional<ChatTemplate> template_;  // in place of the tokenizer's
 };
 
 }  // namespace reprise::detail

@@ -21,21 +21,21 @@ class SpilledPromptSet final : public PromptSet {
   int64_t size() const override { return static_cast<int64_t>(prompts_.rows.size()); }
 
   Prompt at(int64_t index) const override {
-    TORCH_CHECK(index >= 0 && index < size(),
-                "[data] expected a prompt in [0, ",
-                size(),
-                "), found ",
-                index);
-    const SpilledRow& place = prompts_.rows[static_cast<size_t>(index)];
-    const RowText text{.line = place.line, .text = prompts_.texts.read(place.offset, place.bytes)};
-    Json json = text.parse();
-    PromptRow row = prompts_.encoder.read(json);
-    PromptEncoder::Encoded encoded = prompts_.encoder.encode(row);
+    Json json = row(index);
+    const SpilledRow& place = spilled(index);
+    PromptRow read = prompts_.encoder.read(json);
+    PromptEncoder::Encoded encoded = prompts_.encoder.encode(read);
     return {.ids = std::move(encoded.ids),
             .text = std::move(encoded.text),
-            .messages = std::move(row.prompt.messages.get_ref<Json::array_t&>()),
+            .messages = std::move(read.prompt.messages.get_ref<Json::array_t&>()),
             .row = std::move(json),
             .place = {.file = place.file, .line = place.line}};
+  }
+
+  Json row(int64_t index) const override {
+    const SpilledRow& place = spilled(index);
+    return RowText{.line = place.line, .text = prompts_.texts.read(place.offset, place.bytes)}
+        .parse();
   }
 
   std::string place_name(const RowPlace& place) const override {
@@ -50,6 +50,15 @@ class SpilledPromptSet final : public PromptSet {
   const PromptReport& report() const override { return prompts_.report; }
 
  private:
+  const SpilledRow& spilled(int64_t index) const {
+    TORCH_CHECK(index >= 0 && index < size(),
+                "[data] expected a prompt in [0, ",
+                size(),
+                "), found ",
+                index);
+    return prompts_.rows[static_cast<size_t>(index)];
+  }
+
   SpilledPrompts prompts_;
 };
 

@@ -38,28 +38,8 @@ StepOutcome Learner::step(int64_t step, const StepWork& work) {
   StepOutcome outcome;
   effect_.begin_step();
   meter_.begin_step({parameter_bytes(model_) + work.frozen_bytes, optimizer_->bytes()});
-  try {
-    const auto losses = run_micro_batches(work, outcome.metrics);
-    check_finite(losses, step, work);
-    outcome.loss = world_.sum(losses.sum()).item<double>();
-    sum_gradients();
-    outcome.grad_norm =
-        clip_grad_norm(optimizer_->parameters(), options_.max_grad_norm).item<double>();
-    TORCH_CHECK(std::isfinite(outcome.grad_norm),
-                "[train] step ",
-                step + 1,
-                ": the loss is finite, but the norm of its gradients is ",
-                outcome.grad_norm,
-                ". Lower --learning_rate, or compute in a wider type (--dtype float32).");
-    outcome.learning_rate =
-        options_.learning_rate * learning_rate_factor(schedule_, step, total_steps_);
-    optimizer_->step(outcome.learning_rate);
-  } catch (const std::exception& error) {
-    if (!is_out_of_memory(error)) {
-      throw;
-    }
-    TORCH_CHECK(false, explain(error, step, work));
-  }
+  explaining_memory([&] { update(step, work, outcome); },
+                    [&](const std::string& error) { return explain(error, step, work); });
   meter_.end_step();
   optimizer_->zero_grad();
   if (average_ != nullptr) {
@@ -67,6 +47,24 @@ StepOutcome Learner::step(int64_t step, const StepWork& work) {
   }
   outcome.effect = effect_.end_step(static_cast<int64_t>(work.micro_batches));
   return outcome;
+}
+
+void Learner::update(int64_t step, const StepWork& work, StepOutcome& outcome) {
+  const auto losses = run_micro_batches(work, outcome.metrics);
+  check_finite(losses, step, work);
+  outcome.loss = world_.sum(losses.sum()).item<double>();
+  sum_gradients();
+  outcome.grad_norm =
+      clip_grad_norm(optimizer_->parameters(), options_.max_grad_norm).item<double>();
+  TORCH_CHECK(std::isfinite(outcome.grad_norm),
+              "[train] step ",
+              step + 1,
+              ": the loss is finite, but the norm of its gradients is ",
+              outcome.grad_norm,
+              ". Lower --learning_rate, or compute in a wider type (--dtype float32).");
+  outcome.learning_rate =
+      options_.learning_rate * learning_rate_factor(schedule_, step, total_steps_);
+  optimizer_->step(outcome.learning_rate);
 }
 
 // The parts of the loss, (micro-batches).
@@ -124,12 +122,11 @@ void Learner::sum_gradients() {
 }
 
 // An allocator that fails says how much it wanted; this says who had the rest.
-std::string Learner::explain(const std::exception& error, int64_t step, const StepWork& work) {
+std::string Learner::explain(const std::string& error, int64_t step, const StepWork& work) {
   meter_.give_up();
-  const auto* own = dynamic_cast<const c10::Error*>(&error);
   const auto [rows, length] = work.shape(std::min(micro_batch_, work.micro_batches - 1));
   return explain_out_of_memory(
-      own != nullptr ? own->what_without_backtrace() : error.what(),
+      error,
       {meter_.classes(), step + 1, static_cast<int64_t>(work.micro_batches), rows, length},
       model_);
 }

@@ -68,11 +68,12 @@ class Learner {
   const MemoryMeter& meter() const { return meter_; }
 
  private:
+  void update(int64_t step, const StepWork& work, StepOutcome& outcome);
   at::Tensor run_micro_batches(const StepWork& work, MetricSums& metrics);
   BatchLoss forward_backward(size_t index, const StepWork& work, const StepContext& context);
   void sum_gradients();
   void check_finite(const at::Tensor& losses, int64_t step, const StepWork& work) const;
-  std::string explain(const std::exception& error, int64_t step, const StepWork& work);
+  std::string explain(const std::string& error, int64_t step, const StepWork& work);
 
   std::string name_;
   Model& model_;

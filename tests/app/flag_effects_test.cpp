@@ -8,18 +8,10 @@ namespace {
 
 using enum Objective;
 
-struct Refusal {
-  Objective objective;
-  Words words;
-  std::string reason;
-};
-
 class FlagEffects : public ::testing::TestWithParam<Refusal> {};
 
 TEST_P(FlagEffects, WithoutEffectIsRefusedWithTheReason) {
-  const auto& [objective, words, reason] = GetParam();
-  const std::string message = parse_error(objective, words);
-  EXPECT_NE(message.find(reason), std::string::npos) << "found: " << message;
+  expect_refused(GetParam());
 }
 
 const Refusal kRefusals[] = {

@@ -4,6 +4,7 @@
 #include "reprise/training/flags.h"
 #include "support/temporary_folder.h"
 
+#include <gtest/gtest.h>
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
@@ -49,6 +50,18 @@ inline app::TrainingFlags parse(Objective objective, const Words& words = {}) {
 
 inline std::string parse_error(Objective objective, const Words& words) {
   return error_of([&] { parse(objective, words); });
+}
+
+/// Flags of an objective that are refused, and a part of the message that says why.
+struct Refusal {
+  Objective objective;
+  Words words;
+  std::string reason;
+};
+
+inline void expect_refused(const Refusal& refusal) {
+  const std::string message = parse_error(refusal.objective, refusal.words);
+  EXPECT_NE(message.find(refusal.reason), std::string::npos) << "found: " << message;
 }
 
 /// A config file that is gone after the test.

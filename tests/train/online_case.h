@@ -36,6 +36,7 @@ class FixedPrompts final : public PromptSet {
   }
   int64_t size() const override { return std::ssize(prompts_); }
   Prompt at(int64_t index) const override { return prompts_.at(static_cast<size_t>(index)); }
+  Json row(int64_t index) const override { return at(index).row; }
   std::string place_name(const RowPlace& place) const override {
     return "memory:" + std::to_string(place.line);
   }

@@ -28,13 +28,6 @@ std::vector<std::string> roles_of(Objective objective) {
   return {};
 }
 
-void add_keys(FlagList& list, Objective objective) {
-  for (const std::string& role : roles_of(objective)) {
-    list.add(role + "_key", KeyOfRows{role}, "KEY", "What the rows call \"" + role + "\"")
-        .aliases({"data." + role + "_key"});
-  }
-}
-
 void add_files(FlagList& list) {
   list.add("data",
            &Flags::data,
@@ -102,6 +95,13 @@ void add_labels_and_packing(FlagList& list) {
 
 }  // namespace
 
+void add_key_flags(FlagList& list, const std::vector<std::string>& roles) {
+  for (const std::string& role : roles) {
+    list.add(role + "_key", KeyOfRows{role}, "KEY", "What the rows call \"" + role + "\"")
+        .aliases({"data." + role + "_key"});
+  }
+}
+
 void add_data_flags(FlagList& list, Objective objective) {
   if (is_online(objective)) {
     return add_prompt_flags(list);
@@ -135,7 +135,7 @@ void add_data_flags(FlagList& list, Objective objective) {
   if (is_one_of(objective, {Objective::Sft, Objective::Kd})) {
     add_labels_and_packing(list);
   }
-  add_keys(list, objective);
+  add_key_flags(list, roles_of(objective));
 }
 
 }  // namespace reprise::app

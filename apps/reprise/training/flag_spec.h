@@ -88,6 +88,8 @@ class FlagList {
 // One file each: what there is to set.
 void add_model_flags(FlagList& list, Objective objective);
 void add_data_flags(FlagList& list, Objective objective);
+/// --<role>_key for each: what the rows call it.
+void add_key_flags(FlagList& list, const std::vector<std::string>& roles);
 void add_loop_flags(FlagList& list, Objective objective);
 void add_objective_flags(FlagList& list, Objective objective);
 void add_saving_flags(FlagList& list, Objective objective);

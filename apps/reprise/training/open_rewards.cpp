@@ -57,13 +57,14 @@ Sources light_sources(const TrainingFlags& flags) {
 // Before anything is trained: a row that cannot be judged would end the run when its turn comes.
 void check_rows(const Sources& sources, const PromptSet& prompts) {
   for (int64_t i = 0; i < prompts.size(); ++i) {
-    const Prompt prompt = prompts.at(i);
+    const Json row = prompts.row(i);
     try {
       for (const auto& source : sources) {
-        source->check(prompt.row);
+        source->check(row);
       }
     } catch (const c10::Error& error) {
-      TORCH_CHECK(false, prompts.place_name(prompt.place), ": ", error.what_without_backtrace());
+      TORCH_CHECK(
+          false, prompts.place_name(prompts.at(i).place), ": ", error.what_without_backtrace());
     }
   }
 }

@@ -49,11 +49,7 @@ void add_prompts(FlagList& list) {
            "TEXT",
            "Put around prompts that are plain text: \"User: {}\"")
       .aliases({"data.input_template"});
-  for (const char* role : {"prompt", "messages", "input", "question", "tools"}) {
-    const std::string name = role;
-    list.add(name + "_key", KeyOfRows{name}, "KEY", "What the rows call \"" + name + "\"")
-        .aliases({"data." + name + "_key"});
-  }
+  add_key_flags(list, {"prompt", "messages", "input", "question", "tools"});
 }
 
 void add_sampling(FlagList& list) {

@@ -61,6 +61,8 @@ class REPRISE_API PromptSet {
   virtual ~PromptSet();
   virtual int64_t size() const = 0;
   virtual Prompt at(int64_t index) const = 0;
+  /// The row of at(index), without tokenising its prompt.
+  virtual Json row(int64_t index) const = 0;
   /// "data.jsonl:17", for messages.
   virtual std::string place_name(const RowPlace& place) const = 0;
   virtual const PromptReport& report() const = 0;
