@@ -4,6 +4,9 @@ include(CMakePackageConfigHelpers)
 # Two exports: Reprise::checkpoint asks nothing of its users but LibTorch.
 install(TARGETS reprise_checkpoint EXPORT RepriseTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS reprise_train EXPORT RepriseTrainTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+if(TARGET reprise_cuda)  # opened by reprise_train, beside which it is looked for
+  install(TARGETS reprise_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
 if(TARGET reprise)
   install(TARGETS reprise RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()

@@ -17,7 +17,7 @@ namespace reprise {
 namespace detail {
 namespace {
 
-constexpr std::array<std::string_view, 12> kMatmuls{"aten::mm",
+constexpr std::array<std::string_view, 16> kMatmuls{"aten::mm",
                                                     "aten::addmm",
                                                     "aten::bmm",
                                                     "aten::baddbmm",
@@ -28,7 +28,11 @@ constexpr std::array<std::string_view, 12> kMatmuls{"aten::mm",
                                                     "aten::vdot",
                                                     "aten::_int_mm",
                                                     "aten::_scaled_mm",
-                                                    "aten::_addmm_activation"};
+                                                    "aten::_addmm_activation",
+                                                    "reprise::gated_linear",
+                                                    "reprise::linear",
+                                                    "reprise::linear_add",
+                                                    "reprise::qkv_rope"};
 
 constexpr std::array<std::string_view, 8> kAttentions{
     "aten::_scaled_dot_product_flash_attention",

@@ -3,6 +3,7 @@
 #include <reprise/loss/next_token.h>
 
 #include <ATen/ATen.h>
+#include <torch/csrc/autograd/custom_function.h>
 
 #include <limits>
 
@@ -12,6 +13,27 @@ namespace {
 
 struct TargetSummary {
   int64_t number, least, most;  // the range is that of the targets that count, if there are any
+};
+
+// Rows at places that differ from each other: unlike index_select's, its backward need not add.
+struct SelectRows : torch::autograd::Function<SelectRows> {
+  static at::Tensor forward(torch::autograd::AutogradContext* context,
+                            const at::Tensor& rows,
+                            const at::Tensor& places) {
+    context->save_for_backward({places});
+    context->saved_data["rows"] = rows.size(0);
+    return rows.index_select(0, places);
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 const torch::autograd::variable_list& gradients) {
+    const auto& selected = gradients[0];
+    const auto places = context->get_saved_variables()[0];
+    const int64_t rows = context->saved_data.at("rows").toInt();
+    return {
+        at::zeros({rows, selected.size(1)}, selected.options()).index_copy_(0, places, selected),
+        at::Tensor()};
+  }
 };
 
 // The one wait for the device in a pass over the head: sizes of tensors depend on how many tokens
@@ -55,7 +77,7 @@ CountingTokens::CountingTokens(const at::Tensor& targets, int64_t vocabulary)
 
 at::Tensor CountingTokens::rows_of(const at::Tensor& hidden) const {
   const auto rows = hidden.reshape({-1, hidden.size(-1)});
-  return places_.defined() ? rows.index_select(0, places_) : rows;
+  return places_.defined() ? SelectRows::apply(rows, places_) : rows;
 }
 
 at::Tensor CountingTokens::spread(const at::Tensor& values) const {

@@ -1,5 +1,7 @@
 #include "loss/head_chunks.h"
 
+#include "ops/product.h"
+
 #include <ATen/ATen.h>
 #include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
@@ -8,7 +10,9 @@ namespace reprise {
 
 namespace {
 
+// Few tokens at a time keep a CPU's caches warm; a GPU needs many to be busy.
 constexpr int64_t kChunkBytes = int64_t{64} << 20;
+constexpr int64_t kGpuChunkBytes = int64_t{512} << 20;
 
 at::ScalarType type_of_products(const at::Tensor& hidden, const LinearHead& head) {
   if (head.in_float32) {
@@ -28,7 +32,25 @@ at::ScalarType type_of_products(const at::Tensor& hidden, const LinearHead& head
   return hidden.scalar_type();
 }
 
+// Whole tiles of a matrix product, where there is room for some.
+int64_t tokens_in(int64_t bytes, int64_t token_bytes) {
+  constexpr int64_t kTile = 256;
+  const int64_t tokens = std::max<int64_t>(1, bytes / token_bytes);
+  return tokens >= kTile ? tokens / kTile * kTile : tokens;
+}
+
 }  // namespace
+
+HeadPlan plan_narrow_head(const at::Tensor& hidden,
+                          const LinearHead& head,
+                          const HeadChunks& chunks) {
+  HeadPlan plan = plan_head(hidden, head, chunks, /*temperature=*/1.0);
+  if (chunks.tokens == 0) {
+    const auto value_bytes = static_cast<int64_t>(c10::elementSize(plan.product));
+    plan.tokens = tokens_in(kGpuChunkBytes, head.weight.size(0) * value_bytes);
+  }
+  return plan;
+}
 
 HeadPlan plan_head(const at::Tensor& hidden,
                    const LinearHead& head,
@@ -44,7 +66,9 @@ HeadPlan plan_head(const at::Tensor& hidden,
   HeadPlan plan;
   plan.product = type_of_products(hidden, head);
   plan.statistics = plan.product == at::kDouble ? at::kDouble : at::kFloat;
-  plan.tokens = chunks.tokens > 0 ? chunks.tokens : std::max<int64_t>(1, kChunkBytes / token_bytes);
+  plan.tokens = chunks.tokens > 0
+                    ? chunks.tokens
+                    : tokens_in(hidden.is_cuda() ? kGpuChunkBytes : kChunkBytes, token_bytes);
   plan.temperature = temperature;
   return plan;
 }
@@ -80,6 +104,8 @@ ChunkLogits::ChunkLogits(const HeadPlan& plan, const at::Tensor& weight, const a
 void ChunkLogits::multiply(const at::Tensor& rows, at::Tensor& out, double scale) const {
   if (bias_.defined()) {
     at::addmm_out(out, bias_, rows, weight_.t(), scale, scale);
+  } else if (scale == 1) {
+    ops::product_into(out, rows, weight_, {.b = true});
   } else {
     out.addmm_(rows, weight_.t(), /*beta=*/0, /*alpha=*/scale);
   }
@@ -93,10 +119,14 @@ at::Tensor ChunkLogits::of(const at::Tensor& rows) {
     return logits;
   }
   // Rounded as at::linear would, so the scale comes after.
-  auto product = product_.get(rows.size(0), weight_.size(0), options);
-  multiply(rows, product, 1);
-  logits.copy_(product);
+  logits.copy_(narrow_of(rows));
   return plan_.temperature == 1 ? logits : logits.div_(plan_.temperature);
+}
+
+at::Tensor ChunkLogits::narrow_of(const at::Tensor& rows) {
+  auto product = product_.get(rows.size(0), weight_.size(0), weight_.options());
+  multiply(rows, product, 1);
+  return product;
 }
 
 at::Tensor ChunkLogits::as_operand(const at::Tensor& chunk) {

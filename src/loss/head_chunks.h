@@ -30,6 +30,11 @@ HeadPlan plan_head(const at::Tensor& hidden,
                    double temperature,
                    int64_t heads = 1);
 
+/// For a pass that holds logits in the products' type alone, on a GPU: longer chunks.
+HeadPlan plan_narrow_head(const at::Tensor& hidden,
+                          const LinearHead& head,
+                          const HeadChunks& chunks);
+
 /// Keeps a plan in an autograd node, and gets it back.
 void keep_plan(torch::autograd::AutogradContext& context, const HeadPlan& plan);
 HeadPlan kept_plan(const torch::autograd::AutogradContext& context);
@@ -63,6 +68,8 @@ class ChunkLogits {
   /// (n, V) of rows (n, H), over the temperature, in the type of statistics. The caller may write
   /// it; the next call does.
   at::Tensor of(const at::Tensor& rows);
+  /// The same in the products' type, without a temperature.
+  at::Tensor narrow_of(const at::Tensor& rows);
 
   /// The operands of the gradients' products, in their type.
   const at::Tensor& weight() const { return weight_; }

@@ -1,10 +1,11 @@
 #include "loss/head_gradients.h"
 
+#include "ops/product.h"
+#include "ops/scale.h"
+
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/graph_task.h>
-
-#include <algorithm>
 
 namespace reprise {
 
@@ -26,13 +27,15 @@ HeadGradients::HeadGradients(const HeadPlan& plan,
                              const HeadNeeds& needs,
                              const at::Tensor& rows,
                              const at::Tensor& weight_of_head)
-    : plan_(plan) {
+    : plan_(plan), is_cuda_(rows.is_cuda()) {
   const auto sums = weight_of_head.options().dtype(plan.statistics).requires_grad(false);
   if (needs.hidden) {
     hidden = at::empty_like(rows, at::MemoryFormat::Contiguous);
   }
   if (needs.weight) {
-    weight = at::zeros(weight_of_head.sizes(), sums);
+    // The first chunk of narrow products writes it.
+    weight = sums_narrow() && rows.size(0) > 0 ? at::empty(weight_of_head.sizes(), sums)
+                                               : at::zeros(weight_of_head.sizes(), sums);
   }
   if (needs.bias) {
     bias = at::zeros({weight_of_head.size(0)}, sums);
@@ -43,27 +46,27 @@ void HeadGradients::add(int64_t start,
                         const at::Tensor& rows,
                         const at::Tensor& slopes,
                         ChunkLogits& logits) {
-  // Only CUDA multiplies narrow types into a wide sum. Elsewhere the sum takes wide operands.
-  const bool sums_narrow = plan_.product != plan_.statistics && rows.is_cuda();
   at::Tensor operand;
-  if (hidden.defined() || (weight.defined() && sums_narrow)) {
+  if (hidden.defined() || (weight.defined() && sums_narrow())) {
     operand = logits.as_operand(slopes);
   }
   if (hidden.defined()) {
     auto out = hidden.narrow(0, start, rows.size(0));
     if (out.scalar_type() == plan_.product) {
-      at::mm_out(out, operand, logits.weight());
+      ops::product_into(out, operand, logits.weight());
     } else {
       out.copy_(at::mm(operand, logits.weight()));
     }
   }
-  if (weight.defined() && sums_narrow) {
-    at::addmm_out(weight, weight, operand.t(), rows, plan_.statistics);
+  if (weight.defined() && sums_narrow() && start == 0) {
+    ops::product_into(weight, operand, rows, {.a = true});
+  } else if (weight.defined() && sums_narrow()) {
+    ops::add_product(weight, operand, rows, {.a = true});
   } else if (weight.defined()) {
     weight.addmm_(slopes.t(), rows.to(plan_.statistics));
   }
   if (bias.defined()) {
-    bias.add_(slopes.sum(0));
+    bias.add_(slopes.sum({0}, /*keepdim=*/false, plan_.statistics));
   }
 }
 
@@ -82,15 +85,10 @@ at::Tensor scaled(at::Tensor sum, at::ScalarType type, const at::Tensor& factor)
   if (!sum.defined()) {
     return {};
   }
-  if (type == sum.scalar_type()) {
-    return torch::autograd::get_current_graph_task_keep_graph() ? sum * factor : sum.mul_(factor);
-  }
-  constexpr int64_t kRows = 4096;  // the product in the sum's type is never whole
-  auto gradient = at::empty(sum.sizes(), sum.options().dtype(type));
-  for (int64_t start = 0; start < sum.size(0); start += kRows) {
-    const auto end = std::min(start + kRows, sum.size(0));
-    gradient.slice(0, start, end).copy_(sum.slice(0, start, end) * factor);
-  }
+  const bool is_ours =
+      type == sum.scalar_type() && !torch::autograd::get_current_graph_task_keep_graph();
+  auto gradient = is_ours ? sum : at::empty(sum.sizes(), sum.options().dtype(type));
+  ops::scale_into(gradient, sum, factor);
   return gradient;
 }
 

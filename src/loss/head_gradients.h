@@ -43,7 +43,11 @@ class HeadGradients {
   at::Tensor hidden, weight, bias;
 
  private:
+  /// Only CUDA multiplies narrow types into a wide sum. Elsewhere the sum takes wide operands.
+  bool sums_narrow() const { return plan_.product != plan_.statistics && is_cuda_; }
+
   HeadPlan plan_;
+  bool is_cuda_;
 };
 
 /// A sum, which may be undefined, in the type of the parameter that it is for.

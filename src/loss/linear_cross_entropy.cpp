@@ -4,6 +4,7 @@
 
 #include "loss/counting_tokens.h"
 #include "loss/head_gradients.h"
+#include "ops/cross_entropy.h"
 
 #include <reprise/autocast.h>
 
@@ -23,6 +24,12 @@ TokenSums TokenSums::room_for(const at::Tensor& rows, const HeadPlan& plan) {
 TokenSums TokenSums::chunk(int64_t start, int64_t count) const {
   const auto part = [&](const at::Tensor& all) { return all.narrow(0, start, count); };
   return {.losses = part(losses), .entropies = part(entropies), .hits = part(hits)};
+}
+
+void TokenSums::copy(const ops::RowLosses& rows) const {
+  losses.copy_(rows.losses);
+  entropies.copy_(rows.entropies);
+  hits.copy_(rows.hits);
 }
 
 at::Tensor cross_entropy_of(const TokenSums& chunk,
@@ -71,8 +78,17 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
     HeadGradients gradients(plan, needs, rows, weight);
     ChunkLogits logits(plan, weight, bias.value_or(at::Tensor()));
     ChunkBuffer scratch;
+    const bool has_kernel = ops::has_cross_entropy_kernel(logits.weight());
     for_each_chunk(rows.size(0), plan, [&](int64_t start, int64_t count) {
       const auto chunk = rows.narrow(0, start, count).to(plan.product);
+      if (has_kernel) {
+        auto narrow = logits.narrow_of(chunk);
+        sums.chunk(start, count)
+            .copy(ops::cross_entropy_(
+                narrow, targets.narrow(0, start, count), weighting == TokenWeighting::Probability));
+        gradients.add(start, chunk, narrow, logits);
+        return;
+      }
       const auto made = logits.of(chunk);
       const auto slopes = cross_entropy_of(sums.chunk(start, count),
                                            made,
@@ -103,13 +119,16 @@ CrossEntropy linear_cross_entropy(const at::Tensor& hidden,
                                   const HeadChunks& chunks) {
   check_head(hidden, head, targets);
   const CountingTokens tokens(targets, head.weight.size(0));
-  const auto sums = LinearCrossEntropy::apply(tokens.rows_of(hidden),
-                                              head.weight,
-                                              optional_bias(head),
-                                              tokens.targets(),
-                                              plan_head(hidden, head, chunks, /*temperature=*/1.0),
-                                              weighting,
-                                              needs_of(hidden, head));
+  const auto sums =
+      LinearCrossEntropy::apply(tokens.rows_of(hidden),
+                                head.weight,
+                                optional_bias(head),
+                                tokens.targets(),
+                                ops::has_cross_entropy_kernel(head.weight)
+                                    ? plan_narrow_head(hidden, head, chunks)
+                                    : plan_head(hidden, head, chunks, /*temperature=*/1.0),
+                                weighting,
+                                needs_of(hidden, head));
   return {.sum = sums[0], .entropy = sums[1], .correct = sums[2], .tokens = tokens.count()};
 }
 

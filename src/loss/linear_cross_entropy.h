@@ -2,6 +2,7 @@
 #pragma once
 
 #include "loss/head_chunks.h"
+#include "ops/cross_entropy.h"
 
 #include <reprise/loss/head.h>
 
@@ -17,6 +18,7 @@ struct TokenSums {
 
   static TokenSums room_for(const at::Tensor& rows, const HeadPlan& plan);
   TokenSums chunk(int64_t start, int64_t count) const;
+  void copy(const ops::RowLosses& rows) const;
 };
 
 /// Fills a chunk of sums from logits (n, V), which become log-probabilities, and returns their

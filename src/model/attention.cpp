@@ -2,6 +2,7 @@
 
 #include "model/module_tree.h"
 #include "model/rope.h"
+#include "ops/qkv_rope.h"
 
 #include <ATen/ATen.h>
 
@@ -42,9 +43,13 @@ Attention::Attention(torch::nn::Module& block,
   };
   const int64_t width = heads_ * head_dim_, kv_width = kv_heads_ * head_dim_;
   if (layout_ == QkvLayout::Separate) {
-    query_ = linear(architecture.query, config.hidden, width, config.qkv_bias);
-    key_ = linear(architecture.key, config.hidden, kv_width, config.qkv_bias);
-    value_ = linear(architecture.value, config.hidden, kv_width, config.qkv_bias);
+    const auto three = adjacent_linears(
+        {width, kv_width, kv_width},
+        {.in = config.hidden, .has_bias = config.qkv_bias, .layout = architecture.weight_layout},
+        options);
+    query_ = adopt(block, architecture.query, three[0]);
+    key_ = adopt(block, architecture.key, three[1]);
+    value_ = adopt(block, architecture.value, three[2]);
   } else {
     query_ = linear(architecture.qkv, config.hidden, width + 2 * kv_width, config.qkv_bias);
   }
@@ -84,10 +89,33 @@ std::array<at::Tensor, 3> Attention::project(const at::Tensor& x, const Pass& pa
           split_heads(v, kv_heads_, head_dim_)};
 }
 
-at::Tensor Attention::forward(const at::Tensor& x,
-                              const AttentionContext& context,
-                              const Pass& pass,
-                              KvCache* cache) const {
+// Turned to their positions.
+std::array<at::Tensor, 3> Attention::heads_of(const at::Tensor& x,
+                                              const AttentionContext& context,
+                                              const Pass& pass) const {
+  if (context.cos.defined() && query_norm_ == nullptr && layout_ != QkvLayout::FusedPerHead) {
+    const bool is_separate = layout_ == QkvLayout::Separate;
+    const auto all = is_separate ? joined_product({query_.get(), key_.get(), value_.get()}, pass)
+                                 : query_->product(pass);
+    if (all) {
+      const auto added = is_separate
+                             ? joined_branches({query_.get(), key_.get(), value_.get()}, x, pass)
+                             : joined_branches({query_.get()}, x, pass);
+      const auto heads =
+          ops::qkv_rope(x,
+                        all->weight,
+                        all->bias,
+                        added,
+                        context.cos,
+                        context.sin,
+                        {.heads = heads_,
+                         .kv_heads = kv_heads_,
+                         .head_dim = head_dim_,
+                         .turned = rope_.dims,
+                         .interleaved = rope_.pairing == RopeConfig::Pairing::Neighbours});
+      return {heads.query, heads.key, heads.value};
+    }
+  }
   auto [q, k, v] = project(x, pass);
   if (query_norm_ != nullptr) {
     q = query_norm_->forward(q);
@@ -97,6 +125,15 @@ at::Tensor Attention::forward(const at::Tensor& x,
     q = apply_rope(rope_, q, context.cos, context.sin);
     k = apply_rope(rope_, k, context.cos, context.sin);
   }
+  return {q, k, v};
+}
+
+// (B, T, heads * head_dim), before the output projection.
+at::Tensor Attention::attend(const at::Tensor& x,
+                             const AttentionContext& context,
+                             const Pass& pass,
+                             KvCache* cache) const {
+  auto [q, k, v] = heads_of(x, context, pass);
   if (cache != nullptr) {
     std::tie(k, v) = cache->append(layer_, k, v);
   }
@@ -116,7 +153,22 @@ at::Tensor Attention::forward(const at::Tensor& x,
                                                   context.is_causal,
                                                   scale_,
                                                   /*enable_gqa=*/shares_heads);
-  return output_->forward(y.transpose(1, 2).flatten(2), pass);
+  return y.transpose(1, 2).flatten(2);
+}
+
+at::Tensor Attention::forward(const at::Tensor& x,
+                              const AttentionContext& context,
+                              const Pass& pass,
+                              KvCache* cache) const {
+  return output_->forward(attend(x, context, pass, cache), pass);
+}
+
+at::Tensor Attention::forward_onto(const at::Tensor& stream,
+                                   const at::Tensor& x,
+                                   const AttentionContext& context,
+                                   const Pass& pass,
+                                   KvCache* cache) const {
+  return output_->forward_onto(stream, attend(x, context, pass, cache), pass);
 }
 
 }  // namespace reprise

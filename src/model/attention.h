@@ -46,9 +46,22 @@ class Attention {
                      const AttentionContext& context,
                      const Pass& pass,
                      KvCache* cache) const;
+  /// stream + forward(x).
+  at::Tensor forward_onto(const at::Tensor& stream,
+                          const at::Tensor& x,
+                          const AttentionContext& context,
+                          const Pass& pass,
+                          KvCache* cache) const;
 
  private:
   std::array<at::Tensor, 3> project(const at::Tensor& x, const Pass& pass) const;
+  std::array<at::Tensor, 3> heads_of(const at::Tensor& x,
+                                     const AttentionContext& context,
+                                     const Pass& pass) const;
+  at::Tensor attend(const at::Tensor& x,
+                    const AttentionContext& context,
+                    const Pass& pass,
+                    KvCache* cache) const;
 
   int64_t layer_, heads_, kv_heads_, head_dim_;
   double scale_, dropout_;

@@ -32,21 +32,26 @@ Block::Block(const ModelConfig& config,
       attention_(*this, config, architecture, layer, options),
       mlp_(*this, config, architecture, options) {}
 
-at::Tensor Block::drop(const at::Tensor& x, const Pass& pass) const {
-  return dropout_ > 0 && pass.training ? at::dropout(x, dropout_, true) : x;
-}
-
 at::Tensor Block::forward(const at::Tensor& x,
                           const AttentionContext& context,
                           const Pass& pass,
                           KvCache* cache) const {
-  const auto attended =
-      drop(attention_.forward(attention_norm_->forward(x), context, pass, cache), pass);
+  const bool drops = dropout_ > 0 && pass.training;
+  const auto dropped = [&](const at::Tensor& branch) {
+    return drops ? at::dropout(branch, dropout_, true) : branch;
+  };
   if (is_parallel_) {
-    return drop(mlp_.forward(mlp_norm_->forward(x), pass), pass) + attended + x;
+    const auto attended =
+        dropped(attention_.forward(attention_norm_->forward(x), context, pass, cache));
+    return dropped(mlp_.forward(mlp_norm_->forward(x), pass)) + attended + x;
   }
-  const auto stream = x + attended;
-  return stream + drop(mlp_.forward(mlp_norm_->forward(stream), pass), pass);
+  const ops::Fork first = attention_norm_->fork(x);
+  const auto stream =
+      drops ? first.stream + dropped(attention_.forward(first.normed, context, pass, cache))
+            : attention_.forward_onto(first.stream, first.normed, context, pass, cache);
+  const ops::Fork second = mlp_norm_->fork(stream);
+  return drops ? second.stream + dropped(mlp_.forward(second.normed, pass))
+               : mlp_.forward_onto(second.stream, second.normed, pass);
 }
 
 bool Block::is_trained(AdapterUse adapters) const {

@@ -27,8 +27,6 @@ class Block : public torch::nn::Module {
   bool is_trained(AdapterUse adapters) const;
 
  private:
-  at::Tensor drop(const at::Tensor& x, const Pass& pass) const;
-
   bool is_parallel_;
   double dropout_;
   std::shared_ptr<Norm> attention_norm_, mlp_norm_;

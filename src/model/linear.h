@@ -11,7 +11,10 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
+#include <optional>
+#include <vector>
 
 namespace reprise {
 
@@ -25,13 +28,28 @@ class REPRISE_API Linear : public Weighted {
   };
 
   Linear(const Shape& shape, const at::TensorOptions& options);
+  /// Parameters that lie in room of the caller's; bias_room may be undefined.
+  Linear(const Shape& shape, const at::Tensor& weight_room, const at::Tensor& bias_room);
 
   at::Tensor forward(const at::Tensor& x, const Pass& pass) const;
+  /// stream + forward(x), without a pass of its own over the sum where that can be.
+  at::Tensor forward_onto(const at::Tensor& stream, const at::Tensor& x, const Pass& pass) const;
   /// The same in float32, whatever the parameters' type and autocast.
   at::Tensor forward_in_float32(const at::Tensor& x, const Pass& pass) const;
 
   /// The same as one matrix, the branch added to it.
   LinearHead as_head(const Pass& pass, bool in_float32) const;
+
+  /// What a pass multiplies with, whatever an adapter adds to it. None under autocast, which makes
+  /// weights of its own, and if the weight is not stored (out, in).
+  struct Product {
+    at::Tensor weight;  ///< (out, in)
+    at::Tensor bias;    ///< undefined: none
+  };
+  std::optional<Product> product(const Pass& pass) const;
+  /// What the adapter of a pass adds, in its own type. Only if it has one.
+  at::Tensor branch_output(const at::Tensor& x, const Pass& pass) const;
+  bool has_branch(const Pass& pass) const;
 
   const Shape& shape() const { return shape_; }
 
@@ -57,6 +75,20 @@ class REPRISE_API Linear : public Weighted {
   std::shared_ptr<LoraBranch> branch_, reference_branch_;  // null: none
   bool is_folded_ = false;
 };
+
+/// Projections of one input, their parameters one after the other in memory: of this shape, but
+/// with these widths.
+std::vector<std::shared_ptr<Linear>> adjacent_linears(const std::vector<int64_t>& outs,
+                                                      const Linear::Shape& shape,
+                                                      const at::TensorOptions& options);
+
+/// All of them as one product. None if one has none.
+std::optional<Linear::Product> joined_product(std::initializer_list<const Linear*> linears,
+                                              const Pass& pass);
+/// What their adapters add to it. Undefined if none has one.
+at::Tensor joined_branches(std::initializer_list<const Linear*> linears,
+                           const at::Tensor& x,
+                           const Pass& pass);
 
 /// x W^T + b in float32, whatever their types and autocast.
 at::Tensor linear_in_float32(const at::Tensor& x,

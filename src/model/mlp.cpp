@@ -1,60 +1,77 @@
 #include "model/mlp.h"
 
 #include "model/module_tree.h"
+#include "ops/activation.h"
+#include "ops/gated.h"
+#include "ops/gated_linear.h"
+#include "ops/linear.h"
 
 #include <ATen/ATen.h>
 
 namespace reprise {
-
-namespace {
-
-at::Tensor activate(Activation activation, const at::Tensor& x) {
-  switch (activation) {
-    case Activation::Silu:
-      return at::silu(x);
-    case Activation::Gelu:
-      return at::gelu(x);
-    case Activation::GeluTanh:
-      return at::gelu(x, "tanh");
-    case Activation::Relu:
-      break;
-  }
-  return at::relu(x);
-}
-
-}  // namespace
 
 Mlp::Mlp(torch::nn::Module& block,
          const ModelConfig& config,
          const Architecture& architecture,
          const at::TensorOptions& options)
     : layout_(architecture.mlp_layout), activation_(config.activation) {
+  const auto shape = [&](int64_t in, int64_t out) {
+    return Linear::Shape{in, out, config.mlp_bias, architecture.weight_layout};
+  };
   const auto linear = [&](const std::string& path, int64_t in, int64_t out) {
-    return adopt(block,
-                 path,
-                 std::make_shared<Linear>(
-                     Linear::Shape{in, out, config.mlp_bias, architecture.weight_layout}, options));
+    return adopt(block, path, std::make_shared<Linear>(shape(in, out), options));
   };
   const int64_t width = config.intermediate;
   if (layout_ == MlpLayout::Gated) {
-    gate_ = linear(architecture.gate, config.hidden, width);
+    const auto both = adjacent_linears({width, width}, shape(config.hidden, width), options);
+    gate_ = adopt(block, architecture.gate, both[0]);
+    up_ = adopt(block, architecture.up, both[1]);
+  } else {
+    up_ = linear(
+        architecture.up, config.hidden, layout_ == MlpLayout::GatedFused ? 2 * width : width);
   }
-  up_ =
-      linear(architecture.up, config.hidden, layout_ == MlpLayout::GatedFused ? 2 * width : width);
   down_ = linear(architecture.down, width, config.hidden);
 }
 
-at::Tensor Mlp::forward(const at::Tensor& x, const Pass& pass) const {
-  at::Tensor inner;
-  if (layout_ == MlpLayout::Gated) {
-    inner = activate(activation_, gate_->forward(x, pass)) * up_->forward(x, pass);
-  } else if (layout_ == MlpLayout::GatedFused) {
-    const auto halves = up_->forward(x, pass).chunk(2, -1);
-    inner = activate(activation_, halves[0]) * halves[1];
-  } else {
-    inner = activate(activation_, up_->forward(x, pass));
+// Gate and up as one product where they can be; otherwise undefined.
+at::Tensor Mlp::gate_and_up(const at::Tensor& x, const Pass& pass) const {
+  if (layout_ == MlpLayout::GatedFused) {
+    return up_->forward(x, pass);
   }
-  return down_->forward(inner, pass);
+  const auto both = joined_product({gate_.get(), up_.get()}, pass);
+  if (!both) {
+    return {};
+  }
+  const auto product = ops::linear(x, both->weight, both->bias);
+  const auto added = joined_branches({gate_.get(), up_.get()}, x, pass);
+  return added.defined() ? (product + added).to(product.scalar_type()) : product;
+}
+
+at::Tensor Mlp::inner(const at::Tensor& x, const Pass& pass) const {
+  if (layout_ == MlpLayout::Plain) {
+    return ops::activate(activation_, up_->forward(x, pass));
+  }
+  const auto both = gate_and_up(x, pass);
+  return both.defined()
+             ? ops::gated(both, activation_)
+             : ops::activate(activation_, gate_->forward(x, pass)) * up_->forward(x, pass);
+}
+
+at::Tensor Mlp::forward(const at::Tensor& x, const Pass& pass) const {
+  return down_->forward(inner(x, pass), pass);
+}
+
+at::Tensor Mlp::forward_onto(const at::Tensor& stream,
+                             const at::Tensor& x,
+                             const Pass& pass) const {
+  if (layout_ != MlpLayout::Plain && stream.scalar_type() == x.scalar_type()) {
+    const auto last = down_->has_branch(pass) ? std::nullopt : down_->product(pass);
+    const auto both = last ? gate_and_up(x, pass) : at::Tensor();
+    if (both.defined()) {
+      return ops::gated_linear(both, activation_, last->weight, last->bias, stream);
+    }
+  }
+  return down_->forward_onto(stream, inner(x, pass), pass);
 }
 
 }  // namespace reprise

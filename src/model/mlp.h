@@ -21,8 +21,12 @@ class Mlp {
       const at::TensorOptions& options);
 
   at::Tensor forward(const at::Tensor& x, const Pass& pass) const;
+  at::Tensor forward_onto(const at::Tensor& stream, const at::Tensor& x, const Pass& pass) const;
 
  private:
+  at::Tensor gate_and_up(const at::Tensor& x, const Pass& pass) const;
+  at::Tensor inner(const at::Tensor& x, const Pass& pass) const;
+
   MlpLayout layout_;
   Activation activation_;
   std::shared_ptr<Linear> gate_;  // null unless MlpLayout::Gated

@@ -2,9 +2,10 @@
 
 #include "model/architecture.h"
 #include "model/block.h"
-#include "model/few_rows_linear.h"
 #include "model/module_tree.h"
 #include "model/rope.h"
+#include "ops/cuda_library.h"
+#include "ops/few_rows_linear.h"
 
 #include <reprise/checkpoint.h>
 
@@ -162,6 +163,9 @@ at::Tensor Model::embed(const ModelInput& input, const at::Tensor& positions) {
 }
 
 at::Tensor Model::hidden_states(const ModelInput& input, KvCache* cache) {
+  if (input.input_ids.is_cuda()) {
+    load_cuda_kernels();
+  }
   TORCH_CHECK(
       cache == nullptr || !at::GradMode::is_enabled(),
       "[model] a KV cache is for inference: switch gradients off (torch::NoGradGuard), or pass "

@@ -13,14 +13,13 @@ Norm::Norm(NormKind kind, int64_t size, double epsilon, const at::TensorOptions&
 }
 
 at::Tensor Norm::forward(const at::Tensor& x) const {
-  if (kind_ == NormKind::Layer) {
-    return at::layer_norm(x, weight.sizes(), weight, bias, epsilon_);
-  }
-  const auto wide = x.to(at::kFloat);
-  const auto scale = at::rsqrt(wide.square().mean({-1}, /*keepdim=*/true).add(epsilon_));
-  // One rounding, at the end: rounding before the weight as well would double the error in
-  // bfloat16.
-  return (wide * scale * weight).to(x.scalar_type());
+  return kind_ == NormKind::Layer ? at::layer_norm(x, weight.sizes(), weight, bias, epsilon_)
+                                  : ops::rms_norm(x, weight, epsilon_);
+}
+
+ops::Fork Norm::fork(const at::Tensor& x) const {
+  return kind_ == NormKind::Layer ? ops::Fork{x, forward(x)}
+                                  : ops::fork_rms_norm(x, weight, epsilon_);
 }
 
 }  // namespace reprise

@@ -1,5 +1,7 @@
 #include "model/rope.h"
 
+#include "ops/rotate.h"
+
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
@@ -55,22 +57,7 @@ at::Tensor apply_rope(const RopeConfig& config,
                       const at::Tensor& x,
                       const at::Tensor& cos,
                       const at::Tensor& sin) {
-  // The tables are float32, and so is what is computed with them: bfloat16 is rounded once.
-  const auto turned = x.narrow(-1, 0, config.dims);
-  at::Tensor result;
-  if (config.pairing == RopeConfig::Pairing::Halves) {
-    const auto halves = turned.chunk(2, -1);
-    result = at::cat({halves[0] * cos - halves[1] * sin, halves[1] * cos + halves[0] * sin}, -1);
-  } else {
-    const auto pairs = turned.unflatten(-1, {config.dims / 2, 2});
-    const auto even = pairs.select(-1, 0), odd = pairs.select(-1, 1);
-    result = at::stack({even * cos - odd * sin, odd * cos + even * sin}, -1).flatten(-2);
-  }
-  result = result.to(x.scalar_type());
-  if (config.dims == x.size(-1)) {
-    return result;
-  }
-  return at::cat({result, x.narrow(-1, config.dims, x.size(-1) - config.dims)}, -1);
+  return ops::rotate(x, cos, sin, config.dims, config.pairing == RopeConfig::Pairing::Neighbours);
 }
 
 }  // namespace reprise

@@ -229,7 +229,7 @@ TEST_F(Training, AFullDiskIsAnErrorAndLeavesTheLastCheckpointWhole) {
 
 TEST_F(Training, OutOfMemoryTellsWhoUsedWhatAndWhichFlagHelps) {
   const std::string command =
-      "ulimit -v 2600000; exec " + testing::shell_quoted(testing::program().string()) +
+      "ulimit -v 2100000; exec " + testing::shell_quoted(testing::program().string()) +
       " sft --model " + testing::shell_quoted(fixture("models/policy")) + " --data " +
       testing::shell_quoted(write("data.jsonl", long_rows())) + " --output_dir " +
       testing::shell_quoted(path("out")) + " --cache_dir " + testing::shell_quoted(path("cache")) +

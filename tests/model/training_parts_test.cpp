@@ -1,6 +1,7 @@
 // What training asks of a model beyond its forward: the head as a matrix, which blocks a step
 // recomputes, noise on the embeddings.
 #include "model/lora_case.h"
+#include "ops/joined.h"
 
 #include <reprise/loss/head.h>
 #include <reprise/model/lora.h>
@@ -107,6 +108,59 @@ TEST(EmbeddingNoise, ActsWhereGradientsAreRecordedWithOrWithoutDropout) {
   }
   model->add_embedding_noise(0);
   EXPECT_TRUE(torch::equal(model->hidden_states(plain_input()), plain));
+}
+
+// The parameters of a block by the ends of their names.
+std::vector<at::Tensor> named(const Model& model, const std::vector<std::string>& ends) {
+  std::vector<at::Tensor> found;
+  for (const auto& end : ends) {
+    for (const auto& item : model.named_parameters()) {
+      if (item.key().find(".0.") != std::string::npos && item.key().ends_with(end)) {
+        found.push_back(item.value());
+      }
+    }
+  }
+  return found;
+}
+
+TEST(ProjectionsOfOneInput, LieOneAfterTheOther) {
+  const auto model = open_model("llama");
+  const auto heads = named(*model, {"q_proj.weight", "k_proj.weight", "v_proj.weight"});
+  const auto gates = named(*model, {"gate_proj.weight", "up_proj.weight"});
+  ASSERT_EQ(heads.size(), 3U);
+  ASSERT_EQ(gates.size(), 2U);
+  EXPECT_TRUE(ops::are_adjacent(heads));
+  EXPECT_TRUE(ops::are_adjacent(gates));
+}
+
+TEST(ProjectionsOfOneInput, ComputeTheSameBitsWhereverTheyLie) {
+  for (const auto& name : testing::family_cases()) {
+    const auto model = open_model(name);
+    const auto before = testing::step_of(*model, plain_input());
+    model->zero_grad();
+    model->to(at::kDouble);
+    model->to(at::kFloat);  // each weight in a storage of its own now
+    const auto after = testing::step_of(*model, plain_input());
+    for (const auto& [parameter, gradient] : before.gradients) {
+      EXPECT_TRUE(testing::bitwise_equal(after.gradients.at(parameter), gradient))
+          << name << " " << parameter;
+    }
+  }
+}
+
+TEST(ProjectionsOfOneInput, MayBeTrainedInPart) {
+  const auto model = open_model("llama");
+  const auto whole = testing::step_of(*model, plain_input());
+  model->zero_grad();
+  for (auto& item : model->named_parameters()) {
+    item.value().requires_grad_(item.key().ends_with("k_proj.weight"));
+  }
+  const auto part = testing::step_of(*model, plain_input());
+  for (const auto& [parameter, gradient] : part.gradients) {
+    if (parameter.ends_with("k_proj.weight")) {
+      EXPECT_TRUE(testing::bitwise_equal(gradient, whole.gradients.at(parameter))) << parameter;
+    }
+  }
 }
 
 }  // namespace

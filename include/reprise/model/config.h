@@ -5,6 +5,7 @@
 // the same thing differently (n_embd, hidden_size). All of that ends here.
 #pragma once
 
+#include <reprise/activation.h>
 #include <reprise/export.h>
 #include <reprise/io/dtype.h>
 #include <reprise/io/json.h>
@@ -22,8 +23,6 @@ namespace reprise {
 enum class Family : uint8_t { Llama, Mistral, Qwen2, Qwen3, Gpt2, GptNeox, ChatGlm };
 
 enum class NormKind : uint8_t { Rms, Layer };
-
-enum class Activation : uint8_t { Silu, Gelu, GeluTanh, Relu };
 
 /// Rotary position embedding.
 struct RopeConfig {

@@ -1,4 +1,4 @@
-#include "model/few_rows_linear.h"
+#include "ops/few_rows_linear.h"
 
 #include <ATen/Functions.h>
 #include <ATen/Parallel.h>

@@ -1,5 +1,5 @@
 // The kernel of decoding: right in every shape, and each row by itself.
-#include "model/few_rows_linear.h"
+#include "ops/few_rows_linear.h"
 #include "support/bitwise.h"
 
 #include <gtest/gtest.h>

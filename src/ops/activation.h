@@ -1,0 +1,15 @@
+// The activation functions by ATen's operators, and their gradients.
+#pragma once
+
+#include <reprise/activation.h>
+
+#include <ATen/core/Tensor.h>
+
+namespace reprise::ops {
+
+at::Tensor activate(Activation activation, const at::Tensor& x);
+at::Tensor activate_backward(Activation activation,
+                             const at::Tensor& gradient,
+                             const at::Tensor& x);
+
+}  // namespace reprise::ops

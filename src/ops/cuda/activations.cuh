@@ -1,0 +1,47 @@
+// Activations of a gate and their slopes, in float32. Silu and the tanh form of gelu are both
+// g * sigmoid(z(g)): 1 + tanh(u) = 2 sigmoid(2 u), which keeps its digits where tanh nears -1.
+#pragma once
+
+#include "ops/cuda/kernels.h"
+
+namespace reprise::cuda {
+
+struct Activated {
+  float value, slope;
+};
+
+/// kFast: for results rounded to 16 bits, which do not show the last digits of exp.
+template <bool kFast>
+__device__ __forceinline__ float sigmoid(float z) {
+  if constexpr (kFast) {
+    return __fdividef(1.0f, 1.0f + __expf(-z));
+  } else {
+    return 1.0f / (1.0f + expf(-z));
+  }
+}
+
+template <Activation kActivation, bool kFast>
+__device__ __forceinline__ Activated activate(float g) {
+  if constexpr (kActivation == Activation::Relu) {
+    return {g < 0.0f ? 0.0f : g, g <= 0.0f ? 0.0f : 1.0f};  // not a number stays what it is
+  } else if constexpr (kActivation == Activation::Gelu) {
+    constexpr float kSqrtHalf = 0.70710678118654752440f;
+    constexpr float kDensity = 0.39894228040143267794f;  // 1 / sqrt(2 pi)
+    const float below = 0.5f * (1.0f + erff(g * kSqrtHalf));
+    const float exponent = -0.5f * g * g;
+    const float density = kDensity * (kFast ? __expf(exponent) : expf(exponent));
+    return {g * below, below + g * density};
+  } else if constexpr (kActivation == Activation::GeluTanh) {
+    constexpr float kLinear = 1.59576912160573071176f;  // 2 sqrt(2 / pi)
+    constexpr float kCubic = 0.044715f;
+    const float square = g * g;
+    const float s = sigmoid<kFast>(kLinear * g * (1.0f + kCubic * square));
+    const float slope = kLinear * (1.0f + 3.0f * kCubic * square);
+    return {g * s, s + g * s * (1.0f - s) * slope};
+  } else {
+    const float s = sigmoid<kFast>(g);
+    return {g * s, s * (1.0f + g * (1.0f - s))};
+  }
+}
+
+}  // namespace reprise::cuda

@@ -1,0 +1,130 @@
+// Cross entropy of rows and its gradient, with one read and one write of memory: blocks that take
+// row after row, and the results of a row between its two passes.
+#include "ops/cuda/cross_entropy.cuh"
+
+#include "ops/cuda/check.h"
+#include "ops/cuda/kernels.h"
+
+#include <algorithm>
+
+namespace reprise::cuda {
+namespace {
+
+constexpr int kMostThreads = 1024;
+constexpr int kLeastThreads = 128;
+constexpr int kStaticBytes = 1024;  // at least what the kernel declares in shared memory
+
+template <class T, bool kGradient, bool kEntropy>
+__global__ void __launch_bounds__(kMostThreads, 1)
+    cross_entropy_kernel(const CrossEntropy job, const int slots) {
+  extern __shared__ uint4 shared[];
+  __shared__ SoftmaxSums partials[2][kMostThreads / kWarp];
+  static_assert(sizeof(partials) <= kStaticBytes);
+  const int threads = static_cast<int>(blockDim.x);
+  const Place place{shared, static_cast<int>(threadIdx.x), threads, slots * threads};
+  const int width = static_cast<int>(job.width);
+  T* const logits = static_cast<T*>(job.logits);
+
+  int64_t at = blockIdx.x;
+  Row<T> row(logits, at, job.rows, width);
+  for (int i = place.thread; i < kSlots * threads; i += threads) {
+    fetch(place, i, row);
+  }
+  auto target = static_cast<int>(job.targets[at]);
+  auto target_logit = static_cast<float>(row.values[target]);
+
+  for (int turn = 0; at < job.rows; turn ^= 1) {
+    // The next row's target is asked for a pass before its logit, and that a pass before its use.
+    const int64_t next_at = at + gridDim.x;
+    const Row<T> next(logits, next_at, job.rows, width);
+    const bool has_next = next_at < job.rows;
+    const int next_target = has_next ? static_cast<int>(job.targets[next_at]) : 0;
+
+    Share<T> share(row, place, width);
+    Reading<kEntropy, !kGradient> reading{target, target_logit};
+    reading.pass(share, place, next);
+    const float next_logit = has_next ? static_cast<float>(next.values[next_target]) : 0.0f;
+
+    bool is_beaten = reading.is_beaten;
+    const SoftmaxSums sums = over_block(reading.sums, is_beaten, partials[turn]);
+    const float gap = sums.largest - target_logit;
+    const float p = power_of_2(-gap * kLog2E) / sums.sum;
+    const float weight = job.weighted ? p : 1.0f;
+    if (place.thread == 0) {
+      const float log_sum = logf(sums.sum);
+      // p log p is 0 at 0, where the logit may be -inf.
+      job.losses[at] = weight == 0.0f ? 0.0f : weight * (gap + log_sum);
+      if constexpr (kEntropy) {
+        job.entropies[at] = log_sum - kLn2 * sums.moment / sums.sum;
+      }
+      if (job.hits != nullptr) {
+        job.hits[at] = is_beaten ? 0.0f : 1.0f;
+      }
+    }
+    if constexpr (kGradient) {
+      const Writing writing{target, sums.largest, weight, weight / sums.sum};
+      writing.pass(share, place, next);
+    }
+    at = next_at;
+    row = next;
+    target = next_target;
+    target_logit = next_logit;
+  }
+}
+
+int attribute(cudaDeviceAttr which) {
+  int device = 0;
+  int value = 0;
+  check(cudaGetDevice(&device), "cudaGetDevice");
+  check(cudaDeviceGetAttribute(&value, which, device), "cudaDeviceGetAttribute");
+  return value;
+}
+
+// The fewest threads that keep a whole row: more blocks share a multiprocessor then. The order of a
+// sum depends on them, so they depend on the row alone.
+int threads_for(int packs) {
+  int threads = kLeastThreads;
+  while (threads < kMostThreads && threads * (kSlots + kHeld) < packs) {
+    threads *= 2;
+  }
+  return threads;
+}
+
+template <class T, bool kGradient, bool kEntropy>
+void launch_typed(const CrossEntropy& job, cudaStream_t stream) {
+  const auto kernel = cross_entropy_kernel<T, kGradient, kEntropy>;
+  const int packs = narrow(job.width) / kLanes<T>;
+  const int threads = threads_for(packs);
+  const int slot_bytes = threads * kPackBytes;
+  const int room = attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin) - kStaticBytes;
+  const int slots = std::min({kSlots, room / slot_bytes, (packs + threads - 1) / threads});
+  const int bytes = slots * slot_bytes;
+  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
+        "cross_entropy: shared memory");
+  check(cudaFuncSetAttribute(
+            kernel, cudaFuncAttributePreferredSharedMemoryCarveout, cudaSharedmemCarveoutMaxShared),
+        "cross_entropy: shared memory");
+  int blocks = 0;
+  check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, threads, bytes),
+        "cross_entropy: occupancy");
+  const int64_t resident = int64_t{blocks} * attribute(cudaDevAttrMultiProcessorCount);
+  const auto grid = static_cast<unsigned>(std::min(job.rows, std::max<int64_t>(resident, 1)));
+  kernel<<<grid, threads, bytes, stream>>>(job, slots);
+  check_launch("cross_entropy");
+}
+
+}  // namespace
+
+void launch(const CrossEntropy& job, cudaStream_t stream) {
+  if (job.rows <= 0 || job.width <= 0) {
+    return;
+  }
+  with_type(job.type, [&]<class T>(std::type_identity<T>) {
+    with_flag(!job.keep_logits, [&](auto gradient) {
+      with_flag(job.entropies != nullptr,
+                [&](auto entropy) { launch_typed<T, gradient.value, entropy.value>(job, stream); });
+    });
+  });
+}
+
+}  // namespace reprise::cuda

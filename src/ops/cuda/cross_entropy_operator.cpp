@@ -1,0 +1,44 @@
+#include "ops/cuda/tensors.h"
+#include "ops/reference.h"
+
+#include <ATen/ops/empty.h>
+#include <c10/core/DeviceGuard.h>
+#include <torch/library.h>
+
+namespace reprise::cuda {
+
+namespace {
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> cross_entropy_(at::Tensor& logits,
+                                                              const at::Tensor& targets,
+                                                              bool weighted) {
+  if (!has_kernel(logits) || !logits.is_contiguous()) {
+    return ops::reference::cross_entropy_(logits, targets, weighted);
+  }
+  const c10::DeviceGuard device(logits.device());
+  const auto row_values = [&] {
+    return at::empty({logits.size(0)}, logits.options().dtype(at::kFloat));
+  };
+  auto losses = row_values(), entropies = row_values(), hits = row_values();
+  const auto places = targets.contiguous();
+  launch(CrossEntropy{.type = type_of(logits),
+                      .logits = logits.mutable_data_ptr(),
+                      .targets = places.const_data_ptr<int64_t>(),
+                      .losses = losses.mutable_data_ptr<float>(),
+                      .entropies = entropies.mutable_data_ptr<float>(),
+                      .hits = hits.mutable_data_ptr<float>(),
+                      .rows = logits.size(0),
+                      .width = logits.size(1),
+                      .weighted = weighted,
+                      .keep_logits = false},
+         stream_of(logits));
+  return {losses, entropies, hits};
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(reprise, CUDA, library) {
+  library.impl("cross_entropy_", cross_entropy_);
+}
+
+}  // namespace reprise::cuda

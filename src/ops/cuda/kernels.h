@@ -1,0 +1,116 @@
+// What the kernels offer to the operators: raw pointers and a stream. LibTorch's headers stay out,
+// so that nvcc needs seconds a file.
+//
+// Matrices are rows of `width` values, values of a row adjacent. All sums are float32, taken in an
+// order that sizes and the device alone decide, so a launch repeated gives the same bits. Pointers
+// and strides need no alignment; where they are multiples of 16 bytes, access is vectorised.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+namespace reprise::cuda {
+
+enum class Type : uint8_t { BFloat16, Half, Float };
+
+/// y = x * scale * weight with scale = 1 / sqrt(mean(x^2) + epsilon), rounded once.
+struct RmsNorm {
+  Type type, weight_type;
+  const void* x;
+  const void* weight;
+  void* y;                        // rows adjacent
+  float* scale;                   // (rows)
+  int64_t rows, width, x_stride;  // stride: values from one row to the next
+  float epsilon;
+};
+void launch(const RmsNorm& job, cudaStream_t stream);
+
+/// dx = d(norm) + grad_stream, where the stream passes the norm by; and dweight.
+struct RmsNormBackward {
+  Type type, weight_type;
+  const void* grad;         // of y, rows adjacent
+  const void* grad_stream;  // rows adjacent; null: none
+  const void* x;
+  const void* weight;
+  const float* scale;
+  void* dx;         // rows adjacent
+  float* partials;  // (rms_norm_partials(), width); null: no dweight
+  void* dweight;    // (width) of weight_type; null: none
+  int64_t rows, width, x_stride;
+};
+int64_t rms_norm_partials(int64_t rows, int64_t width);
+void launch(const RmsNormBackward& job, cudaStream_t stream);
+
+enum class Activation : uint8_t { Silu, Gelu, GeluTanh, Relu };
+
+/// y = activation(gate) * up, gate and up being the halves of each row of gate_up (rows, 2 width).
+struct Gated {
+  Type type;
+  Activation activation;
+  const void* gate_up;
+  void* y;
+  int64_t rows, width;
+};
+void launch(const Gated& job, cudaStream_t stream);
+
+struct GatedBackward {
+  Type type;
+  Activation activation;
+  const void* grad;  // of y
+  const void* gate_up;
+  void* dgate_up;
+  void* y;  // y again, for a weight's gradient; null: not wanted
+  int64_t rows, width;
+};
+void launch(const GatedBackward& job, cudaStream_t stream);
+
+/// Moves heads between the product they are made by, (tokens, (heads + 2 kv_heads) * head_dim), and
+/// queries, keys and values of their own. On the way the first `dims` values of every query and key
+/// are turned; with gradients, from the parts to the product, the turn is undone.
+struct Rope {
+  struct Part {  // (batch, heads, length, head_dim), values of a head adjacent; may lie in the
+                 // product
+    void* data;
+    int64_t heads, batch_stride, head_stride, token_stride;
+  };
+  Type type;
+  bool is_backward;  // from the parts to the product; otherwise to the parts
+  bool interleaved;  // pairs (0, 1), (2, 3), …; otherwise (0, dims / 2), (1, dims / 2 + 1), …
+  Part query, key, value;  // value without heads: they stay where they are
+  void* product;
+  int64_t product_stride;  // values from one token to the next
+  const float* cos;        // (batch or 1, length, dims / 2)
+  const float* sin;
+  int64_t batch, length, head_dim, dims;
+  bool tables_per_batch;
+};
+void launch(const Rope& job, cudaStream_t stream);
+
+/// out = in * factor, rounded to out's type; out may be in.
+struct Scale {
+  Type in_type, out_type;
+  const void* in;
+  void* out;
+  const float* factor;  // on the device
+  int64_t count;
+};
+bool can_launch(const Scale& job);  // both start on 16 bytes
+void launch(const Scale& job, cudaStream_t stream);
+
+/// Reads logits (rows, width) once from memory, and writes over them d(-w log p(target)) / d logits
+/// = w (p - onehot), rounded to their type; w is 1, or p(target) if weighted.
+struct CrossEntropy {
+  Type type;
+  void* logits;
+  const int64_t* targets;  // (rows), each in [0, width)
+  float* losses;           // (rows): -w log p(target)
+  float* entropies;        // (rows); null: not wanted
+  float* hits;             // (rows): 1 where the target is the first of the largest; null
+  int64_t rows, width;
+  bool weighted;
+  bool keep_logits;  // only the sums: no gradient, logits stay
+};
+void launch(const CrossEntropy& job, cudaStream_t stream);
+
+}  // namespace reprise::cuda

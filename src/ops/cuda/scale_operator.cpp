@@ -1,0 +1,35 @@
+#include "ops/cuda/tensors.h"
+#include "ops/reference.h"
+
+#include <c10/core/DeviceGuard.h>
+#include <torch/library.h>
+
+namespace reprise::cuda {
+
+namespace {
+
+void scale_into_(at::Tensor& out, const at::Tensor& values, const at::Tensor& factor) {
+  const bool is_served = has_kernel(out) && has_kernel(values) && out.is_contiguous() &&
+                         values.is_contiguous() && factor.is_cuda() &&
+                         factor.scalar_type() == at::kFloat;
+  const Scale job{.in_type = type_of(values),
+                  .out_type = type_of(out),
+                  .in = is_served ? values.const_data_ptr() : nullptr,
+                  .out = is_served ? out.mutable_data_ptr() : nullptr,
+                  .factor = is_served ? factor.const_data_ptr<float>() : nullptr,
+                  .count = values.numel()};
+  if (!is_served || !can_launch(job)) {
+    ops::reference::scale_into_(out, values, factor);
+    return;
+  }
+  const c10::DeviceGuard device(out.device());
+  launch(job, stream_of(out));
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(reprise, CUDA, library) {
+  library.impl("scale_into_", scale_into_);
+}
+
+}  // namespace reprise::cuda

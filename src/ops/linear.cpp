@@ -1,0 +1,76 @@
+#include "ops/linear.h"
+
+#include "ops/few_rows_linear.h"
+#include "ops/node.h"
+#include "ops/operator.h"
+#include "ops/projection.h"
+#include "ops/reference.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <torch/library.h>
+
+namespace reprise::ops {
+
+namespace reference {
+
+at::Tensor linear(const at::Tensor& x,
+                  const at::Tensor& weight,
+                  const std::optional<at::Tensor>& bias) {
+  return apply_linear(x, weight, bias.value_or(at::Tensor()));
+}
+
+}  // namespace reference
+
+namespace {
+
+struct LinearBackward : torch::autograd::Node {
+  SavedVariable x, weight;
+
+  variable_list apply(variable_list&& gradients) override {
+    if (!gradients[0].defined()) {
+      return variable_list(3);
+    }
+    const ProjectionNeeds needs{.x = task_should_compute_output(0),
+                                .weight = task_should_compute_output(1),
+                                .bias = task_should_compute_output(2)};
+    auto [for_x, for_weight, for_bias] =
+        projection_gradients(gradients[0], x.unpack(), weight.unpack(), needs);
+    return {for_x, for_weight, for_bias};
+  }
+  void release_variables() override {
+    x.reset_data();
+    weight.reset_data();
+  }
+  std::string name() const override { return "reprise::LinearBackward"; }
+};
+
+}  // namespace
+
+at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
+  static const auto op = find_operator<decltype(reference::linear)>("reprise::linear");
+  const auto node = node_over<LinearBackward>(x, weight, bias);
+  if (node != nullptr) {
+    node->x = saved_input(x);
+    node->weight = saved_input(weight);
+  }
+  at::Tensor y;
+  {
+    const at::AutoDispatchBelowADInplaceOrView below_autograd;
+    y = op.call(x, weight, as_optional(bias));
+  }
+  if (node != nullptr) {
+    torch::autograd::set_history(y, node);
+  }
+  return y;
+}
+
+TORCH_LIBRARY_FRAGMENT(reprise, library) {
+  library.def("linear(Tensor x, Tensor weight, Tensor? bias) -> Tensor");
+}
+
+TORCH_LIBRARY_IMPL(reprise, CompositeExplicitAutograd, library) {
+  library.impl("linear", reference::linear);
+}
+
+}  // namespace reprise::ops

@@ -1,0 +1,82 @@
+#include "ops/product.h"
+
+#include "ops/operator.h"
+#include "ops/reference.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <torch/library.h>
+
+namespace reprise::ops {
+
+namespace {
+
+at::Tensor as_used(const at::Tensor& matrix, bool is_transposed) {
+  return is_transposed ? matrix.t() : matrix;
+}
+
+}  // namespace
+
+namespace reference {
+
+void product_(at::Tensor& out,
+              const at::Tensor& a,
+              const at::Tensor& b,
+              bool transpose_a,
+              bool transpose_b,
+              bool adds) {
+  const auto left = as_used(a, transpose_a), right = as_used(b, transpose_b);
+  const bool is_one_type = out.scalar_type() == a.scalar_type();
+  if (is_one_type && adds) {
+    out.addmm_(left, right);
+  } else if (is_one_type) {
+    at::mm_out(out, left, right);
+  } else if (adds) {
+    at::addmm_out(out, out, left, right, out.scalar_type());
+  } else {
+    at::mm_out(out, left, right, out.scalar_type());
+  }
+}
+
+}  // namespace reference
+
+namespace {
+
+void call(
+    at::Tensor& out, const at::Tensor& a, const at::Tensor& b, Transposed transposed, bool adds) {
+  static const auto op = find_operator<decltype(reference::product_)>("reprise::product_");
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  op.call(out, a, b, transposed.a, transposed.b, adds);
+}
+
+}  // namespace
+
+at::Tensor product(const at::Tensor& a, const at::Tensor& b, Transposed transposed) {
+  auto out = at::empty({a.size(transposed.a ? 1 : 0), b.size(transposed.b ? 0 : 1)},
+                       a.options().requires_grad(false));
+  call(out, a, b, transposed, /*adds=*/false);
+  return out;
+}
+
+void product_into(at::Tensor& out,
+                  const at::Tensor& a,
+                  const at::Tensor& b,
+                  Transposed transposed) {
+  call(out, a, b, transposed, /*adds=*/false);
+}
+
+void add_product(at::Tensor& sum, const at::Tensor& a, const at::Tensor& b, Transposed transposed) {
+  call(sum, a, b, transposed, /*adds=*/true);
+}
+
+TORCH_LIBRARY_FRAGMENT(reprise, library) {
+  library.def(
+      "product_(Tensor(a!) out, Tensor a, Tensor b, bool transpose_a, bool transpose_b, bool adds) "
+      "-> ()");
+}
+
+TORCH_LIBRARY_IMPL(reprise, CompositeExplicitAutograd, library) {
+  library.impl("product_", reference::product_);
+}
+
+}  // namespace reprise::ops

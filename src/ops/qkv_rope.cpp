@@ -1,0 +1,170 @@
+#include "ops/qkv_rope.h"
+
+#include "ops/few_rows_linear.h"
+#include "ops/node.h"
+#include "ops/operator.h"
+#include "ops/projection.h"
+#include "ops/reference.h"
+#include "ops/rotate.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <torch/library.h>
+
+#include <tuple>
+
+namespace reprise::ops {
+
+namespace reference {
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> qkv_rope(const at::Tensor& x,
+                                                        const at::Tensor& weight,
+                                                        const std::optional<at::Tensor>& bias,
+                                                        const std::optional<at::Tensor>& added,
+                                                        const at::Tensor& cos,
+                                                        const at::Tensor& sin,
+                                                        int64_t heads,
+                                                        int64_t kv_heads,
+                                                        int64_t turned,
+                                                        bool interleaved) {
+  auto product = apply_linear(x, weight, bias.value_or(at::Tensor()));
+  if (added) {
+    product = (product + *added).to(product.scalar_type());
+  }
+  const auto all = product.unflatten(-1, {heads + 2 * kv_heads, -1}).transpose(1, 2);
+  auto both = all.narrow(1, 0, heads + kv_heads);
+  both.copy_(rotate(both, cos, sin, turned, interleaved));
+  const auto parts = all.split_with_sizes({heads, kv_heads, kv_heads}, 1);
+  return {parts[0], parts[1], parts[2]};
+}
+
+// Of the product: (B, T, (heads + 2 kv_heads) head_dim).
+at::Tensor qkv_rope_backward(const at::Tensor& query,
+                             const at::Tensor& key,
+                             const at::Tensor& value,
+                             const at::Tensor& cos,
+                             const at::Tensor& sin,
+                             int64_t turned,
+                             bool interleaved) {
+  const auto back = sin.neg();
+  return at::cat({rotate(query, cos, back, turned, interleaved),
+                  rotate(key, cos, back, turned, interleaved),
+                  value},
+                 1)
+      .transpose(1, 2)
+      .flatten(2);
+}
+
+}  // namespace reference
+
+namespace {
+
+struct QkvRopeBackward : torch::autograd::Node {
+  SavedVariable x, weight, cos, sin;
+  HeadLayout layout;
+  at::ScalarType added_type = at::kFloat;
+
+  at::Tensor or_zeros(const at::Tensor& gradient, const at::Tensor& input, int64_t heads) const {
+    return gradient.defined() ? gradient
+                              : at::zeros({input.size(0), heads, input.size(1), layout.head_dim},
+                                          input.options().requires_grad(false));
+  }
+
+  variable_list apply(variable_list&& gradients) override {
+    check_differentiated_once("qkv_rope");
+    static const auto op =
+        find_operator<decltype(reference::qkv_rope_backward)>("reprise::qkv_rope_backward");
+    const auto input = x.unpack();
+    const auto of_product = op.call(or_zeros(gradients[0], input, layout.heads),
+                                    or_zeros(gradients[1], input, layout.kv_heads),
+                                    or_zeros(gradients[2], input, layout.kv_heads),
+                                    cos.unpack(),
+                                    sin.unpack(),
+                                    layout.turned,
+                                    layout.interleaved);
+    const ProjectionNeeds needs{.x = task_should_compute_output(0),
+                                .weight = task_should_compute_output(1),
+                                .bias = task_should_compute_output(2)};
+    auto [for_x, for_weight, for_bias] =
+        projection_gradients(of_product, input, weight.unpack(), needs);
+    const auto for_added = task_should_compute_output(3) ? of_product.to(added_type) : at::Tensor();
+    return {for_x, for_weight, for_bias, for_added};
+  }
+  void release_variables() override {
+    x.reset_data();
+    weight.reset_data();
+    cos.reset_data();
+    sin.reset_data();
+  }
+  std::string name() const override { return "QkvRopeBackward"; }
+};
+
+}  // namespace
+
+Heads qkv_rope(const at::Tensor& x,
+               const at::Tensor& weight,
+               const at::Tensor& bias,
+               const at::Tensor& added,
+               const at::Tensor& cos,
+               const at::Tensor& sin,
+               const HeadLayout& layout) {
+  TORCH_CHECK(x.dim() == 3 && weight.dim() == 2 &&
+                  weight.size(0) == (layout.heads + 2 * layout.kv_heads) * layout.head_dim,
+              "[qkv_rope] expected x (B, T, in) and a weight for ",
+              layout.heads,
+              " + 2 * ",
+              layout.kv_heads,
+              " heads of ",
+              layout.head_dim,
+              ", got ",
+              x.sizes(),
+              " and ",
+              weight.sizes());
+  static const auto op = find_operator<decltype(reference::qkv_rope)>("reprise::qkv_rope");
+  const auto node = node_over<QkvRopeBackward>(x, weight, bias, added);
+  if (node != nullptr) {
+    node->x = saved_input(x);
+    node->weight = saved_input(weight);
+    node->cos = saved_input(cos);
+    node->sin = saved_input(sin);
+    node->layout = layout;
+    node->added_type = added.defined() ? added.scalar_type() : at::kFloat;
+  }
+  Heads result;
+  {
+    const at::AutoDispatchBelowADInplaceOrView below_autograd;
+    std::tie(result.query, result.key, result.value) = op.call(x,
+                                                               weight,
+                                                               as_optional(bias),
+                                                               as_optional(added),
+                                                               cos,
+                                                               sin,
+                                                               layout.heads,
+                                                               layout.kv_heads,
+                                                               layout.turned,
+                                                               layout.interleaved);
+  }
+  if (node != nullptr) {
+    for (auto* part : {&result.query, &result.key, &result.value}) {
+      torch::autograd::set_history(*part, node);
+    }
+  }
+  return result;
+}
+
+TORCH_LIBRARY_FRAGMENT(reprise, library) {
+  library.def(
+      "qkv_rope(Tensor x, Tensor weight, Tensor? bias, Tensor? added, Tensor cos, Tensor sin, "
+      "int heads, int kv_heads, int turned, bool interleaved) -> (Tensor query, Tensor key, Tensor "
+      "value)");
+  library.def(
+      "qkv_rope_backward(Tensor query, Tensor key, Tensor value, Tensor cos, Tensor sin, "
+      "int turned, bool interleaved) -> Tensor");
+}
+
+TORCH_LIBRARY_IMPL(reprise, CompositeExplicitAutograd, library) {
+  library.impl("qkv_rope", reference::qkv_rope);
+  library.impl("qkv_rope_backward", reference::qkv_rope_backward);
+}
+
+}  // namespace reprise::ops

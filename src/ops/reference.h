@@ -1,0 +1,85 @@
+// The operators by ATen's own: what runs on every device and type without a kernel of ours, and
+// what kernels are tested against. Schemas stand beside their definitions.
+#pragma once
+
+#include <reprise/export.h>
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <optional>
+#include <tuple>
+
+namespace reprise::ops::reference {
+
+REPRISE_API std::tuple<at::Tensor, at::Tensor> rms_norm(const at::Tensor& x,
+                                                        const at::Tensor& weight,
+                                                        double epsilon);
+
+REPRISE_API std::tuple<at::Tensor, at::Tensor> rms_norm_backward(
+    const at::Tensor& gradient,
+    const std::optional<at::Tensor>& stream_gradient,
+    const at::Tensor& x,
+    const at::Tensor& weight,
+    const at::Tensor& scale,
+    bool needs_weight);
+
+REPRISE_API at::Tensor gated(const at::Tensor& gate_up, int64_t activation);
+REPRISE_API at::Tensor gated_backward(const at::Tensor& gradient,
+                                      const at::Tensor& gate_up,
+                                      int64_t activation);
+
+/// The same in place: gate_up becomes its gradient, and the gradient gated(gate_up).
+REPRISE_API void gated_backward_(at::Tensor& gradient, at::Tensor& gate_up, int64_t activation);
+
+REPRISE_API at::Tensor gated_linear(const at::Tensor& gate_up,
+                                    int64_t activation,
+                                    const at::Tensor& weight,
+                                    const std::optional<at::Tensor>& bias,
+                                    const at::Tensor& stream);
+
+REPRISE_API void scale_into_(at::Tensor& out, const at::Tensor& values, const at::Tensor& factor);
+
+REPRISE_API void product_(at::Tensor& out,
+                          const at::Tensor& a,
+                          const at::Tensor& b,
+                          bool transpose_a,
+                          bool transpose_b,
+                          bool adds);
+
+REPRISE_API at::Tensor linear(const at::Tensor& x,
+                              const at::Tensor& weight,
+                              const std::optional<at::Tensor>& bias);
+
+REPRISE_API at::Tensor linear_add(const at::Tensor& x,
+                                  const at::Tensor& weight,
+                                  const std::optional<at::Tensor>& bias,
+                                  const at::Tensor& stream);
+
+REPRISE_API std::tuple<at::Tensor, at::Tensor, at::Tensor> qkv_rope(
+    const at::Tensor& x,
+    const at::Tensor& weight,
+    const std::optional<at::Tensor>& bias,
+    const std::optional<at::Tensor>& added,
+    const at::Tensor& cos,
+    const at::Tensor& sin,
+    int64_t heads,
+    int64_t kv_heads,
+    int64_t turned,
+    bool interleaved);
+
+/// Of the product: (B, T, (heads + 2 kv_heads) head_dim).
+REPRISE_API at::Tensor qkv_rope_backward(const at::Tensor& query,
+                                         const at::Tensor& key,
+                                         const at::Tensor& value,
+                                         const at::Tensor& cos,
+                                         const at::Tensor& sin,
+                                         int64_t turned,
+                                         bool interleaved);
+
+/// Losses, entropies and hits of each row; over the logits their gradient is written.
+REPRISE_API std::tuple<at::Tensor, at::Tensor, at::Tensor> cross_entropy_(at::Tensor& logits,
+                                                                          const at::Tensor& targets,
+                                                                          bool weighted);
+
+}  // namespace reprise::ops::reference

@@ -1,0 +1,139 @@
+#include "ops/rms_norm.h"
+
+#include "ops/node.h"
+#include "ops/operator.h"
+#include "ops/reference.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <torch/library.h>
+
+#include <tuple>
+
+namespace reprise::ops {
+
+namespace reference {
+
+std::tuple<at::Tensor, at::Tensor> rms_norm(const at::Tensor& x,
+                                            const at::Tensor& weight,
+                                            double epsilon) {
+  const auto wide = x.to(wide_type(x));
+  const auto scale = at::rsqrt(wide.square().mean({-1}, /*keepdim=*/true).add_(epsilon));
+  return {(wide * scale).mul_(weight).to(x.scalar_type()), scale};
+}
+
+std::tuple<at::Tensor, at::Tensor> rms_norm_backward(
+    const at::Tensor& gradient,
+    const std::optional<at::Tensor>& stream_gradient,
+    const at::Tensor& x,
+    const at::Tensor& weight,
+    const at::Tensor& scale,
+    bool needs_weight) {
+  const auto type = wide_type(x);
+  const auto normed = x.to(type) * scale;
+  const auto wide = gradient.to(type);
+  at::Tensor for_weight;
+  if (needs_weight) {
+    for_weight = (wide * normed).reshape({-1, x.size(-1)}).sum(0).to(weight.scalar_type());
+  }
+  const auto slope = wide * weight.to(type);
+  const auto mean = (slope * normed).mean({-1}, /*keepdim=*/true);
+  auto for_x = slope.sub_(normed * mean).mul_(scale);
+  if (stream_gradient) {
+    for_x = for_x.add_(*stream_gradient);
+  }
+  return {for_x.to(x.scalar_type()), for_weight};
+}
+
+}  // namespace reference
+
+namespace {
+
+struct RmsNormBackward : torch::autograd::Node {
+  SavedVariable x, weight, scale;
+
+  // Of the stream (if it is an output) and of the normed rows.
+  variable_list apply(variable_list&& gradients) override {
+    const auto& of_normed = gradients.back();
+    const auto of_stream = gradients.size() == 2 ? gradients[0] : at::Tensor();
+    if (!of_normed.defined()) {
+      return {of_stream, at::Tensor()};
+    }
+    check_differentiated_once("rms_norm");
+    static const auto op =
+        find_operator<decltype(reference::rms_norm_backward)>("reprise::rms_norm_backward");
+    auto [for_x, for_weight] = op.call(of_normed,
+                                       as_optional(of_stream),
+                                       x.unpack(),
+                                       weight.unpack(),
+                                       scale.unpack(),
+                                       task_should_compute_output(1));
+    return {for_x, for_weight};
+  }
+  void release_variables() override {
+    x.reset_data();
+    weight.reset_data();
+    scale.reset_data();
+  }
+  std::string name() const override { return "RmsNormBackward"; }
+};
+
+// `stream`: null, or where to put x with the node as its history.
+at::Tensor normed_of(const at::Tensor& x,
+                     const at::Tensor& weight,
+                     double epsilon,
+                     at::Tensor* stream) {
+  TORCH_CHECK(x.dim() > 0 && weight.dim() == 1 && weight.size(0) == x.size(-1),
+              "[rms_norm] expected x (..., width) and a weight (width), got ",
+              x.sizes(),
+              " and ",
+              weight.sizes());
+  static const auto op = find_operator<decltype(reference::rms_norm)>("reprise::rms_norm");
+  const auto node = node_over<RmsNormBackward>(x, weight);
+  if (node != nullptr) {
+    node->x = saved_input(x);
+    node->weight = saved_input(weight);
+  }
+  at::Tensor normed, scale;
+  {
+    const at::AutoDispatchBelowADInplaceOrView below_autograd;
+    std::tie(normed, scale) = op.call(x, weight, epsilon);
+    if (stream != nullptr) {
+      *stream = node == nullptr ? x : at::alias(x);
+    }
+  }
+  if (node != nullptr) {
+    node->scale = saved_input(scale);
+    if (stream != nullptr) {
+      torch::autograd::set_history(*stream, node);
+    }
+    torch::autograd::set_history(normed, node);
+  }
+  return normed;
+}
+
+}  // namespace
+
+Fork fork_rms_norm(const at::Tensor& x, const at::Tensor& weight, double epsilon) {
+  Fork fork;
+  fork.normed = normed_of(x, weight, epsilon, &fork.stream);
+  return fork;
+}
+
+at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double epsilon) {
+  return normed_of(x, weight, epsilon, nullptr);
+}
+
+TORCH_LIBRARY_FRAGMENT(reprise, library) {
+  library.def("rms_norm(Tensor x, Tensor weight, float epsilon) -> (Tensor normed, Tensor scale)");
+  library.def(
+      "rms_norm_backward(Tensor gradient, Tensor? stream_gradient, Tensor x, Tensor weight, "
+      "Tensor scale, bool needs_weight) -> (Tensor, Tensor)");
+}
+
+TORCH_LIBRARY_IMPL(reprise, CompositeExplicitAutograd, library) {
+  library.impl("rms_norm", reference::rms_norm);
+  library.impl("rms_norm_backward", reference::rms_norm_backward);
+}
+
+}  // namespace reprise::ops

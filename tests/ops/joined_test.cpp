@@ -1,0 +1,60 @@
+// Projections whose weights lie one after the other: one product, the same parameters.
+#include "ops/joined.h"
+#include "support/bitwise.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+namespace reprise::ops {
+namespace {
+
+std::vector<at::Tensor> filled(std::vector<at::Tensor> parts) {
+  for (auto& part : parts) {
+    part.normal_().requires_grad_();
+  }
+  return parts;
+}
+
+TEST(JoinedRows, AreTheirPartsInOneMatrix) {
+  const auto parts = filled(adjacent_rows({3, 1, 2}, 4, at::kFloat));
+  ASSERT_TRUE(are_adjacent(parts));
+  const auto whole = join_rows(parts);
+  EXPECT_TRUE(testing::bitwise_equal(whole.detach(), at::cat(parts, 0).detach()));
+  EXPECT_EQ(whole.const_data_ptr(), parts[0].const_data_ptr());
+}
+
+TEST(JoinedRows, GiveEachPartItsRowsOfOneGradient) {
+  const auto parts = filled(adjacent_rows({2, 3}, 4, at::kFloat));
+  const auto x = torch::randn({5, 4});
+  at::linear(x, join_rows(parts)).square().sum().backward();
+  const auto joined = std::vector{parts[0].grad(), parts[1].grad()};
+  EXPECT_TRUE(joined[0].is_alias_of(joined[1]));
+
+  auto apart = at::cat(parts, 0).detach().requires_grad_();
+  at::linear(x, apart).square().sum().backward();
+  EXPECT_TRUE(testing::bitwise_equal(at::cat(joined, 0), apart.grad()));
+}
+
+TEST(JoinedRows, MayBeVectors) {
+  const auto parts = filled(adjacent_rows({2, 3}, 0, at::kFloat));
+  ASSERT_TRUE(are_adjacent(parts));
+  EXPECT_EQ(join_rows(parts).sizes(), c10::IntArrayRef({5}));
+}
+
+TEST(JoinedRows, AreLeavesThatCanBeTrained) {
+  for (const auto& part : filled(adjacent_rows({2, 3}, 4, at::kFloat))) {
+    EXPECT_TRUE(part.is_leaf());
+    EXPECT_FALSE(part.is_view());
+  }
+}
+
+TEST(JoinedRows, AreRefusedWhereTheyDoNotLieSo) {
+  const auto parts = adjacent_rows({2, 3}, 4, at::kFloat);
+  EXPECT_FALSE(are_adjacent({parts[1], parts[0]}));                  // in another order
+  EXPECT_FALSE(are_adjacent({parts[0], parts[1].clone()}));          // in another storage
+  EXPECT_FALSE(are_adjacent({parts[0], parts[1].narrow(0, 1, 2)}));  // with a gap
+  EXPECT_FALSE(are_adjacent({parts[0].t(), parts[1].t()}));          // not contiguous
+}
+
+}  // namespace
+}  // namespace reprise::ops

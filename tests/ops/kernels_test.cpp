@@ -1,0 +1,287 @@
+// Every kernel against its reference in float64 on the same values, over types, odd and large
+// sizes and strides. Memory is poisoned first, so that nothing may stay unwritten. Needs a GPU.
+#include "ops/cuda_library.h"
+#include "ops/operator.h"
+#include "ops/reference.h"
+#include "support/bitwise.h"
+#include "support/devices.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <limits>
+#include <tuple>
+#include <vector>
+
+namespace reprise::ops {
+namespace {
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+class Kernels : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    REPRISE_REQUIRE_CUDA();
+    ASSERT_TRUE(load_cuda_kernels()) << missing_cuda_kernels();
+    torch::manual_seed(0);
+  }
+
+  // Freed blocks hold NaN, so what a kernel does not write shows.
+  static void poison() {
+    const auto block = torch::full({1 << 24}, kNaN, at::device(at::kCUDA).dtype(at::kFloat));
+  }
+};
+
+const std::vector<at::ScalarType> kTypes{at::kFloat, at::kBFloat16, at::kHalf};
+
+at::Tensor random(at::IntArrayRef sizes, at::ScalarType type) {
+  return torch::randn(sizes, at::device(at::kCUDA).dtype(at::kFloat)).to(type);
+}
+
+at::Tensor wide(const at::Tensor& x) {
+  return x.defined() ? x.to(at::kDouble) : x;
+}
+
+// |found - expected| against the largest value: rounding of the type alone.
+void expect_close(const at::Tensor& found, const at::Tensor& expected, const std::string& what) {
+  ASSERT_EQ(found.sizes(), expected.sizes()) << what;
+  const double roundoff = found.scalar_type() == at::kBFloat16 ? 0x1p-8
+                          : found.scalar_type() == at::kHalf   ? 0x1p-10
+                                                               : 2e-6;
+  if (expected.numel() == 0) {
+    return;
+  }
+  const auto scale = expected.abs().max().item<double>() + 1e-30;
+  const auto error = (wide(found) - expected).abs().max().item<double>() / scale;
+  EXPECT_LE(error, roundoff) << what;
+}
+
+template <class Function>
+auto kernel(const char* name, Function*) {
+  return find_operator<Function>(name);
+}
+
+const std::vector<std::vector<int64_t>> kRowShapes{{1, 3},
+                                                   {3, 7},
+                                                   {2, 3, 64},
+                                                   {5, 576},
+                                                   {129, 2048},
+                                                   {1000, 4096},
+                                                   {7, 5120},
+                                                   {33, 8192},
+                                                   {3, 16384},
+                                                   {9, 1001},
+                                                   {4, 20000}};
+
+TEST_F(Kernels, RmsNorm) {
+  const auto op = kernel("reprise::rms_norm", reference::rms_norm);
+  for (const auto type : kTypes) {
+    for (const auto weight_type : {type, at::kFloat}) {
+      for (const auto& sizes : kRowShapes) {
+        const auto x = random(sizes, type), weight = random({sizes.back()}, weight_type);
+        poison();
+        const auto [normed, scale] = op.call(x, weight, 1e-5);
+        const auto [expected, expected_scale] = reference::rms_norm(wide(x), wide(weight), 1e-5);
+        const auto what = c10::str(type, " ", weight_type, " ", sizes);
+        expect_close(normed, expected, what);
+        expect_close(scale, expected_scale, what);
+      }
+    }
+  }
+}
+
+TEST_F(Kernels, RmsNormOfRowsThatAreNotAligned) {
+  const auto op = kernel("reprise::rms_norm", reference::rms_norm);
+  const auto x =
+      random({65, 2049}, at::kBFloat16).flatten().narrow(0, 1, 64 * 2048).view({64, 2048});
+  const auto weight = random({2049}, at::kBFloat16).narrow(0, 1, 2048);
+  const auto normed = std::get<0>(op.call(x, weight, 1e-5));
+  expect_close(normed, std::get<0>(reference::rms_norm(wide(x), wide(weight), 1e-5)), "offset");
+}
+
+TEST_F(Kernels, RmsNormBackward) {
+  const auto op = kernel("reprise::rms_norm_backward", reference::rms_norm_backward);
+  for (const auto type : kTypes) {
+    for (const auto& sizes : kRowShapes) {
+      for (const bool has_stream : {true, false}) {
+        const auto x = random(sizes, type), weight = random({sizes.back()}, type);
+        const auto gradient = random(sizes, type);
+        const auto stream = has_stream ? std::optional(random(sizes, type)) : std::nullopt;
+        const auto exact_scale = std::get<1>(reference::rms_norm(wide(x), wide(weight), 1e-5));
+        poison();
+        const auto [for_x, for_weight] =
+            op.call(gradient, stream, x, weight, exact_scale.to(at::kFloat), has_stream);
+        const auto [expected_x, expected_weight] =
+            reference::rms_norm_backward(wide(gradient),
+                                         stream ? std::optional(wide(*stream)) : std::nullopt,
+                                         wide(x),
+                                         wide(weight),
+                                         exact_scale,
+                                         true);
+        const auto what = c10::str(type, " ", sizes, has_stream ? " stream" : "");
+        expect_close(for_x, expected_x, what);
+        EXPECT_EQ(for_weight.defined(), has_stream);
+        if (has_stream) {
+          expect_close(for_weight, expected_weight, "weight " + what);
+        }
+      }
+    }
+  }
+}
+
+TEST_F(Kernels, RmsNormBackwardTwiceGivesTheSameBits) {
+  const auto op = kernel("reprise::rms_norm_backward", reference::rms_norm_backward);
+  const auto x = random({4096, 2048}, at::kBFloat16), weight = random({2048}, at::kBFloat16);
+  const auto gradient = random({4096, 2048}, at::kBFloat16);
+  const auto scale = std::get<1>(reference::rms_norm(x, weight, 1e-5));
+  const auto once = op.call(gradient, std::nullopt, x, weight, scale, true);
+  const auto twice = op.call(gradient, std::nullopt, x, weight, scale, true);
+  EXPECT_TRUE(testing::bitwise_equal(std::get<0>(once), std::get<0>(twice)));
+  EXPECT_TRUE(testing::bitwise_equal(std::get<1>(once), std::get<1>(twice)));
+}
+
+TEST_F(Kernels, Gated) {
+  const auto op = kernel("reprise::gated", reference::gated);
+  const auto back = kernel("reprise::gated_backward", reference::gated_backward);
+  for (const auto type : kTypes) {
+    for (const int64_t activation : {0, 1, 2, 3}) {
+      for (const auto& sizes : std::vector<std::vector<int64_t>>{
+               {1, 2}, {3, 14}, {2, 3, 64}, {129, 4096}, {1000, 2 * 8192}, {7, 2 * 1001}}) {
+        const auto both = random(sizes, type) * 3;
+        auto half = sizes;
+        half.back() /= 2;
+        const auto gradient = random(half, type);
+        poison();
+        const auto what = c10::str(type, " ", activation, " ", sizes);
+        expect_close(op.call(both, activation), reference::gated(wide(both), activation), what);
+        expect_close(back.call(gradient, both, activation),
+                     reference::gated_backward(wide(gradient), wide(both), activation),
+                     "backward " + what);
+      }
+    }
+  }
+}
+
+struct RopeCase {
+  int64_t batch, length, heads, kv_heads, head_dim, turned;
+};
+
+TEST_F(Kernels, QkvRope) {
+  const auto op = kernel("reprise::qkv_rope", reference::qkv_rope);
+  const auto back = kernel("reprise::qkv_rope_backward", reference::qkv_rope_backward);
+  for (const auto type : kTypes) {
+    for (const auto& c : {RopeCase{1, 1, 1, 1, 2, 2},
+                          RopeCase{2, 5, 3, 1, 6, 4},
+                          RopeCase{2, 33, 4, 2, 64, 64},
+                          RopeCase{2, 17, 8, 8, 128, 64},
+                          RopeCase{1, 300, 32, 8, 64, 64},
+                          RopeCase{3, 9, 4, 4, 80, 20}}) {
+      for (const bool interleaved : {false, true}) {
+        for (const bool per_batch : {false, true}) {
+          const int64_t in = 16, out = (c.heads + 2 * c.kv_heads) * c.head_dim;
+          // The product is exact in every type: small integers.
+          const auto x =
+              torch::randint(-2, 3, {c.batch, c.length, in}, at::device(at::kCUDA)).to(type);
+          const auto weight = torch::randint(-2, 3, {out, in}, at::device(at::kCUDA)).to(type);
+          const auto angles =
+              random({per_batch ? c.batch : 1, 1, c.length, c.turned / 2}, at::kFloat);
+          const auto cos = angles.cos(), sin = angles.sin();
+          poison();
+          const auto found = op.call(x,
+                                     weight,
+                                     std::nullopt,
+                                     std::nullopt,
+                                     cos,
+                                     sin,
+                                     c.heads,
+                                     c.kv_heads,
+                                     c.turned,
+                                     interleaved);
+          const auto expected = reference::qkv_rope(wide(x),
+                                                    wide(weight),
+                                                    std::nullopt,
+                                                    std::nullopt,
+                                                    wide(cos),
+                                                    wide(sin),
+                                                    c.heads,
+                                                    c.kv_heads,
+                                                    c.turned,
+                                                    interleaved);
+          const auto what = c10::str(type, " ", c.head_dim, " ", c.turned, interleaved, per_batch);
+          expect_close(std::get<0>(found), std::get<0>(expected), "query " + what);
+          expect_close(std::get<1>(found), std::get<1>(expected), "key " + what);
+          expect_close(std::get<2>(found), std::get<2>(expected), "value " + what);
+
+          // Gradients as attention gives them: heads outside, or tokens outside.
+          const auto q = random({c.batch, c.heads, c.length, c.head_dim}, type);
+          const auto k = random({c.batch, c.length, c.kv_heads, c.head_dim}, type).transpose(1, 2);
+          const auto v = random({c.batch, c.kv_heads, c.length, c.head_dim}, type);
+          poison();
+          expect_close(back.call(q, k, v, cos, sin, c.turned, interleaved),
+                       reference::qkv_rope_backward(
+                           wide(q), wide(k), wide(v), wide(cos), wide(sin), c.turned, interleaved),
+                       "backward " + what);
+        }
+      }
+    }
+  }
+}
+
+TEST_F(Kernels, LinearAdd) {
+  const auto op = kernel("reprise::linear_add", reference::linear_add);
+  for (const auto type : kTypes) {
+    for (const auto& sizes :
+         std::vector<std::vector<int64_t>>{{1, 1, 1}, {3, 7, 5}, {129, 64, 256}, {64, 2048, 512}}) {
+      for (const bool has_bias : {false, true}) {
+        const auto x =
+            torch::randint(-2, 3, {2, sizes[0], sizes[1]}, at::device(at::kCUDA)).to(type);
+        const auto weight =
+            torch::randint(-1, 2, {sizes[2], sizes[1]}, at::device(at::kCUDA)).to(type);
+        const auto stream =
+            torch::randint(-9, 9, {2, sizes[0], sizes[2]}, at::device(at::kCUDA)).to(type);
+        const auto bias = has_bias ? std::optional(random({sizes[2]}, type)) : std::nullopt;
+        const auto before = stream.clone();
+        poison();
+        expect_close(op.call(x, weight, bias, stream),
+                     reference::linear_add(wide(x),
+                                           wide(weight),
+                                           bias ? std::optional(wide(*bias)) : std::nullopt,
+                                           wide(stream)),
+                     c10::str(type, " ", sizes, has_bias ? " bias" : ""));
+        EXPECT_TRUE(at::equal(stream, before));
+      }
+    }
+  }
+}
+
+TEST_F(Kernels, CrossEntropy) {
+  const auto op = kernel("reprise::cross_entropy_", reference::cross_entropy_);
+  for (const auto type : kTypes) {
+    for (const auto& [rows, width] : std::vector<std::pair<int64_t, int64_t>>{
+             {1, 1}, {3, 7}, {17, 1001}, {5, 32000}, {200, 49152}, {150, 128256}, {3, 151936}}) {
+      for (const bool weighted : {false, true}) {
+        auto logits = random({rows, width}, type) * 4;
+        logits.select(1, width - 1).fill_(-std::numeric_limits<double>::infinity());
+        if (width == 1) {
+          logits.zero_();
+        }
+        const auto targets = torch::randint(
+            0, std::max<int64_t>(1, width - 1), {rows}, at::device(at::kCUDA).dtype(at::kLong));
+        targets[0] = logits[0].argmax();
+        auto exact = wide(logits);
+        const auto expected = reference::cross_entropy_(exact, targets, weighted);
+        poison();
+        const auto found = op.call(logits, targets, weighted);
+        const auto what = c10::str(type, " ", rows, " ", width, weighted ? " weighted" : "");
+        expect_close(logits, exact, "gradient " + what);
+        expect_close(std::get<0>(found), std::get<0>(expected), "losses " + what);
+        EXPECT_TRUE(at::allclose(wide(std::get<1>(found)), std::get<1>(expected), 1e-5, 1e-5))
+            << what;
+        EXPECT_TRUE(at::equal(wide(std::get<2>(found)), std::get<2>(expected))) << what;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace reprise::ops

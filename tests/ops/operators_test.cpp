@@ -1,0 +1,246 @@
+// The fused operators by their references: values against the plain formula, gradients against
+// central differences, and what a region that is computed again pays for them.
+#include "ops/cross_entropy.h"
+#include "ops/gated.h"
+#include "ops/gated_linear.h"
+#include "ops/linear_add.h"
+#include "ops/qkv_rope.h"
+#include "ops/reference.h"
+#include "ops/rms_norm.h"
+#include "support/bitwise.h"
+#include "support/kernel_calls.h"
+#include "support/numeric_gradient.h"
+
+#include <reprise/checkpoint.h>
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <functional>
+#include <vector>
+
+namespace reprise::ops {
+namespace {
+
+using Inputs = std::vector<at::Tensor>;
+using Function = std::function<at::Tensor(const Inputs&)>;
+
+at::Tensor random(at::IntArrayRef sizes) {
+  return torch::randn(sizes, torch::kDouble);
+}
+
+// Of a weighted sum of the results, so that every element has a gradient of its own.
+void expect_numeric_gradients(const Function& function, const Inputs& inputs) {
+  const auto weights = torch::randn_like(function(inputs));
+  const auto value = [&](const Inputs& at) { return (function(at) * weights).sum(); };
+  Inputs leaves;
+  for (const auto& input : inputs) {
+    leaves.push_back(input.detach().clone().requires_grad_());
+  }
+  const auto found = torch::autograd::grad({value(leaves)}, leaves);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const auto expected = testing::numeric_gradient(
+        [&](const at::Tensor& moved) {
+          Inputs at = inputs;
+          at[i] = moved;
+          return value(at);
+        },
+        inputs[i]);
+    EXPECT_TRUE(at::allclose(found[i], expected, 1e-6, 1e-7)) << "input " << i;
+  }
+}
+
+class Operators : public ::testing::Test {
+ protected:
+  void SetUp() override { torch::manual_seed(0); }
+};
+
+TEST_F(Operators, RmsNormIsItsFormula) {
+  const auto x = random({2, 3, 5}), weight = random({5});
+  const auto expected = x / (x.square().mean(-1, true) + 1e-3).sqrt() * weight;
+  EXPECT_TRUE(at::allclose(rms_norm(x, weight, 1e-3), expected));
+}
+
+TEST_F(Operators, RmsNormHasItsGradients) {
+  expect_numeric_gradients([](const Inputs& in) { return rms_norm(in[0], in[1], 1e-3); },
+                           {random({2, 3, 5}), random({5})});
+}
+
+TEST_F(Operators, AForkedStreamAddsItsGradientToTheNorms) {
+  expect_numeric_gradients(
+      [](const Inputs& in) {
+        const auto fork = fork_rms_norm(in[0], in[1], 1e-3);
+        return fork.stream * 3 + fork.normed.square();
+      },
+      {random({2, 3, 5}), random({5})});
+  // Each alone, too: the other's gradient is then undefined.
+  expect_numeric_gradients(
+      [](const Inputs& in) { return fork_rms_norm(in[0], in[1], 1e-3).stream + 0 * in[1]; },
+      {random({2, 5}), random({5})});
+  expect_numeric_gradients(
+      [](const Inputs& in) { return fork_rms_norm(in[0], in[1], 1e-3).normed; },
+      {random({2, 5}), random({5})});
+}
+
+TEST_F(Operators, RmsNormRoundsOnce) {
+  const auto x = torch::randn({4, 64}).to(at::kBFloat16),
+             weight = torch::randn({64}).to(at::kBFloat16);
+  const auto exact = rms_norm(x.to(at::kDouble), weight.to(at::kDouble), 1e-6);
+  EXPECT_TRUE(at::equal(rms_norm(x, weight, 1e-6), exact.to(at::kFloat).to(at::kBFloat16)));
+}
+
+TEST_F(Operators, GatedHasItsGradientsForEveryActivation) {
+  for (const auto kind :
+       {Activation::Silu, Activation::Gelu, Activation::GeluTanh, Activation::Relu}) {
+    expect_numeric_gradients([&](const Inputs& in) { return gated(in[0], kind); },
+                             {random({2, 3, 8})});
+  }
+}
+
+TEST_F(Operators, LinearAddHasItsGradients) {
+  expect_numeric_gradients([](const Inputs& in) { return linear_add(in[0], in[1], in[2], in[3]); },
+                           {random({2, 3, 4}), random({5, 4}), random({5}), random({2, 3, 5})});
+  expect_numeric_gradients([](const Inputs& in) { return linear_add(in[0], in[1], {}, in[2]); },
+                           {random({2, 3, 4}), random({5, 4}), random({2, 3, 5})});
+}
+
+TEST_F(Operators, GatedLinearHasItsGradients) {
+  for (const bool has_bias : {false, true}) {
+    Inputs inputs{random({2, 3, 8}), random({5, 4}), random({2, 3, 5})};
+    if (has_bias) {
+      inputs.push_back(random({5}));
+    }
+    expect_numeric_gradients(
+        [&](const Inputs& in) {
+          return gated_linear(
+              in[0] * 1, Activation::Silu, in[1], has_bias ? in[3] : at::Tensor(), in[2]);
+        },
+        inputs);
+  }
+}
+
+TEST_F(Operators, GatedLinearCanBeDifferentiatedAgainIfTheGraphIsRetained) {
+  const auto both = random({2, 3, 8}).requires_grad_(), weight = random({5, 4}).requires_grad_();
+  const auto y = gated_linear(both * 1, Activation::Gelu, weight, {}, random({2, 3, 5})).sum();
+  const auto first = torch::autograd::grad({y}, {both, weight}, {}, /*retain_graph=*/true);
+  const auto second = torch::autograd::grad({y}, {both, weight});
+  testing::expect_bitwise_equal(first, second);
+}
+
+struct RopeCase {
+  int64_t turned;
+  bool interleaved, has_bias, tables_per_batch;
+};
+
+TEST_F(Operators, QkvRopeHasItsGradients) {
+  for (const auto& which : {RopeCase{4, false, false, false},
+                            RopeCase{4, true, true, true},
+                            RopeCase{2, false, true, true},
+                            RopeCase{2, true, false, false}}) {
+    const HeadLayout layout{.heads = 4,
+                            .kv_heads = 2,
+                            .head_dim = 4,
+                            .turned = which.turned,
+                            .interleaved = which.interleaved};
+    const auto angles = torch::randn({which.tables_per_batch ? 2 : 1, 1, 3, which.turned / 2});
+    const auto cos = angles.cos(), sin = angles.sin();
+    Inputs inputs{random({2, 3, 5}), random({32, 5})};
+    if (which.has_bias) {
+      inputs.push_back(random({32}));
+      inputs.push_back(random({2, 3, 32}));  // what adapters add
+    }
+    for (const int part : {0, 1, 2, 3}) {  // each alone: the others' gradients are undefined
+      expect_numeric_gradients(
+          [&](const Inputs& in) {
+            const auto heads = qkv_rope(in[0],
+                                        in[1],
+                                        in.size() > 2 ? in[2] : at::Tensor(),
+                                        in.size() > 2 ? in[3] : at::Tensor(),
+                                        cos,
+                                        sin,
+                                        layout);
+            return part == 0   ? heads.query.flatten()
+                   : part == 1 ? heads.key.flatten()
+                   : part == 2 ? heads.value.flatten()
+                               : at::cat({heads.query, heads.key, heads.value}, 1);
+          },
+          inputs);
+    }
+  }
+}
+
+TEST_F(Operators, QkvRopeKeepsWhatAttentionComputesOfPositions) {
+  // Scores depend on the distance of two positions only.
+  const HeadLayout layout{.heads = 1, .kv_heads = 1, .head_dim = 4, .turned = 4};
+  const auto x = random({1, 1, 6}).expand({1, 8, 6}), weight = random({12, 6});
+  const auto angles = (at::arange(8, at::kFloat).view({1, 1, 8, 1}) * torch::tensor({1.0, 0.1}));
+  const auto heads = qkv_rope(x, weight, {}, {}, angles.cos(), angles.sin(), layout);
+  const auto scores = at::matmul(heads.query, heads.key.transpose(-1, -2))[0][0];
+  for (int64_t i = 0; i + 3 < 8; ++i) {
+    EXPECT_NEAR(scores[i + 3][i].item<double>(), scores[3][0].item<double>(), 1e-5);
+  }
+}
+
+TEST_F(Operators, CrossEntropyOverwritesLogitsWithTheirGradient) {
+  const auto logits = random({4, 7});
+  const auto targets = torch::tensor({0, 3, 6, 2}, torch::kLong);
+  auto leaf = logits.clone().requires_grad_();
+  const auto expected = -leaf.log_softmax(1).gather(1, targets.unsqueeze(1)).squeeze(1);
+  expected.sum().backward();
+  auto buffer = logits.clone();
+  const auto rows = cross_entropy_(buffer, targets, /*weighted=*/false);
+  EXPECT_TRUE(at::allclose(rows.losses, expected));
+  EXPECT_TRUE(at::allclose(buffer, leaf.grad()));
+  const auto p = logits.softmax(1);
+  EXPECT_TRUE(at::allclose(rows.entropies, -(p * p.log()).sum(1)));
+  EXPECT_TRUE(at::equal(rows.hits, (logits.argmax(1) == targets).to(at::kDouble)));
+}
+
+TEST_F(Operators, CrossEntropyTakesLogitsOfMinusInfinity) {
+  auto logits = random({2, 5});
+  logits.select(1, 3).fill_(-std::numeric_limits<double>::infinity());
+  const auto rows = cross_entropy_(logits, torch::tensor({0, 1}, torch::kLong), false);
+  EXPECT_TRUE(rows.entropies.isfinite().all().item<bool>());
+  EXPECT_TRUE((logits.select(1, 3) == 0).all().item<bool>());
+}
+
+TEST_F(Operators, ARegionThatEndsInAProjectionDoesNotComputeItAgain) {
+  const auto weight = random({6, 6}).requires_grad_(), last = random({6, 6}).requires_grad_();
+  const auto x = random({2, 3, 6}).requires_grad_();
+  const auto run = [&](const at::Tensor& in) {
+    return linear_add(linear_add(in, weight, {}, in).tanh(), last, {}, in);
+  };
+  const auto loss = checkpoint(run, x).sum();
+  const testing::KernelCalls calls("reprise", "linear_add");
+  loss.backward();
+  EXPECT_EQ(calls.get(), 1U);
+}
+
+TEST_F(Operators, RegionsGiveTheSameGradientsToTheLastBit) {
+  const auto x = torch::randn({2, 3, 8}).requires_grad_();
+  const auto norm = torch::randn({8}).requires_grad_();
+  const auto up = torch::randn({16, 8}).requires_grad_(),
+             down = torch::randn({8, 8}).requires_grad_();
+  const auto run = [&](const at::Tensor& in) {
+    const auto fork = fork_rms_norm(in, norm, 1e-6);
+    return gated_linear(at::linear(fork.normed, up), Activation::Silu, down, {}, fork.stream);
+  };
+  const Inputs leaves{x, norm, up, down};
+  const auto plain = torch::autograd::grad({run(x).square().sum()}, leaves);
+  const auto again = torch::autograd::grad({checkpoint(run, x).square().sum()}, leaves);
+  testing::expect_bitwise_equal(plain, again);
+}
+
+TEST_F(Operators, SayThatTheyAreDifferentiableOnce) {
+  const auto x = random({2, 5}).requires_grad_(), weight = random({5});
+  const auto y = rms_norm(x, weight, 1e-3).sum();
+  try {
+    torch::autograd::grad({y}, {x}, {}, true, /*create_graph=*/true);
+    FAIL();
+  } catch (const c10::Error& error) {
+    EXPECT_NE(std::string(error.what()).find("differentiable once"), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace reprise::ops
