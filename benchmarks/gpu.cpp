@@ -1,0 +1,107 @@
+// A training step on the GPU under each way to checkpoint: median time, launch time and peak bytes,
+// one JSON object a line and mode. gpu_peer.py does the same work with transformers, and
+// gpu_compare.py runs both in one run.
+#include "gpu_kernels.h"
+#include "gpu_step.h"
+
+#include "ops/cuda_library.h"
+
+#include <reprise/memory.h>
+#include <reprise/model/amx_guard.h>
+
+#include <CLI/CLI.hpp>
+
+#include <dlfcn.h>
+
+#include <iostream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace {
+
+using gpu::Json;
+using gpu::Options;
+
+void print(const Options& options, const Json& line) {
+  if (options.is_json) {
+    std::cout << line.dump() << std::endl;  // at once: a run may be stopped
+  } else if (line.contains("error")) {
+    std::cout << line["mode"].get<std::string>() << ": " << line["error"].get<std::string>()
+              << std::endl;
+  } else {
+    constexpr double kGib = 1024.0 * 1024 * 1024;
+    std::cout << line["mode"].get<std::string>() << ": " << line["ms"].get<double>() << " ms ("
+              << line["cpu_ms"].get<double>() << " to launch), "
+              << line["peak_bytes"].get<double>() / kGib << " GiB, loss "
+              << line["loss"].get<double>() << std::endl;
+  }
+}
+
+void run(const Options& options, bool has_kernels) {
+  gpu::Bench bench(options);
+  const auto attention = bench.attention();
+  for (const auto& mode : options.modes) {
+    Json line = {{"side", "reprise"},
+                 {"shape", options.shape},
+                 {"batch", options.batch},
+                 {"seq", options.seq},
+                 {"mode", mode},
+                 {"dtype", options.dtype},
+                 {"lora", options.has_lora},
+                 {"optimizer", options.has_optimizer},
+                 {"deterministic", options.is_deterministic},
+                 {"attention", attention},
+                 {"kernels", has_kernels}};
+    try {
+      line.update(bench.run(mode));
+    } catch (const c10::OutOfMemoryError&) {
+      line["error"] = "out of memory";
+    }
+    print(options, line);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  reprise::guard_against_faulting_amx();
+  CLI::App app{"A training step on the GPU under each way to checkpoint."};
+  Options options;
+  app.add_option("--shape", options.shape)->check(CLI::IsMember({"1b", "8b", "tiny"}));
+  app.add_option("--batch", options.batch)->check(CLI::PositiveNumber);
+  app.add_option("--seq", options.seq)->check(CLI::Range(2, 1 << 20));
+  app.add_option("--modes", options.modes, "none, attention, matmuls, every<n>, full")
+      ->delimiter(',');
+  app.add_option("--steps", options.steps)->check(CLI::PositiveNumber);
+  app.add_option("--warmup", options.warmup)->check(CLI::NonNegativeNumber);
+  app.add_option("--dtype", options.dtype)
+      ->check(CLI::IsMember({"bfloat16", "float16", "float32"}));
+  app.add_option("--device", options.device, "With cpu and --shape tiny: a try without a GPU");
+  app.add_option("--profile", options.profile, "Write PATH-<mode>.json, a Chrome trace of a step");
+  app.add_flag("--lora", options.has_lora, "Adapters of rank 16 on all projections");
+  app.add_flag("--optimizer", options.has_optimizer, "The whole step: clipping and AdamW too");
+  app.add_flag("--deterministic", options.is_deterministic);
+  app.add_flag("--json", options.is_json, "One JSON object a mode");
+  CLI11_PARSE(app, argc, argv);
+  try {
+    bool has_kernels = false;
+    if (options.device == "cpu") {
+      reprise::track_cpu_memory();
+    } else {
+      dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL);
+      has_kernels = reprise::load_cuda_kernels();
+      if (!has_kernels) {
+        std::cerr << "bench_gpu: " << reprise::missing_cuda_kernels() << "\n";
+      }
+    }
+    gpu::choose_kernels(options.is_deterministic);
+    run(options, has_kernels);
+    return 0;
+  } catch (const c10::Error& error) {
+    std::cerr << "bench_gpu: " << error.what_without_backtrace() << "\n";
+  } catch (const std::exception& error) {
+    std::cerr << "bench_gpu: " << error.what() << "\n";
+  }
+  return 1;
+}

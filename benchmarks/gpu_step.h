@@ -1,0 +1,177 @@
+// One training step, timed: forward, loss and backward, and with an optimizer clipping and the
+// update. Gradients are dropped between steps, outside the timed part, as the peers do.
+#pragma once
+
+#include "gpu_device.h"
+#include "gpu_kernels.h"
+#include "gpu_model.h"
+#include "gpu_profile.h"
+
+#include <reprise/io/json.h>
+#include <reprise/loss/head.h>
+#include <reprise/loss/next_token.h>
+#include <reprise/memory.h>
+#include <reprise/optim/optimizer.h>
+#include <reprise/stats.h>
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace gpu {
+
+using reprise::Json;
+
+struct Options {
+  std::string shape = "1b";
+  std::string device = "cuda:0";
+  std::string dtype = "bfloat16";
+  std::vector<std::string> modes{"none", "attention", "matmuls", "every2", "full"};
+  int64_t batch = 8;
+  int64_t seq = 2048;
+  int64_t steps = 7;
+  int64_t warmup = 3;
+  std::string profile;  ///< path and start of the name of a trace for each mode; empty: none
+  bool has_lora = false;
+  bool has_optimizer = false;
+  bool is_deterministic = false;
+  bool is_json = false;
+};
+
+inline void set_mode(reprise::Model& model, const std::string& mode) {
+  const std::string every = "every";
+  if (mode == "none") {
+    model.disable_checkpointing();
+  } else if (mode.rfind(every, 0) == 0) {
+    model.enable_checkpointing(
+        reprise::BlockChoice::parse(every + ":" + mode.substr(every.size())));
+  } else {
+    model.enable_checkpointing(reprise::BlockChoice::all(),
+                               reprise::checkpoint_options_named(mode));
+  }
+}
+
+inline double milliseconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
+      .count();
+}
+
+inline double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return (values[(values.size() - 1) / 2] + values[values.size() / 2]) / 2;
+}
+
+class Bench {
+ public:
+  explicit Bench(const Options& options)
+      : options_(options),
+        device_(with_index(at::Device(options.device))),
+        shape_(shape_named(options.shape)),
+        tensors_(at::TensorOptions().device(device_).dtype(type_of(options.dtype))),
+        model_(random_model(shape_, tensors_, options.has_lora)) {
+    input_.input_ids =
+        at::randint(shape_.vocabulary, {options.batch, options.seq}, tensors_.dtype(at::kLong));
+    targets_ = at::constant_pad_nd(input_.input_ids.slice(1, 1), {0, 1}, reprise::kIgnoredLabel);
+    if (options.has_optimizer) {
+      optimizer_ = reprise::Optimizer::make(reprise::trained_parameters(*model_), {});
+    }
+  }
+
+  Json run(const std::string& mode) {
+    set_mode(*model_, mode);
+    drop_gradients();
+    empty_cache(device_);
+    for (int64_t i = 0; i < options_.warmup; ++i) {
+      timed_step();
+    }
+    const auto recomputed = regions_recomputed();
+    reprise::reset_peak_bytes(device_);
+    std::vector<double> times, launches;
+    for (int64_t i = 0; i < options_.steps; ++i) {
+      const auto [whole, launch] = timed_step();
+      times.push_back(whole);
+      launches.push_back(launch);
+    }
+    if (!options_.profile.empty()) {
+      write_profile(options_.profile + "-" + mode + ".json", [this] { timed_step(); });
+    }
+    Json result = {{"ms", median(times)},
+                   {"cpu_ms", median(launches)},
+                   {"times", times},
+                   {"peak_bytes", reprise::peak_bytes(device_)},
+                   {"loss", loss_.item<double>()},
+                   {"recomputed", recomputed}};
+    if (const auto reserved = peak_reserved_bytes(device_)) {
+      result["reserved_bytes"] = *reserved;
+    }
+    return result;
+  }
+
+  std::string attention() const { return attention_of(shape_, options_.seq, tensors_); }
+
+ private:
+  static at::ScalarType type_of(const std::string& name) {
+    return name == "bfloat16" ? at::kBFloat16 : name == "float16" ? at::kHalf : at::kFloat;
+  }
+
+  /// Of its own, so that backward finds no other owner of the hidden states.
+  at::Tensor mean_loss() {
+    const auto hidden = model_->hidden_states(input_);
+    const auto values = reprise::linear_cross_entropy(hidden, model_->linear_head(), targets_);
+    return values.sum / static_cast<double>(values.tokens);
+  }
+
+  /// Returns before the device is done.
+  void step() {
+    const auto loss = mean_loss();
+    loss.backward();
+    loss_ = loss.detach();
+    if (optimizer_ != nullptr) {
+      reprise::clip_grad_norm(optimizer_->parameters(), /*max_norm=*/1.0);
+      optimizer_->step(/*learning_rate=*/1e-6);
+    }
+  }
+
+  struct StepTime {
+    double whole, launch;
+  };
+
+  StepTime timed_step() {
+    synchronize(device_);
+    const auto start = std::chrono::steady_clock::now();
+    step();
+    const double launch = milliseconds_since(start);
+    synchronize(device_);
+    const double whole = milliseconds_since(start);
+    drop_gradients();
+    return {whole, launch};
+  }
+
+  /// Of a step of its own: counting takes a lock.
+  int64_t regions_recomputed() {
+    reprise::record_checkpoint_stats(true);
+    reprise::reset_checkpoint_stats();
+    timed_step();
+    const auto count = reprise::checkpoint_stats().total.recomputed;
+    reprise::record_checkpoint_stats(false);
+    return static_cast<int64_t>(count);
+  }
+
+  void drop_gradients() { model_->zero_grad(/*set_to_none=*/true); }
+
+  Options options_;
+  at::Device device_;
+  Shape shape_;
+  at::TensorOptions tensors_;
+  std::shared_ptr<reprise::Model> model_;
+  std::unique_ptr<reprise::Optimizer> optimizer_;
+  reprise::ModelInput input_;
+  at::Tensor targets_, loss_;
+};
+
+}  // namespace gpu
