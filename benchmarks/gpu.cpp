@@ -4,8 +4,7 @@
 #include "gpu_kernels.h"
 #include "gpu_step.h"
 
-#include "ops/cuda_library.h"
-
+#include <reprise/cuda_kernels.h>
 #include <reprise/memory.h>
 #include <reprise/model/amx_guard.h>
 

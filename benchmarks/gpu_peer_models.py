@@ -68,7 +68,7 @@ def build(shape, dtype):
     config = LlamaConfig(
         vocab_size=m.vocabulary, hidden_size=m.hidden, intermediate_size=m.intermediate, num_hidden_layers=m.layers,
         num_attention_heads=m.heads, num_key_value_heads=m.kv_heads, head_dim=m.head_dim, tie_word_embeddings=m.tied,
-        max_position_embeddings=131072, rope_theta=500000.0, use_cache=False)
+        max_position_embeddings=131072, rope_theta=500000.0, rms_norm_eps=1e-5, use_cache=False)
     config._attn_implementation = "sdpa"
     torch.set_default_dtype(dtype)
     try:

@@ -83,7 +83,7 @@ function(reprise_library target)
   endif()
 endfunction()
 
-# One precompiled torch/torch.h (and gtest) for all programs: tests, examples, benchmarks, the app.
+# One precompiled torch/torch.h (with gtest and CLI11) for all programs: tests, examples, benchmarks, the app.
 # A PCH hides a forgotten #include; the build that clang-tidy reads has REPRISE_PCH=OFF and shows it.
 function(_reprise_program_pch)
   if(TARGET reprise_program_pch)
@@ -98,6 +98,9 @@ function(_reprise_program_pch)
   target_link_libraries(reprise_program_pch PRIVATE LibTorch::LibTorch
     nlohmann_json::nlohmann_json)
   target_precompile_headers(reprise_program_pch PRIVATE <torch/torch.h> <nlohmann/json.hpp>)
+  if(REPRISE_BUILD_APPS)
+    target_precompile_headers(reprise_program_pch PRIVATE <CLI/CLI.hpp>)
+  endif()
   if(REPRISE_BUILD_TESTS)
     find_package(GTest REQUIRED)
     target_link_libraries(reprise_program_pch PRIVATE GTest::gtest)

@@ -1,6 +1,10 @@
 #include "reprise/device.h"
 
+#include <reprise/cuda_kernels.h>
+
 #include <c10/util/Exception.h>
+
+#include <iostream>
 
 namespace reprise::app {
 
@@ -13,7 +17,13 @@ at::Device choose_device(const std::string& name) {
   const bool has_cuda = torch::cuda::is_available();
   TORCH_CHECK(name != "cuda" || has_cuda,
               "--device cuda: no GPU, or LibTorch's CUDA library could not be loaded");
-  return name != "cpu" && has_cuda ? at::kCUDA : at::kCPU;
+  if (name == "cpu" || !has_cuda) {
+    return at::kCPU;
+  }
+  if (!load_cuda_kernels()) {
+    std::cerr << "without Reprise's CUDA kernels: " << missing_cuda_kernels() << "\n";
+  }
+  return at::kCUDA;
 }
 
 }  // namespace reprise::app

@@ -1,5 +1,6 @@
 #include "model/linear.h"
 
+#include "ops/add_rounded.h"
 #include "ops/few_rows_linear.h"
 #include "ops/joined.h"
 #include "ops/linear_add.h"
@@ -72,6 +73,10 @@ std::optional<Linear::Product> Linear::product(const Pass& pass) const {
   return Product{w, b};
 }
 
+at::ScalarType Linear::branch_type(const Pass& pass) const {
+  return active_branch(pass.adapters)->a.scalar_type();
+}
+
 bool Linear::has_branch(const Pass& pass) const {
   return active_branch(pass.adapters) != nullptr;
 }
@@ -112,6 +117,10 @@ std::optional<Linear::Product> joined_product(std::initializer_list<const Linear
   return Linear::Product{joined(weights), biases.empty() ? at::Tensor() : joined(biases)};
 }
 
+at::Tensor add_adapters(const at::Tensor& product, const at::Tensor& added) {
+  return added.defined() ? ops::add_rounded(product, added) : product;
+}
+
 at::Tensor joined_branches(std::initializer_list<const Linear*> linears,
                            const at::Tensor& x,
                            const Pass& pass) {
@@ -119,14 +128,17 @@ at::Tensor joined_branches(std::initializer_list<const Linear*> linears,
   if (std::none_of(linears.begin(), linears.end(), has_branch)) {
     return {};
   }
+  // In the type of their matrices once, not for each.
+  const auto* first = *std::find_if(linears.begin(), linears.end(), has_branch);
+  const auto input = x.to(first->branch_type(pass));
   std::vector<at::Tensor> parts;
   for (const Linear* linear : linears) {
     if (has_branch(linear)) {
-      parts.push_back(linear->branch_output(x, pass));
+      parts.push_back(linear->branch_output(input, pass));
     } else {
       auto sizes = x.sizes().vec();
       sizes.back() = linear->shape().out;
-      parts.push_back(at::zeros(sizes, x.options().requires_grad(false)));
+      parts.push_back(at::zeros(sizes, input.options().requires_grad(false)));
     }
   }
   return at::cat(parts, -1);
@@ -152,8 +164,7 @@ at::Tensor Linear::branch_output(const at::Tensor& x, const Pass& pass) const {
 }
 
 at::Tensor Linear::add_branch(const at::Tensor& y, const at::Tensor& x, const Pass& pass) const {
-  // Summed in the wider type and rounded once, as peft does.
-  return has_branch(pass) ? (y + branch_output(x, pass)).to(y.scalar_type()) : y;
+  return has_branch(pass) ? add_adapters(y, branch_output(x, pass)) : y;
 }
 
 LinearHead Linear::as_head(const Pass& pass, bool in_float32) const {

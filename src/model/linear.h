@@ -50,6 +50,7 @@ class REPRISE_API Linear : public Weighted {
   /// What the adapter of a pass adds, in its own type. Only if it has one.
   at::Tensor branch_output(const at::Tensor& x, const Pass& pass) const;
   bool has_branch(const Pass& pass) const;
+  at::ScalarType branch_type(const Pass& pass) const;
 
   const Shape& shape() const { return shape_; }
 
@@ -85,6 +86,10 @@ std::vector<std::shared_ptr<Linear>> adjacent_linears(const std::vector<int64_t>
 /// All of them as one product. None if one has none.
 std::optional<Linear::Product> joined_product(std::initializer_list<const Linear*> linears,
                                               const Pass& pass);
+/// A product with what adapters add to it (undefined: nothing), summed in the wider type and
+/// rounded once, as peft does.
+at::Tensor add_adapters(const at::Tensor& product, const at::Tensor& added);
+
 /// What their adapters add to it. Undefined if none has one.
 at::Tensor joined_branches(std::initializer_list<const Linear*> linears,
                            const at::Tensor& x,

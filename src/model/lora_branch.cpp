@@ -16,7 +16,7 @@ LoraBranch::LoraBranch(const Shape& shape,
 
 at::Tensor LoraBranch::forward(const at::Tensor& x, bool training) const {
   const auto input = at::dropout(x.to(a.scalar_type()), dropout_, training);
-  return at::linear(at::linear(input, a), b).mul(scale_);
+  return at::linear(at::linear(input, a).mul(scale_), b);  // the narrow one is scaled
 }
 
 at::Tensor LoraBranch::delta() const {

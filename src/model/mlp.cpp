@@ -43,8 +43,7 @@ at::Tensor Mlp::gate_and_up(const at::Tensor& x, const Pass& pass) const {
     return {};
   }
   const auto product = ops::linear(x, both->weight, both->bias);
-  const auto added = joined_branches({gate_.get(), up_.get()}, x, pass);
-  return added.defined() ? (product + added).to(product.scalar_type()) : product;
+  return add_adapters(product, joined_branches({gate_.get(), up_.get()}, x, pass));
 }
 
 at::Tensor Mlp::inner(const at::Tensor& x, const Pass& pass) const {

@@ -4,10 +4,10 @@
 #include "model/block.h"
 #include "model/module_tree.h"
 #include "model/rope.h"
-#include "ops/cuda_library.h"
 #include "ops/few_rows_linear.h"
 
 #include <reprise/checkpoint.h>
+#include <reprise/cuda_kernels.h>
 
 #include <ATen/ATen.h>
 

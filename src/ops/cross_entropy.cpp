@@ -1,10 +1,12 @@
 #include "ops/cross_entropy.h"
 
-#include "ops/cuda_library.h"
 #include "ops/operator.h"
 #include "ops/reference.h"
 
+#include <reprise/cuda_kernels.h>
+
 #include <ATen/ATen.h>
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <torch/library.h>
 
 #include <tuple>
@@ -41,6 +43,7 @@ bool has_cross_entropy_kernel(const at::Tensor& logits) {
 RowLosses cross_entropy_(at::Tensor& logits, const at::Tensor& targets, bool weighted) {
   static const auto op =
       find_operator<decltype(reference::cross_entropy_)>("reprise::cross_entropy_");
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
   auto [losses, entropies, hits] = op.call(logits, targets, weighted);
   return {.losses = losses, .entropies = entropies, .hits = hits};
 }

@@ -1,4 +1,4 @@
-#include "ops/cuda_library.h"
+#include <reprise/cuda_kernels.h>
 
 #include <ATen/Context.h>
 #include <ATen/detail/CUDAHooksInterface.h>

@@ -47,6 +47,7 @@ struct GatedLinearBackward : torch::autograd::Node {
     // Overwritten with what was projected.
     auto inner = projection_gradients(gradient, both, w, {.x = true}).x;
     op.call(inner, both, activation);
+    torch::autograd::impl::bump_version(both);  // who kept it must notice, whatever kernel wrote
     const auto of_projection = projection_gradients(
         gradient,
         inner,

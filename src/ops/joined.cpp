@@ -42,6 +42,11 @@ std::vector<at::Tensor> adjacent_rows(const std::vector<int64_t>& rows,
     } else {
       part.set_(storage, start, {count, columns}, {columns, 1});
     }
+    // One counter of writes for all, as views of a whole would have.
+    if (!parts.empty() && !part.is_inference()) {
+      torch::autograd::impl::set_version_counter(
+          part, torch::autograd::impl::version_counter(parts.front()));
+    }
     parts.push_back(std::move(part));
     start += count * width;
   }
@@ -75,6 +80,10 @@ at::Tensor join_rows(at::TensorList parts) {
   {
     const at::AutoDispatchBelowADInplaceOrView below_autograd;
     whole = at::alias(parts.front()).as_strided(sizes, parts.front().strides());
+  }
+  if (!whole.is_inference() && !parts.front().is_inference()) {
+    torch::autograd::impl::set_version_counter(
+        whole, torch::autograd::impl::version_counter(parts.front()));
   }
   if (node != nullptr) {
     node->rows = std::move(rows);

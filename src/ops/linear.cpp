@@ -34,8 +34,8 @@ struct LinearBackward : torch::autograd::Node {
     const ProjectionNeeds needs{.x = task_should_compute_output(0),
                                 .weight = task_should_compute_output(1),
                                 .bias = task_should_compute_output(2)};
-    auto [for_x, for_weight, for_bias] =
-        projection_gradients(gradients[0], x.unpack(), weight.unpack(), needs);
+    auto [for_x, for_weight, for_bias] = projection_gradients(
+        gradients[0], needs.weight ? x.unpack() : at::Tensor(), weight.unpack(), needs);
     return {for_x, for_weight, for_bias};
   }
   void release_variables() override {
@@ -48,10 +48,13 @@ struct LinearBackward : torch::autograd::Node {
 }  // namespace
 
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
+  check_projection("linear", x, weight, bias, {});
   static const auto op = find_operator<decltype(reference::linear)>("reprise::linear");
   const auto node = node_over<LinearBackward>(x, weight, bias);
   if (node != nullptr) {
-    node->x = saved_input(x);
+    if (weight.requires_grad()) {  // frozen, it has no gradient that would need x
+      node->x = saved_input(x);
+    }
     node->weight = saved_input(weight);
   }
   at::Tensor y;

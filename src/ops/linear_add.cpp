@@ -36,8 +36,8 @@ struct LinearAddBackward : torch::autograd::Node {
     const ProjectionNeeds needs{.x = task_should_compute_output(0),
                                 .weight = task_should_compute_output(1),
                                 .bias = task_should_compute_output(2)};
-    auto [for_x, for_weight, for_bias] =
-        projection_gradients(gradient, x.unpack(), weight.unpack(), needs);
+    auto [for_x, for_weight, for_bias] = projection_gradients(
+        gradient, needs.weight ? x.unpack() : at::Tensor(), weight.unpack(), needs);
     return {for_x, for_weight, for_bias, gradient};
   }
   void release_variables() override {
@@ -53,10 +53,13 @@ at::Tensor linear_add(const at::Tensor& x,
                       const at::Tensor& weight,
                       const at::Tensor& bias,
                       const at::Tensor& stream) {
+  check_projection("linear_add", x, weight, bias, stream);
   static const auto op = find_operator<decltype(reference::linear_add)>("reprise::linear_add");
   const auto node = node_over<LinearAddBackward>(x, weight, bias, stream);
   if (node != nullptr) {
-    node->x = saved_input(x);
+    if (weight.requires_grad()) {  // frozen, it has no gradient that would need x
+      node->x = saved_input(x);
+    }
     node->weight = saved_input(weight);
   }
   at::Tensor sum;

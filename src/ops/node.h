@@ -27,7 +27,8 @@ std::shared_ptr<Node> node_over(const Inputs&... inputs) {
   if (!torch::autograd::compute_requires_grad(inputs...)) {
     return nullptr;
   }
-  std::shared_ptr<Node> node(new Node(), torch::autograd::deleteNode);
+  // deleteNode takes long graphs apart without recursion.
+  std::shared_ptr<Node> node(std::make_unique<Node>().release(), torch::autograd::deleteNode);
   node->set_next_edges(torch::autograd::collect_next_edges(inputs...));
   return node;
 }

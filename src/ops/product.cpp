@@ -44,6 +44,23 @@ namespace {
 
 void call(
     at::Tensor& out, const at::Tensor& a, const at::Tensor& b, Transposed transposed, bool adds) {
+  const auto rows = [](const at::Tensor& x, bool is_turned) { return x.size(is_turned ? 1 : 0); };
+  const auto columns = [](const at::Tensor& x, bool is_turned) {
+    return x.size(is_turned ? 0 : 1);
+  };
+  TORCH_CHECK(a.dim() == 2 && b.dim() == 2 && out.dim() == 2 &&
+                  columns(a, transposed.a) == rows(b, transposed.b) &&
+                  out.size(0) == rows(a, transposed.a) && out.size(1) == columns(b, transposed.b) &&
+                  a.device() == b.device() && a.device() == out.device(),
+              "[product] ",
+              a.sizes(),
+              transposed.a ? " transposed" : "",
+              " and ",
+              b.sizes(),
+              transposed.b ? " transposed" : "",
+              " do not multiply to ",
+              out.sizes(),
+              " on one device.");
   static const auto op = find_operator<decltype(reference::product_)>("reprise::product_");
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   op.call(out, a, b, transposed.a, transposed.b, adds);

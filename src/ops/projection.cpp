@@ -7,6 +7,38 @@
 
 namespace reprise::ops {
 
+void check_projection(const char* name,
+                      const at::Tensor& x,
+                      const at::Tensor& weight,
+                      const at::Tensor& bias,
+                      const at::Tensor& stream) {
+  const auto is_here = [&](const at::Tensor& tensor) { return tensor.device() == x.device(); };
+  TORCH_CHECK(
+      x.dim() > 0 && weight.dim() == 2 && weight.size(1) == x.size(-1) && is_here(weight) &&
+          (!bias.defined() || (bias.dim() == 1 && bias.size(0) == weight.size(0) && is_here(bias))),
+      "[",
+      name,
+      "] expected x (..., in), a weight (out, in) and a bias (out) on one device, got ",
+      x.sizes(),
+      " and ",
+      weight.sizes());
+  if (stream.defined()) {
+    auto sizes = x.sizes().vec();
+    sizes.back() = weight.size(0);
+    TORCH_CHECK(stream.sizes() == sizes && is_here(stream),
+                "[",
+                name,
+                "] expected a stream of ",
+                sizes,
+                " on ",
+                x.device(),
+                ", got ",
+                stream.sizes(),
+                " on ",
+                stream.device());
+  }
+}
+
 ProjectionGradients projection_gradients(const at::Tensor& gradient,
                                          const at::Tensor& x,
                                          const at::Tensor& weight,

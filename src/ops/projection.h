@@ -5,6 +5,14 @@
 
 namespace reprise::ops {
 
+/// That x (..., in), weight (out, in), bias (out) or undefined and stream (..., out) or undefined
+/// fit together, on one device.
+void check_projection(const char* name,
+                      const at::Tensor& x,
+                      const at::Tensor& weight,
+                      const at::Tensor& bias,
+                      const at::Tensor& stream);
+
 struct ProjectionNeeds {
   bool x = false, weight = false, bias = false;
 };
@@ -14,7 +22,7 @@ struct ProjectionGradients {
   at::Tensor x, weight, bias;
 };
 
-/// gradient (..., out), x (..., in), weight (out, in).
+/// gradient (..., out), weight (out, in); x (..., in) only for the weight's.
 ProjectionGradients projection_gradients(const at::Tensor& gradient,
                                          const at::Tensor& x,
                                          const at::Tensor& weight,

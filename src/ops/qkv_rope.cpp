@@ -29,7 +29,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> qkv_rope(const at::Tensor& x,
                                                         bool interleaved) {
   auto product = apply_linear(x, weight, bias.value_or(at::Tensor()));
   if (added) {
-    product = (product + *added).to(product.scalar_type());
+    product.add_(*added);
   }
   const auto all = product.unflatten(-1, {heads + 2 * kv_heads, -1}).transpose(1, 2);
   auto both = all.narrow(1, 0, heads + kv_heads);
@@ -64,20 +64,24 @@ struct QkvRopeBackward : torch::autograd::Node {
   HeadLayout layout;
   at::ScalarType added_type = at::kFloat;
 
-  at::Tensor or_zeros(const at::Tensor& gradient, const at::Tensor& input, int64_t heads) const {
+  int64_t batch = 0, length = 0;
+  at::TensorOptions options;
+
+  at::Tensor or_zeros(const at::Tensor& gradient, int64_t heads) const {
     return gradient.defined() ? gradient
-                              : at::zeros({input.size(0), heads, input.size(1), layout.head_dim},
-                                          input.options().requires_grad(false));
+                              : at::zeros({batch, heads, length, layout.head_dim}, options);
   }
 
   variable_list apply(variable_list&& gradients) override {
+    if (!gradients[0].defined() && !gradients[1].defined() && !gradients[2].defined()) {
+      return variable_list(4);
+    }
     check_differentiated_once("qkv_rope");
     static const auto op =
         find_operator<decltype(reference::qkv_rope_backward)>("reprise::qkv_rope_backward");
-    const auto input = x.unpack();
-    const auto of_product = op.call(or_zeros(gradients[0], input, layout.heads),
-                                    or_zeros(gradients[1], input, layout.kv_heads),
-                                    or_zeros(gradients[2], input, layout.kv_heads),
+    const auto of_product = op.call(or_zeros(gradients[0], layout.heads),
+                                    or_zeros(gradients[1], layout.kv_heads),
+                                    or_zeros(gradients[2], layout.kv_heads),
                                     cos.unpack(),
                                     sin.unpack(),
                                     layout.turned,
@@ -85,8 +89,8 @@ struct QkvRopeBackward : torch::autograd::Node {
     const ProjectionNeeds needs{.x = task_should_compute_output(0),
                                 .weight = task_should_compute_output(1),
                                 .bias = task_should_compute_output(2)};
-    auto [for_x, for_weight, for_bias] =
-        projection_gradients(of_product, input, weight.unpack(), needs);
+    auto [for_x, for_weight, for_bias] = projection_gradients(
+        of_product, needs.weight ? x.unpack() : at::Tensor(), weight.unpack(), needs);
     const auto for_added = task_should_compute_output(3) ? of_product.to(added_type) : at::Tensor();
     return {for_x, for_weight, for_bias, for_added};
   }
@@ -120,14 +124,34 @@ Heads qkv_rope(const at::Tensor& x,
               x.sizes(),
               " and ",
               weight.sizes());
+  check_projection("qkv_rope", x, weight, bias, added);
+  const auto fits = [&](const at::Tensor& table) {
+    return table.scalar_type() == at::kFloat && table.dim() == 4 && table.size(1) == 1 &&
+           (table.size(0) == 1 || table.size(0) == x.size(0)) && table.size(2) == x.size(1) &&
+           table.size(3) == layout.turned / 2 && table.device() == x.device();
+  };
+  TORCH_CHECK(fits(cos) && fits(sin) && cos.sizes() == sin.sizes(),
+              "[qkv_rope] expected float32 tables (B or 1, 1, ",
+              x.size(1),
+              ", ",
+              layout.turned / 2,
+              "), got ",
+              cos.sizes(),
+              " and ",
+              sin.sizes());
   static const auto op = find_operator<decltype(reference::qkv_rope)>("reprise::qkv_rope");
   const auto node = node_over<QkvRopeBackward>(x, weight, bias, added);
   if (node != nullptr) {
-    node->x = saved_input(x);
+    if (weight.requires_grad()) {
+      node->x = saved_input(x);
+    }
     node->weight = saved_input(weight);
     node->cos = saved_input(cos);
     node->sin = saved_input(sin);
     node->layout = layout;
+    node->batch = x.size(0);
+    node->length = x.size(1);
+    node->options = x.options().requires_grad(false);
     node->added_type = added.defined() ? added.scalar_type() : at::kFloat;
   }
   Heads result;

@@ -38,6 +38,8 @@ REPRISE_API at::Tensor gated_linear(const at::Tensor& gate_up,
                                     const std::optional<at::Tensor>& bias,
                                     const at::Tensor& stream);
 
+REPRISE_API at::Tensor add_rounded(const at::Tensor& x, const at::Tensor& added);
+
 REPRISE_API void scale_into_(at::Tensor& out, const at::Tensor& values, const at::Tensor& factor);
 
 REPRISE_API void product_(at::Tensor& out,

@@ -105,6 +105,8 @@ at::Tensor normed_of(const at::Tensor& x,
   if (node != nullptr) {
     node->scale = saved_input(scale);
     if (stream != nullptr) {
+      torch::autograd::impl::set_version_counter(*stream,
+                                                 torch::autograd::impl::version_counter(x));
       torch::autograd::set_history(*stream, node);
     }
     torch::autograd::set_history(normed, node);

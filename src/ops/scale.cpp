@@ -14,14 +14,15 @@ namespace reprise::ops {
 namespace reference {
 
 void scale_into_(at::Tensor& out, const at::Tensor& values, const at::Tensor& factor) {
-  if (out.scalar_type() == values.scalar_type()) {
+  const auto type = wide_type(values);
+  if (out.scalar_type() == type && values.scalar_type() == type) {
     at::mul_out(out, values, factor);
     return;
   }
-  constexpr int64_t kRows = 4096;  // the product in the other type is never whole
+  constexpr int64_t kRows = 4096;  // the product in the wider type is never whole
   for (int64_t start = 0; start < values.size(0); start += kRows) {
     const auto end = std::min(start + kRows, values.size(0));
-    out.slice(0, start, end).copy_(values.slice(0, start, end) * factor);
+    out.slice(0, start, end).copy_(values.slice(0, start, end).to(type) * factor);
   }
 }
 

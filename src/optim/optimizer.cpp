@@ -22,8 +22,12 @@ void Optimizer::zero_grad() {
 }
 
 int64_t Optimizer::bytes() const {
+  return bytes_of(state());
+}
+
+int64_t Optimizer::bytes_of(const NamedTensors& tensors) {
   int64_t bytes = 0;
-  for (const auto& [name, tensor] : state()) {
+  for (const auto& [name, tensor] : tensors) {
     bytes += static_cast<int64_t>(tensor.nbytes());
   }
   return bytes;

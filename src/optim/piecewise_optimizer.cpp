@@ -5,8 +5,8 @@
 #include "optim/state_file.h"
 
 #include <ATen/ops/_foreach_add.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/zeros.h>
-#include <ATen/ops/zeros_like.h>
 #include <c10/core/GradMode.h>
 #include <c10/util/Exception.h>
 
@@ -102,10 +102,28 @@ Slot PiecewiseOptimizer::make_slot(const at::Tensor& parameter, double weight_de
     slot.master = parameter.detach().to(at::kFloat);
   }
   for (size_t i = 0; i < rule_->state_names().size(); ++i) {
-    slot.state.push_back(at::zeros_like(slot.value()));
+    slot.state.push_back(at::empty_like(slot.value()));
   }
   slot.step = at::zeros({}, parameter.options().dtype(at::kFloat).requires_grad(false));
   return slot;
+}
+
+// Note [State is zeroed when it is first used]
+// Zeroing touches every page of what is often the largest part of a run's memory: a run would start
+// later by that, before anything else could fail. Until then state is reserved and not touched.
+void PiecewiseOptimizer::zero_fresh_state() const {
+  if (std::exchange(is_fresh_, false)) {
+    const c10::NoGradGuard no_grad;
+    for (const Slot& slot : slots_) {
+      for (const auto& tensor : slot.state) {
+        tensor.zero_();
+      }
+    }
+  }
+}
+
+int64_t PiecewiseOptimizer::bytes() const {
+  return bytes_of(tensors());
 }
 
 void PiecewiseOptimizer::step(double learning_rate) {
@@ -123,6 +141,7 @@ void PiecewiseOptimizer::step(double learning_rate) {
   if (steps.empty()) {
     return;
   }
+  zero_fresh_state();
   at::_foreach_add_(steps, 1);
   PiecePass pass(*rule_, learning_rate);
   for (const size_t i : order_) {
@@ -134,6 +153,11 @@ void PiecewiseOptimizer::step(double learning_rate) {
 }
 
 NamedTensors PiecewiseOptimizer::state() const {
+  zero_fresh_state();
+  return tensors();
+}
+
+NamedTensors PiecewiseOptimizer::tensors() const {
   NamedTensors state;
   for (size_t i = 0; i < slots_.size(); ++i) {
     const std::string prefix = parameters_[i].first + "/";

@@ -18,14 +18,18 @@ class PiecewiseOptimizer final : public Optimizer {
   void step(double learning_rate) override;
   NamedTensors state() const override;
   void load(const SafetensorsFile& file) override;
+  int64_t bytes() const override;
   Parameters wide_parameters() const override;
 
  private:
   Slot make_slot(const at::Tensor& parameter, double weight_decay) const;
+  void zero_fresh_state() const;
+  NamedTensors tensors() const;
 
   std::unique_ptr<const UpdateRule> rule_;
-  std::vector<Slot> slots_;    ///< as parameters_
-  std::vector<size_t> order_;  ///< of slots_, by comes_before()
+  std::vector<Slot> slots_;       ///< as parameters_
+  std::vector<size_t> order_;     ///< of slots_, by comes_before()
+  mutable bool is_fresh_ = true;  ///< state holds nothing yet
 };
 
 }  // namespace reprise

@@ -1,14 +1,16 @@
 // Every kernel against its reference in float64 on the same values, over types, odd and large
 // sizes and strides. Memory is poisoned first, so that nothing may stay unwritten. Needs a GPU.
-#include "ops/cuda_library.h"
 #include "ops/operator.h"
 #include "ops/reference.h"
 #include "support/bitwise.h"
 #include "support/devices.h"
 
+#include <reprise/cuda_kernels.h>
+
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <array>
 #include <limits>
 #include <tuple>
 #include <vector>
@@ -281,6 +283,85 @@ TEST_F(Kernels, CrossEntropy) {
       }
     }
   }
+}
+
+TEST_F(Kernels, ProductsInEveryLayout) {
+  const auto op = kernel("reprise::product_", reference::product_);
+  const auto integers = [](at::IntArrayRef sizes, at::ScalarType type) {
+    return torch::randint(-2, 3, sizes, at::device(at::kCUDA)).to(type);  // exact in every type
+  };
+  for (const auto type : kTypes) {
+    for (const auto out_type : {type, at::kFloat}) {
+      for (const auto& [m, n, k] : std::vector<std::array<int64_t, 3>>{
+               {1, 1, 1}, {3, 5, 7}, {64, 48, 80}, {129, 1, 33}, {1, 40, 24}}) {
+        for (const int which : {0, 1, 2, 3}) {
+          for (const bool adds : {false, true}) {
+            const bool ta = which % 2 == 1, tb = which / 2 == 1;
+            const auto a = ta ? integers({k, m}, type) : integers({m, k}, type);
+            const auto b = tb ? integers({n, k}, type) : integers({k, n}, type);
+            const auto room = integers({m, n + 8}, out_type);
+            auto out = room.narrow(1, 0, n);
+            auto expected = wide(out).clone();
+            reference::product_(expected, wide(a), wide(b), ta, tb, adds);
+            op.call(out, a, b, ta, tb, adds);
+            expect_close(out, expected, c10::str(type, " ", m, " ", n, " ", k, " ", which, adds));
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_F(Kernels, ProductsOfRowsThatOverlap) {
+  const auto op = kernel("reprise::product_", reference::product_);
+  const auto row = random({1, 24}, at::kBFloat16), b = random({24, 16}, at::kBFloat16);
+  for (const auto& a : {row.expand({5, 24}), random({5, 1}, at::kBFloat16).expand({5, 24})}) {
+    auto out = at::empty({5, 16}, row.options());
+    op.call(out, a, b, false, false, false);
+    expect_close(out, at::mm(wide(a), wide(b)), "expanded");
+  }
+}
+
+TEST_F(Kernels, ScaleAndAddRoundOnce) {
+  const auto scale = kernel("reprise::scale_into_", reference::scale_into_);
+  const auto add = kernel("reprise::add_rounded", reference::add_rounded);
+  const auto factor = torch::full({}, 1.0 / 16376, at::device(at::kCUDA).dtype(at::kFloat));
+  for (const auto type : kTypes) {
+    for (const auto other : {type, at::kFloat}) {
+      for (const int64_t count : {1, 7, 8, 2049, 100003}) {
+        const auto values = random({count}, other), x = random({count}, type);
+        auto out = at::empty({count}, x.options());
+        poison();
+        scale.call(out, values, factor);
+        EXPECT_TRUE(at::equal(out, (values.to(at::kFloat) * factor).to(type))) << type << count;
+        EXPECT_TRUE(at::equal(add.call(x, values), (x.to(at::kFloat) + values).to(type)));
+      }
+    }
+  }
+}
+
+TEST_F(Kernels, GatedBackwardInPlaceIsTheSame) {
+  const auto in_place = kernel("reprise::gated_backward_", reference::gated_backward_);
+  const auto back = kernel("reprise::gated_backward", reference::gated_backward);
+  const auto forward = kernel("reprise::gated", reference::gated);
+  auto both = random({33, 2 * 1000}, at::kBFloat16), gradient = random({33, 1000}, at::kBFloat16);
+  const auto expected = back.call(gradient, both, 0), y = forward.call(both, 0);
+  in_place.call(gradient, both, 0);
+  EXPECT_TRUE(testing::bitwise_equal(both, expected));
+  EXPECT_TRUE(testing::bitwise_equal(gradient, y));
+}
+
+TEST_F(Kernels, TakeNoRows) {
+  const auto empty = at::empty({0, 64}, at::device(at::kCUDA).dtype(at::kBFloat16));
+  const auto weight = random({64}, at::kBFloat16), matrix = random({64, 64}, at::kBFloat16);
+  EXPECT_EQ(std::get<0>(kernel("reprise::rms_norm", reference::rms_norm).call(empty, weight, 1e-5))
+                .numel(),
+            0);
+  EXPECT_EQ(kernel("reprise::gated", reference::gated).call(empty, 0).numel(), 0);
+  EXPECT_EQ(kernel("reprise::linear_add", reference::linear_add)
+                .call(empty, matrix, std::nullopt, empty)
+                .numel(),
+            0);
 }
 
 }  // namespace

@@ -53,7 +53,7 @@ class REPRISE_API Optimizer {
   virtual NamedTensors state() const = 0;
   virtual void load(const SafetensorsFile& file) = 0;
   /// Bytes of the state, the float32 copies included.
-  int64_t bytes() const;
+  virtual int64_t bytes() const;
   /// Moves the state: away while it only takes memory, and back before the next step.
   void move_state(const at::Device& device);
 
@@ -64,6 +64,7 @@ class REPRISE_API Optimizer {
 
  protected:
   explicit Optimizer(Parameters parameters);
+  static int64_t bytes_of(const NamedTensors& tensors);
   Parameters parameters_;
 };
 

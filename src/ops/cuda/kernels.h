@@ -98,6 +98,17 @@ struct Scale {
 bool can_launch(const Scale& job);  // both start on 16 bytes
 void launch(const Scale& job, cudaStream_t stream);
 
+/// out = x + added, rounded to the type of x.
+struct AddRounded {
+  Type type, added_type;
+  const void* x;
+  const void* added;
+  void* out;
+  int64_t count;
+};
+bool can_launch(const AddRounded& job);  // all start on 16 bytes
+void launch(const AddRounded& job, cudaStream_t stream);
+
 /// Reads logits (rows, width) once from memory, and writes over them d(-w log p(target)) / d logits
 /// = w (p - onehot), rounded to their type; w is 1, or p(target) if weighted.
 struct CrossEntropy {

@@ -6,6 +6,8 @@
 #include <c10/core/DeviceGuard.h>
 #include <torch/library.h>
 
+#include <algorithm>
+
 namespace reprise::cuda {
 
 namespace {
@@ -16,12 +18,22 @@ struct Operand {
   bool transposed;
 };
 
+// Rows that do not overlap, their values adjacent.
+bool has_rows(const at::Tensor& matrix) {
+  return matrix.stride(1) == 1 && matrix.stride(0) >= matrix.size(1);
+}
+
 Operand operand_of(const at::Tensor& matrix, bool transposed) {
-  if (matrix.stride(1) == 1 || matrix.size(1) == 1) {
+  if (has_rows(matrix)) {
     return {matrix, transposed};
   }
-  return matrix.stride(0) == 1 ? Operand{matrix.t(), !transposed}
-                               : Operand{matrix.contiguous(), transposed};
+  const auto turned = matrix.t();
+  return has_rows(turned) ? Operand{turned, !transposed} : Operand{matrix.contiguous(), transposed};
+}
+
+// contiguous() leaves the stride of a single row as it was.
+int64_t row_stride(const at::Tensor& matrix) {
+  return std::max(matrix.stride(0), matrix.size(1));
 }
 
 void product_(at::Tensor& out,
@@ -31,7 +43,7 @@ void product_(at::Tensor& out,
               bool transpose_b,
               bool adds) {
   const bool is_served = has_kernel(a) && b.scalar_type() == a.scalar_type() && a.numel() > 0 &&
-                         b.numel() > 0 && out.stride(1) == 1 &&
+                         b.numel() > 0 && has_rows(out) &&
                          (out.scalar_type() == a.scalar_type() || out.scalar_type() == at::kFloat);
   if (!is_served) {
     ops::reference::product_(out, a, b, transpose_a, transpose_b, adds);
@@ -48,8 +60,8 @@ void product_(at::Tensor& out,
                   .m = out.size(0),
                   .n = out.size(1),
                   .k = a.size(transpose_a ? 0 : 1),
-                  .lda = left.matrix.stride(0),
-                  .ldb = right.matrix.stride(0),
+                  .lda = row_stride(left.matrix),
+                  .ldb = row_stride(right.matrix),
                   .ldc = adds ? out.stride(0) : 0,
                   .ldd = out.stride(0),
                   .transpose_a = left.transposed,

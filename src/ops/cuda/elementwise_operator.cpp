@@ -1,6 +1,7 @@
 #include "ops/cuda/tensors.h"
 #include "ops/reference.h"
 
+#include <ATen/ops/empty_like.h>
 #include <c10/core/DeviceGuard.h>
 #include <torch/library.h>
 
@@ -26,9 +27,30 @@ void scale_into_(at::Tensor& out, const at::Tensor& values, const at::Tensor& fa
   launch(job, stream_of(out));
 }
 
+at::Tensor add_rounded(const at::Tensor& x, const at::Tensor& added) {
+  if (!has_kernel(x) || !has_kernel(added)) {
+    return ops::reference::add_rounded(x, added);
+  }
+  const c10::DeviceGuard device(x.device());
+  const auto values = x.contiguous(), others = added.contiguous();
+  auto sum = at::empty_like(values);
+  const AddRounded job{.type = type_of(values),
+                       .added_type = type_of(others),
+                       .x = values.const_data_ptr(),
+                       .added = others.const_data_ptr(),
+                       .out = sum.mutable_data_ptr(),
+                       .count = values.numel()};
+  if (!can_launch(job)) {
+    return ops::reference::add_rounded(x, added);
+  }
+  launch(job, stream_of(values));
+  return sum;
+}
+
 }  // namespace
 
 TORCH_LIBRARY_IMPL(reprise, CUDA, library) {
+  library.impl("add_rounded", add_rounded);
   library.impl("scale_into_", scale_into_);
 }
 
