@@ -9,6 +9,7 @@ greedy answers to prompts that it was never trained on. PPO: the same model is r
 import argparse
 import hashlib
 import json
+import math
 import os
 import pathlib
 import random
@@ -139,7 +140,7 @@ def main():
             print(f"  seed {seed}: {first:.3f} -> {last:.3f}; under three memory policies "
                   f"{'identical' if len(hashes) == 1 else 'DIFFERENT'}")
             missed += [f"PPO, seed {seed}, differs between memory policies"] * (len(hashes) != 1)
-        error = statistics.stdev(gains) / len(gains) ** 0.5
+        error = statistics.stdev(gains) / len(gains) ** 0.5 if len(gains) > 1 else math.nan
         print(f"  gain over {len(gains)} seeds: {statistics.mean(gains):.3f}, standard error {error:.3f}")
         missed += ["PPO gains less than two standard errors"] * (statistics.mean(gains) <= 2 * error)
         if missed:
