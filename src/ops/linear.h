@@ -7,8 +7,8 @@
 
 namespace reprise::ops {
 
-/// x weight^T + bias: x (..., in), weight (out, in), bias (out) or undefined. Kept for backward: x
-/// and the weight.
+/// x weight^T + bias: x (..., in), weight (out, in), bias (out) or undefined. Kept for backward:
+/// the weight, and x if the weight is trained.
 REPRISE_API at::Tensor linear(const at::Tensor& x,
                               const at::Tensor& weight,
                               const at::Tensor& bias);

@@ -9,7 +9,7 @@
 namespace reprise::ops {
 
 /// stream + x weight^T + bias: x (..., in), weight (out, in), bias (out) or undefined, stream
-/// (..., out). Kept for backward: x and the weight.
+/// (..., out). Kept for backward: the weight, and x if the weight is trained.
 REPRISE_API at::Tensor linear_add(const at::Tensor& x,
                                   const at::Tensor& weight,
                                   const at::Tensor& bias,

@@ -31,7 +31,8 @@ struct Heads {
 
 /// x (B, T, in); weight (out, in) with the queries' rows first, then keys' and values'; bias (out)
 /// or undefined; added (B, T, out), what adapters add to the product, or undefined; cos and sin
-/// float32 (B or 1, 1, T, turned / 2). Kept for backward: x, the weight and the tables.
+/// float32 (B or 1, 1, T, turned / 2). Kept for backward: the weight, the tables,
+/// and x if the weight is trained.
 REPRISE_API Heads qkv_rope(const at::Tensor& x,
                            const at::Tensor& weight,
                            const at::Tensor& bias,

@@ -41,6 +41,19 @@ TEST(JoinedRows, MayBeVectors) {
   EXPECT_EQ(join_rows(parts).sizes(), c10::IntArrayRef({5}));
 }
 
+TEST(JoinedRows, NoticeAWriteToEachPartBeforeBackward) {
+  for (const size_t written : {0, 1}) {
+    const auto parts = filled(adjacent_rows({2, 3}, 4, at::kFloat));
+    const auto x = torch::randn({5, 4}).requires_grad_();
+    const auto loss = at::linear(x, join_rows(parts)).sum();
+    {
+      const torch::NoGradGuard no_grad;
+      parts[written].add_(1);
+    }
+    EXPECT_THROW(loss.backward(), c10::Error) << "part " << written;
+  }
+}
+
 TEST(JoinedRows, AreLeavesThatCanBeTrained) {
   for (const auto& part : filled(adjacent_rows({2, 3}, 4, at::kFloat))) {
     EXPECT_TRUE(part.is_leaf());

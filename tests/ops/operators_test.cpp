@@ -1,5 +1,6 @@
 // The fused operators by their references: values against the plain formula, gradients against
 // central differences, and what a region that is computed again pays for them.
+#include "ops/add_rounded.h"
 #include "ops/cross_entropy.h"
 #include "ops/gated.h"
 #include "ops/gated_linear.h"
@@ -202,6 +203,21 @@ TEST_F(Operators, CrossEntropyTakesLogitsOfMinusInfinity) {
   const auto rows = cross_entropy_(logits, torch::tensor({0, 1}, torch::kLong), false);
   EXPECT_TRUE(rows.entropies.isfinite().all().item<bool>());
   EXPECT_TRUE((logits.select(1, 3) == 0).all().item<bool>());
+}
+
+TEST_F(Operators, AddRoundedHasItsGradientsAndRoundsOnce) {
+  expect_numeric_gradients([](const Inputs& in) { return add_rounded(in[0], in[1]); },
+                           {random({2, 5}), random({2, 5})});
+  const auto x = torch::randn({64}).to(at::kBFloat16), added = torch::randn({64});
+  EXPECT_TRUE(at::equal(add_rounded(x, added), (x.to(at::kFloat) + added).to(at::kBFloat16)));
+}
+
+TEST_F(Operators, RefuseSizesThatDoNotFit) {
+  const auto x = random({2, 3, 4}), weight = random({5, 4}), stream = random({2, 3, 5});
+  EXPECT_THROW(linear_add(x, random({5, 3}), {}, stream), c10::Error);
+  EXPECT_THROW(linear_add(x, weight, random({4}), stream), c10::Error);
+  EXPECT_THROW(linear_add(x, weight, {}, random({1, 3, 5})), c10::Error);
+  EXPECT_THROW(add_rounded(x, stream), c10::Error);
 }
 
 TEST_F(Operators, ARegionThatEndsInAProjectionDoesNotComputeItAgain) {

@@ -5,8 +5,8 @@
 // Ignored tokens cost nothing. Matrix products run in the type that at::linear would take, under
 // autocast too (a weight of another type is converted once a pass); everything after them in
 // float32, or in float64 if the products are. Gradients of the head are summed in float32 over the
-// chunks, whatever its type. How a batch is cut into chunks depends on sizes alone, so results are
-// the same to the last bit under every memory policy. Differentiable once.
+// chunks, whatever its type. How a batch is cut into chunks depends on sizes and the device alone,
+// so results are the same to the last bit under every memory policy. Differentiable once.
 #pragma once
 
 #include <reprise/export.h>
@@ -21,7 +21,8 @@ namespace reprise {
 
 struct HeadChunks {
   /// Per chunk; 0: chosen so that its float32 logits (of both heads, with a teacher) take about
-  /// 64 MiB. One or two chunks are held at once; with a teacher, up to two and a half.
+  /// 64 MiB (512 MiB on a GPU). One or two chunks are held at once; with a teacher, up to two and a
+  /// half.
   int64_t tokens = 0;
 };
 
