@@ -83,42 +83,63 @@ function(reprise_library target)
   endif()
 endfunction()
 
-# One precompiled torch/torch.h (with gtest and CLI11) for all programs: tests, examples, benchmarks, the app.
+# What a precompiled header holds is compiled once and then read in a moment, but templates that it
+# uses are instantiated again in every file: 6 s for torch/torch.h, 3 s for tensors and modules. So
+# there are three, and a file takes the least that serves it:
+#   torch    torch/torch.h, for those that include it
+#   tensors  for the other tests
+#   program  for the reprise program and the benchmarks of training
 # A PCH hides a forgotten #include; the build that clang-tidy reads has REPRISE_PCH=OFF and shows it.
-function(_reprise_program_pch)
-  if(TARGET reprise_program_pch)
+function(_reprise_pch kind)
+  set(target reprise_pch_${kind})
+  if(TARGET ${target})
     return()
   endif()
-  file(WRITE ${PROJECT_BINARY_DIR}/program_pch.cpp.in "// Carries the precompiled header.\n")
-  configure_file(${PROJECT_BINARY_DIR}/program_pch.cpp.in ${PROJECT_BINARY_DIR}/program_pch.cpp
-    COPYONLY)
-  add_library(reprise_program_pch OBJECT ${PROJECT_BINARY_DIR}/program_pch.cpp)
-  _reprise_configure(reprise_program_pch)
-  _reprise_compile_fast(reprise_program_pch)
-  target_link_libraries(reprise_program_pch PRIVATE LibTorch::LibTorch
-    nlohmann_json::nlohmann_json)
-  target_precompile_headers(reprise_program_pch PRIVATE <torch/torch.h> <nlohmann/json.hpp>)
-  if(REPRISE_BUILD_APPS)
-    target_precompile_headers(reprise_program_pch PRIVATE <CLI/CLI.hpp>)
+  file(WRITE ${PROJECT_BINARY_DIR}/pch.cpp.in "// Carries the precompiled header.\n")
+  configure_file(${PROJECT_BINARY_DIR}/pch.cpp.in ${PROJECT_BINARY_DIR}/${target}.cpp COPYONLY)
+  add_library(${target} OBJECT ${PROJECT_BINARY_DIR}/${target}.cpp)
+  _reprise_configure(${target})
+  _reprise_compile_fast(${target})
+  target_link_libraries(${target} PRIVATE LibTorch::LibTorch nlohmann_json::nlohmann_json)
+  if(kind STREQUAL "torch")
+    target_precompile_headers(${target} PRIVATE <torch/torch.h>)
+  else()
+    target_precompile_headers(${target} PRIVATE
+      <ATen/ATen.h> <torch/autograd.h> <torch/nn/module.h> <nlohmann/json.hpp>)
   endif()
-  if(REPRISE_BUILD_TESTS)
+  if(kind STREQUAL "program")
+    find_package(CLI11 REQUIRED)
+    target_link_libraries(${target} PRIVATE CLI11::CLI11)
+    target_precompile_headers(${target} PRIVATE <CLI/CLI.hpp>)
+  elseif(REPRISE_BUILD_TESTS)
     find_package(GTest REQUIRED)
-    target_link_libraries(reprise_program_pch PRIVATE GTest::gtest)
-    target_precompile_headers(reprise_program_pch PRIVATE <gtest/gtest.h>)
+    target_link_libraries(${target} PRIVATE GTest::gtest)
+    target_precompile_headers(${target} PRIVATE <gtest/gtest.h>)
   endif()
 endfunction()
 
 # Programs and tests call the libraries, where the work is: with assertions on, compile time counts.
-# One option for all of them, since they share a precompiled header.
+# One option for all of them, since they share precompiled headers.
 function(_reprise_compile_fast target)
   target_compile_options(${target} PRIVATE $<$<CONFIG:RelWithDebInfo>:-O0>)
 endfunction()
 
-function(_reprise_use_program_pch target)
+# _reprise_use_pch(target kind)
+function(_reprise_use_pch target kind)
   _reprise_compile_fast(${target})
   if(REPRISE_PCH)
-    _reprise_program_pch()
-    target_precompile_headers(${target} REUSE_FROM reprise_program_pch)
+    _reprise_pch(${kind})
+    target_precompile_headers(${target} REUSE_FROM reprise_pch_${kind})
+  endif()
+endfunction()
+
+# torch if the source includes it, else what is said. A wrong answer costs time only.
+function(_reprise_pch_of result source otherwise)
+  file(STRINGS ${source} includes REGEX "#include <torch/torch.h>|#include \"support/zoo.h\"")
+  if(includes)
+    set(${result} torch PARENT_SCOPE)
+  else()
+    set(${result} ${otherwise} PARENT_SCOPE)
   endif()
 endfunction()
 
@@ -133,7 +154,9 @@ function(reprise_program target)
     # Named, since CMake's own way leaves out folders inside the source tree, where .deps is.
     INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR};${LibTorch_LIBRARY_DIR}")
   target_link_libraries(${target} PRIVATE Reprise::checkpoint ${arg_LINK})
-  _reprise_use_program_pch(${target})
+  list(GET arg_SOURCES 0 first)
+  _reprise_pch_of(pch ${first} program)
+  _reprise_use_pch(${target} ${pch})
   reprise_group(programs ${target})
 endfunction()
 
@@ -187,7 +210,8 @@ function(reprise_test name source)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests)
   target_compile_definitions(${name} PRIVATE REPRISE_FIXTURES="${PROJECT_SOURCE_DIR}/tests/fixtures")
   target_link_libraries(${name} PRIVATE Reprise::checkpoint reprise_test_support ${arg_LINK})
-  _reprise_use_program_pch(${name})
+  _reprise_pch_of(pch ${source} tensors)
+  _reprise_use_pch(${name} ${pch})
   add_test(NAME ${name} COMMAND ${name})
   _reprise_register_test(${name} ${arg_TIMEOUT} "${arg_LABELS}")
   foreach(label IN LISTS arg_LABELS)

@@ -3,6 +3,7 @@
 #include <reprise/cuda_kernels.h>
 
 #include <c10/util/Exception.h>
+#include <torch/cuda.h>
 
 #include <iostream>
 
@@ -13,7 +14,7 @@ void add_device_option(CLI::App& command, std::string& device) {
       ->check(CLI::IsMember({"cpu", "cuda"}));
 }
 
-at::Device choose_device(const std::string& name) {
+c10::Device choose_device(const std::string& name) {
   const bool has_cuda = torch::cuda::is_available();
   TORCH_CHECK(name != "cuda" || has_cuda,
               "--device cuda: no GPU, or LibTorch's CUDA library could not be loaded");

@@ -3,7 +3,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include <torch/torch.h>
+#include <c10/core/Device.h>
 
 #include <string>
 
@@ -13,6 +13,6 @@ namespace reprise::app {
 void add_device_option(CLI::App& command, std::string& device);
 
 /// Throws if a GPU is asked for and there is none.
-at::Device choose_device(const std::string& name);
+c10::Device choose_device(const std::string& name);
 
 }  // namespace reprise::app

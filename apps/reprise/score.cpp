@@ -4,8 +4,8 @@
 #include "reprise/model_options.h"
 #include "reprise/text_record.h"
 
+#include <ATen/ATen.h>
 #include <c10/util/Exception.h>
-#include <torch/torch.h>
 
 #include <algorithm>
 #include <iostream>
@@ -30,12 +30,12 @@ ModelInput padded(const Batch& batch, at::Device device) {
     longest = std::max(longest, ids.size());
   }
   const auto rows = static_cast<int64_t>(batch.size());
-  auto ids = torch::zeros({rows, static_cast<int64_t>(longest)}, torch::kLong);
-  auto mask = torch::zeros_like(ids, torch::kBool);
+  auto ids = at::zeros({rows, static_cast<int64_t>(longest)}, at::kLong);
+  auto mask = at::zeros_like(ids, at::kBool);
   for (int64_t row = 0; row < rows; ++row) {
     const auto& tokens = batch[static_cast<size_t>(row)];
     const auto length = static_cast<int64_t>(tokens.size());
-    ids[row].narrow(0, 0, length).copy_(torch::tensor(tokens, torch::kLong));
+    ids[row].narrow(0, 0, length).copy_(at::tensor(tokens, at::kLong));
     mask[row].narrow(0, 0, length).fill_(true);
   }
   ModelInput input;
@@ -52,10 +52,10 @@ at::Tensor logprobs_of(const LanguageModel& opened, const ModelInput& input) {
   const auto hidden = model.hidden_states(input);
   const int64_t positions = hidden.size(1) - 1;
   const int64_t step = std::max<int64_t>(1, kLogitsAtOnce / (hidden.size(0) * model.outputs()));
-  auto result = torch::empty({hidden.size(0), positions}, hidden.options().dtype(torch::kFloat));
+  auto result = at::empty({hidden.size(0), positions}, hidden.options().dtype(at::kFloat));
   for (int64_t begin = 0; begin < positions; begin += step) {
     const int64_t count = std::min(step, positions - begin);
-    const auto logits = model.apply_head(hidden.narrow(1, begin, count)).to(torch::kFloat);
+    const auto logits = model.apply_head(hidden.narrow(1, begin, count)).to(at::kFloat);
     const auto next = input.input_ids.narrow(1, begin + 1, count).unsqueeze(-1);
     result.narrow(1, begin, count)
         .copy_(logits.gather(-1, next).squeeze(-1) - logits.logsumexp(-1));
@@ -89,7 +89,7 @@ void print_scores(const LanguageModel& opened, const Batch& batch) {
 }
 
 void run_score(const ScoreOptions& options) {
-  const torch::NoGradGuard no_grad;
+  const at::NoGradGuard no_grad;
   const auto opened = open_language_model(options.model);
   const auto autocast = autocast_scope(opened);
   const auto read = [&](const Json& record) {

@@ -3,12 +3,12 @@
 #include "app/commands.h"
 #include "support/fixtures.h"
 #include "support/program.h"
+#include "support/tensors.h"
 
 #include <reprise/io/json.h>
 #include <reprise/io/safetensors.h>
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <algorithm>
 #include <cmath>

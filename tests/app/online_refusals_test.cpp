@@ -2,7 +2,7 @@
 // with nothing written.
 #include "app/online_training.h"
 
-#include <torch/torch.h>
+#include <torch/cuda.h>
 
 namespace reprise {
 namespace {

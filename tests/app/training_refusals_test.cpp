@@ -3,7 +3,7 @@
 
 #include <reprise/io/safetensors.h>
 
-#include <torch/torch.h>
+#include <torch/cuda.h>
 
 #include <limits>
 #include <utility>

@@ -3,6 +3,7 @@
 #include "io/gguf_bytes.h"
 #include "support/fixtures.h"
 #include "support/temporary_folder.h"
+#include "support/tensors.h"
 
 #include <reprise/io/file.h>
 #include <reprise/io/gguf.h>
@@ -10,7 +11,6 @@
 #include <reprise/io/safetensors.h>
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <string>
 #include <vector>

@@ -2,12 +2,12 @@
 // index and shards disagree, and replaced without a moment at which neither old nor new can be
 // read.
 #include "support/temporary_folder.h"
+#include "support/tensors.h"
 
 #include <reprise/io/json.h>
 #include <reprise/io/safetensors.h>
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <string>
 #include <vector>

@@ -1,11 +1,11 @@
 // The weights are never in memory twice: copying a file into tensors adds no more to the process's
 // peak than the piece that is being copied. One test a process, as the peak never falls.
 #include "support/temporary_folder.h"
+#include "support/tensors.h"
 
 #include <reprise/io/safetensors.h>
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <fstream>
 #include <string>

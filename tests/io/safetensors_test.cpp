@@ -1,11 +1,11 @@
 // safetensors files: read, copied, and written as the Python package writes them.
 #include "support/fixtures.h"
 #include "support/temporary_folder.h"
+#include "support/tensors.h"
 
 #include <reprise/io/safetensors.h>
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <fstream>
 #include <string>

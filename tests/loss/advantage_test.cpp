@@ -2,11 +2,11 @@
 // OpenRLHF's are compared in advantage_tokens_test.cpp, where it makes them.
 #include "loss/loss_fixture.h"
 #include "support/bitwise.h"
+#include "support/tensors.h"
 
 #include <reprise/loss/advantage.h>
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <cmath>
 #include <limits>

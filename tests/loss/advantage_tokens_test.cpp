@@ -2,13 +2,13 @@
 // against a naive double loop.
 #include "loss/loss_fixture.h"
 #include "support/bitwise.h"
+#include "support/tensors.h"
 
 #include <reprise/loss/advantage.h>
 #include <reprise/loss/kl.h>
 #include <reprise/loss/returns.h>
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <cmath>
 #include <limits>

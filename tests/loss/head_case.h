@@ -4,11 +4,11 @@
 
 #include "support/devices.h"
 #include "support/parity.h"
+#include "support/tensors.h"
 
 #include <reprise/loss/head.h>
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <cstdint>
 #include <vector>

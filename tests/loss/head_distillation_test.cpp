@@ -4,11 +4,11 @@
 #include "loss/head_teacher.h"
 #include "support/bitwise.h"
 #include "support/numeric_gradient.h"
+#include "support/tensors.h"
 
 #include <reprise/loss/head.h>
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <vector>
 

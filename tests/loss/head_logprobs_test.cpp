@@ -2,11 +2,11 @@
 #include "loss/head_case.h"
 #include "support/bitwise.h"
 #include "support/numeric_gradient.h"
+#include "support/tensors.h"
 
 #include <reprise/loss/head.h>
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 namespace reprise::testing {
 namespace {

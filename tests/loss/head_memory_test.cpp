@@ -2,13 +2,13 @@
 // program around it saves memory.
 #include "loss/head_case.h"
 #include "support/bitwise.h"
+#include "support/tensors.h"
 
 #include <reprise/loss/head.h>
 #include <reprise/memory.h>
 #include <reprise/reprise.h>
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <functional>
 

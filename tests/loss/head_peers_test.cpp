@@ -1,10 +1,10 @@
 // Losses on a head's hidden states, against OpenRLHF's and TRL's on whole logits.
 #include "loss/loss_fixture.h"
+#include "support/tensors.h"
 
 #include <reprise/loss/head.h>
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <string>
 

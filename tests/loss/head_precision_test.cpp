@@ -1,12 +1,12 @@
 // The chunked head in narrow types: what at::linear would compute in, under autocast too, and sums
 // of gradients that stay in float32.
 #include "loss/head_case.h"
+#include "support/tensors.h"
 
 #include <reprise/autocast.h>
 #include <reprise/loss/head.h>
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 namespace reprise::testing {
 namespace {

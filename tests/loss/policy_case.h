@@ -2,11 +2,11 @@
 #pragma once
 
 #include "loss/loss_fixture.h"
+#include "support/tensors.h"
 
 #include <reprise/loss/policy.h>
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <optional>
 #include <string>

@@ -2,11 +2,11 @@
 #include "loss/policy_case.h"
 #include "support/bitwise.h"
 #include "support/devices.h"
+#include "support/tensors.h"
 
 #include <reprise/loss/policy.h>
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <cmath>
 #include <limits>

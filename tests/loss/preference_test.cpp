@@ -1,11 +1,11 @@
 // Preference losses: against TRL, OpenRLHF and the authors of DPO, and what those cannot tell.
 #include "loss/loss_fixture.h"
 #include "support/bitwise.h"
+#include "support/tensors.h"
 
 #include <reprise/loss/preference.h>
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <cmath>
 #include <limits>

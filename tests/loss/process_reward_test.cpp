@@ -1,11 +1,11 @@
 // The loss of process reward models: against OpenRLHF and transformers' token classifier.
 #include "loss/loss_fixture.h"
 #include "support/bitwise.h"
+#include "support/tensors.h"
 
 #include <reprise/loss/process_reward.h>
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <string>
 #include <vector>

@@ -1,11 +1,11 @@
 // The loss of reward models: against TRL and OpenRLHF; and the moments of rewards.
 #include "loss/loss_fixture.h"
 #include "support/bitwise.h"
+#include "support/tensors.h"
 
 #include <reprise/loss/reward.h>
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <cmath>
 #include <string>

@@ -1,11 +1,11 @@
 // Losses on single responses: against TRL and OpenRLHF, and their edges.
 #include "loss/loss_fixture.h"
 #include "support/bitwise.h"
+#include "support/tensors.h"
 
 #include <reprise/loss/unpaired.h>
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <string>
 

@@ -1,11 +1,11 @@
 // The loss of a value model: against OpenRLHF and TRL, and its edges.
 #include "loss/loss_fixture.h"
 #include "support/bitwise.h"
+#include "support/tensors.h"
 
 #include <reprise/loss/value.h>
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <limits>
 

@@ -1,10 +1,10 @@
 // Large CPU blocks, kept for reuse: Note [Freed blocks are reused] in src/memory/large_blocks.h.
 #include "support/bitwise.h"
+#include "support/tensors.h"
 
 #include <reprise/memory.h>
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 #include <unistd.h>
 
 #include <cstdint>

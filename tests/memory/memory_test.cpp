@@ -1,11 +1,11 @@
 // Live and peak bytes per device.
 #include "support/bitwise.h"
 #include "support/devices.h"
+#include "support/tensors.h"
 
 #include <reprise/memory.h>
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <memory>
 #include <optional>

@@ -1,8 +1,9 @@
 // The guard against CPUs that announce AMX and fault on it, in a process that has not used oneDNN.
+#include "support/tensors.h"
+
 #include <reprise/model/amx_guard.h>
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <csignal>
 #include <cstdlib>

@@ -4,6 +4,7 @@
 #include "support/devices.h"
 #include "support/fixtures.h"
 #include "support/parity.h"
+#include "support/tensors.h"
 
 #include <reprise/loss/next_token.h>
 #include <reprise/memory.h>
@@ -11,7 +12,6 @@
 #include <reprise/stats.h>
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <string>
 #include <vector>

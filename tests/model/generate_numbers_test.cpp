@@ -1,12 +1,12 @@
 // Which random numbers a sequence gets, which log-probabilities come with it, and the shortest
 // results: what online training relies on.
 #include "support/fixtures.h"
+#include "support/tensors.h"
 
 #include <reprise/model/checkpoint.h>
 #include <reprise/model/generate.h>
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <memory>
 #include <string>

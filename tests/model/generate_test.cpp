@@ -1,6 +1,7 @@
 // Generation: parity with transformers, independence of batches, stops, and a model left as it was.
 #include "support/devices.h"
 #include "support/fixtures.h"
+#include "support/tensors.h"
 
 #include <reprise/io/safetensors.h>
 #include <reprise/model/checkpoint.h>
@@ -8,7 +9,6 @@
 #include <reprise/stats.h>
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <algorithm>
 #include <limits>

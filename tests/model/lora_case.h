@@ -3,12 +3,11 @@
 
 #include "support/bitwise.h"
 #include "support/fixtures.h"
+#include "support/tensors.h"
 
 #include <reprise/loss/next_token.h>
 #include <reprise/model/checkpoint.h>
 #include <reprise/model/lora.h>
-
-#include <torch/torch.h>
 
 #include <map>
 #include <string>

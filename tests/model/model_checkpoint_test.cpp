@@ -3,13 +3,13 @@
 #include "support/fixtures.h"
 #include "support/parity.h"
 #include "support/temporary_folder.h"
+#include "support/tensors.h"
 
 #include <reprise/io/json.h>
 #include <reprise/io/safetensors.h>
 #include <reprise/model/checkpoint.h>
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <string>
 

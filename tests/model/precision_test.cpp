@@ -2,13 +2,13 @@
 #include "support/bitwise.h"
 #include "support/fixtures.h"
 #include "support/parity.h"
+#include "support/tensors.h"
 
 #include <reprise/autocast.h>
 #include <reprise/loss/next_token.h>
 #include <reprise/model/checkpoint.h>
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <string>
 #include <vector>

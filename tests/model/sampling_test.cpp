@@ -1,12 +1,12 @@
 // Filters over logits, against transformers' logits processors.
 #include "support/fixtures.h"
+#include "support/tensors.h"
 
 #include <reprise/io/json.h>
 #include <reprise/io/safetensors.h>
 #include <reprise/model/generate.h>
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <limits>
 #include <map>

@@ -1,9 +1,9 @@
 // The kernel of decoding: right in every shape, and each row by itself.
 #include "ops/few_rows_linear.h"
 #include "support/bitwise.h"
+#include "support/tensors.h"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 namespace reprise {
 namespace {

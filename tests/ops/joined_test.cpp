@@ -1,9 +1,9 @@
 // Projections whose weights lie one after the other: one product, the same parameters.
 #include "ops/joined.h"
 #include "support/bitwise.h"
+#include "support/tensors.h"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 namespace reprise::ops {
 namespace {

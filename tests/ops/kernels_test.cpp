@@ -4,11 +4,11 @@
 #include "ops/reference.h"
 #include "support/bitwise.h"
 #include "support/devices.h"
+#include "support/tensors.h"
 
 #include <reprise/cuda_kernels.h>
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <array>
 #include <limits>

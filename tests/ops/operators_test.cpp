@@ -11,11 +11,11 @@
 #include "support/bitwise.h"
 #include "support/kernel_calls.h"
 #include "support/numeric_gradient.h"
+#include "support/tensors.h"
 
 #include <reprise/checkpoint.h>
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <functional>
 #include <vector>

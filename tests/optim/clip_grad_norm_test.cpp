@@ -3,11 +3,11 @@
 #include "support/bitwise.h"
 #include "support/devices.h"
 #include "support/temporary_folder.h"
+#include "support/tensors.h"
 
 #include <reprise/optim/optimizer.h>
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <cmath>
 #include <limits>

@@ -1,11 +1,11 @@
 // Moving averages: their values, and that swapping them in is undone.
 #include "support/bitwise.h"
 #include "support/temporary_folder.h"
+#include "support/tensors.h"
 
 #include <reprise/optim/optimizer.h>
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <string>
 

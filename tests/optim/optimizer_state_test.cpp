@@ -2,12 +2,12 @@
 // this optimizer is refused before anything changes.
 #include "support/bitwise.h"
 #include "support/temporary_folder.h"
+#include "support/tensors.h"
 
 #include <reprise/io/safetensors.h>
 #include <reprise/optim/optimizer.h>
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <functional>
 #include <limits>

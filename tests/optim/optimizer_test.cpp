@@ -1,11 +1,11 @@
 // Optimizers beyond the arithmetic: what they leave alone, 16-bit parameters, memory, misuse.
 #include "support/bitwise.h"
 #include "support/temporary_folder.h"
+#include "support/tensors.h"
 
 #include <reprise/optim/optimizer.h>
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <limits>
 #include <string>

@@ -1,11 +1,11 @@
 // Schedules, against the lambdas of transformers' get_scheduler.
 #include "optim/expected_file.h"
 #include "support/temporary_folder.h"
+#include "support/tensors.h"
 
 #include <reprise/optim/schedule.h>
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <cmath>
 #include <limits>

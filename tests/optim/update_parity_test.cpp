@@ -2,11 +2,11 @@
 #include "optim/expected_file.h"
 #include "support/bitwise.h"
 #include "support/devices.h"
+#include "support/tensors.h"
 
 #include <reprise/optim/optimizer.h>
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <map>
 #include <string>

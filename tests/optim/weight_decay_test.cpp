@@ -1,11 +1,11 @@
 // Which parameters are decayed, against Trainer.get_decay_parameter_names of transformers.
 #include "support/fixtures.h"
+#include "support/tensors.h"
 
 #include <reprise/io/json.h>
 #include <reprise/optim/optimizer.h>
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <string>
 #include <vector>

@@ -6,6 +6,7 @@
 #include "support/devices.h"
 #include "support/fixtures.h"
 #include "support/temporary_folder.h"
+#include "support/tensors.h"
 
 #include <reprise/data/batch.h>
 #include <reprise/data/rows.h>
@@ -13,7 +14,6 @@
 #include <reprise/stats.h>
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <cmath>
 #include <memory>

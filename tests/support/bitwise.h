@@ -1,8 +1,9 @@
 // Bitwise comparison of tensors, and error texts.
 #pragma once
 
+#include "support/tensors.h"
+
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <string>
 #include <vector>

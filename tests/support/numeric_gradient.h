@@ -1,7 +1,7 @@
 // Gradients by central differences: no autograd on that side of a comparison.
 #pragma once
 
-#include <torch/torch.h>
+#include "support/tensors.h"
 
 #include <functional>
 #include <vector>

@@ -1,11 +1,12 @@
 // Comparison with what a reference implementation computed.
 #pragma once
 
+#include "support/tensors.h"
+
 #include <reprise/io/json.h>
 #include <reprise/io/safetensors.h>
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <filesystem>
 #include <string>

@@ -3,11 +3,11 @@
 #pragma once
 
 #include "support/bitwise.h"
+#include "support/tensors.h"
 
 #include <reprise/reprise.h>
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <functional>
 #include <memory>

@@ -3,11 +3,10 @@
 #pragma once
 
 #include "support/parity.h"
+#include "support/tensors.h"
 
 #include <reprise/loss/next_token.h>
 #include <reprise/model/model.h>
-
-#include <torch/torch.h>
 
 #include <cstdint>
 

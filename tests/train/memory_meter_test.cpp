@@ -1,9 +1,10 @@
 // The classes of a step's memory, with tensors of known size standing for what a step allocates.
+#include "support/tensors.h"
+
 #include <reprise/memory.h>
 #include <reprise/train/memory_meter.h>
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <vector>
 

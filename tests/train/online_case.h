@@ -3,13 +3,12 @@
 
 #include "support/fixtures.h"
 #include "support/temporary_folder.h"
+#include "support/tensors.h"
 
 #include <reprise/model/checkpoint.h>
 #include <reprise/model/lora.h>
 #include <reprise/text/tokenizer.h>
 #include <reprise/train/online.h>
-
-#include <torch/torch.h>
 
 #include <algorithm>
 #include <cmath>

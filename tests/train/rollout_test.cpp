@@ -1,5 +1,6 @@
 // Rollout: the same results however the batches are cut, within its budget, and nothing left over.
 #include "support/fixtures.h"
+#include "support/tensors.h"
 
 #include <reprise/memory.h>
 #include <reprise/model/checkpoint.h>
@@ -8,7 +9,6 @@
 #include <reprise/train/rollout.h>
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
 
 #include <cstdint>
 #include <memory>

@@ -3,6 +3,7 @@
 
 #include "support/fixtures.h"
 #include "support/temporary_folder.h"
+#include "support/tensors.h"
 #include "train/training_arguments.h"
 
 #include <reprise/model/checkpoint.h>
@@ -16,8 +17,6 @@
 #include <reprise/train/rm.h>
 #include <reprise/train/sft.h>
 #include <reprise/train/trainer.h>
-
-#include <torch/torch.h>
 
 #include <filesystem>
 #include <map>
