@@ -50,6 +50,7 @@ void run(const Options& options, bool has_kernels) {
                  {"lora", options.has_lora},
                  {"optimizer", options.has_optimizer},
                  {"deterministic", options.is_deterministic},
+                 {"graph", options.is_recorded},
                  {"attention", attention},
                  {"kernels", has_kernels}};
     try {
@@ -70,7 +71,10 @@ int main(int argc, char** argv) {
   app.add_option("--shape", options.shape)->check(CLI::IsMember({"1b", "8b", "tiny"}));
   app.add_option("--batch", options.batch)->check(CLI::PositiveNumber);
   app.add_option("--seq", options.seq)->check(CLI::Range(2, 1 << 20));
-  app.add_option("--modes", options.modes, "none, attention, matmuls, every<n>, full")
+  app.add_option(
+         "--modes",
+         options.modes,
+         "none, attention, matmuls, every<n>, full; <policy>_but_last leaves the last block plain")
       ->delimiter(',');
   app.add_option("--steps", options.steps)->check(CLI::PositiveNumber);
   app.add_option("--warmup", options.warmup)->check(CLI::NonNegativeNumber);
@@ -79,7 +83,12 @@ int main(int argc, char** argv) {
   app.add_option("--device", options.device, "With cpu and --shape tiny: a try without a GPU");
   app.add_option("--profile", options.profile, "Write PATH-<mode>.json, a Chrome trace of a step");
   app.add_flag("--lora", options.has_lora, "Adapters of rank 16 on all projections");
-  app.add_flag("--optimizer", options.has_optimizer, "The whole step: clipping and AdamW too");
+  auto* optimizer =
+      app.add_flag("--optimizer", options.has_optimizer, "The whole step: clipping and AdamW too");
+  app.add_flag("--graph",
+               options.is_recorded,
+               "Record the step as a CUDA graph and time its replays; the peak is the recording's")
+      ->excludes(optimizer);
   app.add_flag("--deterministic", options.is_deterministic);
   app.add_flag("--json", options.is_json, "One JSON object a mode");
   CLI11_PARSE(app, argc, argv);

@@ -1,12 +1,18 @@
-"""Runs bench_gpu and its peers in turns on one GPU, and writes the table and the plot of time against memory.
+"""Runs bench_gpu, bench_kernels and their peers in turns on one GPU, and writes the tables and the plot of time against
+memory.
 
 usage: gpu_compare.py <bench_gpu> <python with torch and transformers> [--shapes 1b:8x2048,...] [--parts step,training]
-       gpu_compare.py --from gpu.json       writes the page again from what a run left, without a GPU
+       gpu_compare.py --merge FILE.jsonl ...       the page of one run or several, without a GPU
 
-Results go to gpu.json after every measurement, so that a run that is stopped leaves what it has: in $OUT if that is
-set, else in build/bench. h200.md and h200.svg go to $OUT too, else to benchmarks/results. The peers' process lives
-through the whole run, since importing torch and transformers takes a quarter of a minute. What does not fit into
---minutes is left out and named: second turns first.
+Each result is written at once to a file of JSON lines, so that a run that is stopped leaves what it has: gpu.jsonl in
+$OUT if that is set, else in build/bench. With --raw FILE it goes there and the page is only printed: parts can be
+measured in runs of their own and merged. h200.md, h200.svg and, with a converter (gpu_png.py), h200.png go to $OUT
+too, else to benchmarks/results. The peers' process lives through the whole run, since importing torch and transformers
+takes a quarter of a minute. What does not fit into --minutes is left out and named: second turns first.
+
+Parts: step (the shapes, all peers but the compiled), launch (a step of 512 tokens), graph (ours recorded), kernels
+(each by itself), training and lora (with an optimizer, with adapters), deterministic, compile (torch.compile, block by
+block), budget (torch.compile of the whole model with each of --budgets). Compiling takes up to two minutes for each.
 """
 import argparse
 import datetime
@@ -18,56 +24,62 @@ import subprocess
 import sys
 import time
 
-from gpu_plan import plan
+from gpu_plan import PARTS, PEERLESS, plan
 from gpu_plot import pareto
-from gpu_processes import PeerProcess, run_ours
-from gpu_report import OURS, page, points_of
+from gpu_png import write_png
+from gpu_points import OURS, points_of
+from gpu_processes import PeerProcess, run_kernels, run_ours
+from gpu_raw import Measured, read
+from gpu_report import page
 from gpu_shapes import Shape
 
 HERE = pathlib.Path(__file__).parent
-SHAPES = "1b:8x2048,1b:2x8192,8b:1x4096,1b:1x32768,1b:1x512"
+SHAPES = "1b:8x2048,1b:2x8192,8b:1x4096,1b:1x32768"
+KERNEL_SECONDS = 180
 
 
 class Run:
     """What was measured so far, in memory and in the file."""
 
     def __init__(self, arguments):
-        self.path = arguments.out / "gpu.json"
         self.end = time.monotonic() + 60 * arguments.minutes
-        self.data = {
-            "command": shlex.join(["script/bench", "gpu", *sys.argv[3:]]), "date": str(datetime.date.today()),
-            "gpu": gpu_name(), "shapes": [str(shape) for shape in arguments.shapes],
-            "results": [], "floors": {}, "missing": []}
+        self.measured = Measured()
+        arguments.raw.parent.mkdir(parents=True, exist_ok=True)
+        self.file = arguments.raw.open("w")
+        self.add({"run": {
+            "command": command_line(sys.argv[3:]), "date": str(datetime.date.today()),
+            "gpu": gpu_name(), "shapes": [str(s) for s in arguments.shapes] if "step" in arguments.parts else []}})
 
     def left(self):
         return self.end - time.monotonic()
 
-    def add(self, result):
-        if "error" in result:
-            named = " ".join(str(result[key]) for key in ("side", "peer", "shape", "floor", "mode") if key in result)
-            line = f"{named or 'the machine'}: {result['error']}"
-            self.data["missing"] += [] if line in self.data["missing"] else [line]
-        elif "floor" in result:
-            self.data["floors"][result["shape"]] = result["floor"]
-        elif "machine" in result:
-            self.data.update(result)
-        else:
-            self.data["results"].append(result)
-        self.save()
-        shown = {key: value for key, value in result.items() if key not in ("times", "floor")}
+    def add(self, line):
+        self.measured.add(line)
+        self.file.write(json.dumps(line) + "\n")
+        self.file.flush()
+        shown = {key: value for key, value in line.items() if key not in ("times", "floor")}
         print(f"{self.left():5.0f} s left  {json.dumps(shown)}", flush=True)
 
     def leave_out(self, job):
-        if any(point.side == job.side for point in points_of(self.data["results"], job.shape, job.kind)):
+        missing = job.missing("no time was left")
+        if self.measured.has(missing):
             print(f"no time for another turn of {job}", flush=True)
         else:
-            self.add(job.missing("no time was left"))
+            self.add(missing)
 
-    def save(self):
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        whole = self.path.with_suffix(".part")
-        whole.write_text(json.dumps(self.data, indent=1))
-        whole.replace(self.path)
+
+def command_line(flags):
+    """As one would type it elsewhere: without folders of this machine."""
+    shown, rest = [], iter(flags)
+    for flag in rest:
+        if flag == "--raw":
+            next(rest)
+        elif flag in ("--packages", "--liger"):
+            shown += [flag, "<folder with liger_kernel, peft and trl>"]
+            next(rest)
+        else:
+            shown.append(shlex.quote(flag))
+    return " ".join(["script/bench", "gpu", *shown])
 
 
 def gpu_name():
@@ -98,30 +110,46 @@ def measure(arguments):
     if arguments.packages:
         command += ["--packages", arguments.packages]
     with PeerProcess(command) as peer:
-        run.add(peer.ask({"kernels": True}, 120))
-        for shape in arguments.shapes:
-            run.add(peer.ask({"floor": str(shape)}, 40))
+        if "kernels" in arguments.parts:
+            program = pathlib.Path(arguments.program).with_name("bench_kernels")
+            for line in run_kernels(program, min(KERNEL_SECONDS, run.left())):
+                run.add(line)
+        if set(arguments.parts) - PEERLESS:
+            run.add(peer.ask({"kernels": True}, 120))
+        if "step" in arguments.parts:
+            for shape in arguments.shapes:
+                run.add(peer.ask({"floor": str(shape)}, 40))
         for job in plan(arguments):
             perform(job, run, arguments.program, peer)
-    return run.data
+    return run.measured
 
 
-def write(data, folder):
-    # Training and adapters have shapes of their own.
-    measured = [str(Shape(r["shape"], r["batch"], r["seq"])) for r in data["results"]]
-    shapes = [Shape.parse(shape) for shape in dict.fromkeys(data["shapes"] + measured)]
-    points = points_of(data["results"], shapes[0])
-    folder.mkdir(parents=True, exist_ok=True)
-    if points:
-        title = f"{shapes[0].title}, bfloat16, {data['gpu'].split(',')[0]}"
-        (folder / "h200.svg").write_text(pareto(title, points, data["floors"].get(str(shapes[0]))))
-    text = page(data, shapes, "h200.svg" if points else None)
-    (folder / "h200.md").write_text(text)
+def write(measured, folder):
+    """Without a folder the page is only printed."""
+    shapes = [Shape.parse(shape) for shape in measured.shapes]
+    drawn = next((s for s in shapes if not s.is_launch_bound and points_of(measured.results, s)), None)
+    text = page(measured, shapes, "h200.svg" if drawn else None)
     print(text)
+    if not folder:
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "h200.md").write_text(text)
+    if drawn:
+        title = f"{drawn.title}, bfloat16, {measured.runs[-1]['gpu'].split(',')[0]}"
+        points = points_of(measured.results, drawn)
+        (folder / "h200.svg").write_text(pareto(title, points, measured.floors.get(str(drawn))))
+        print(write_png(folder / "h200.svg"), file=sys.stderr)
 
 
 def words(text):
     return [word for word in text.split(",") if word]
+
+
+def parts_named(text):
+    unknown = [part for part in words(text) if part not in PARTS]
+    if unknown:
+        raise argparse.ArgumentTypeError(f"no part {', '.join(unknown)}: expected {', '.join(PARTS)}")
+    return words(text)
 
 
 def parse():
@@ -129,26 +157,31 @@ def parse():
     parser.add_argument("program", nargs="?")
     parser.add_argument("python", nargs="?")
     parser.add_argument("--shapes", type=lambda text: [Shape.parse(s) for s in words(text)], default=SHAPES)
-    parser.add_argument("--parts", type=words, default="step,training,lora",
-                        help="step, training, lora, deterministic, compile")
+    parser.add_argument("--parts", type=parts_named, default="kernels,launch,step,training,lora")
     parser.add_argument("--peers", type=words,
                         default="liger,hf,liger_flash,trl_head,liger_train32,liger_train,hf_train32,hf_train,"
                                 "liger_lora,hf_lora")
+    parser.add_argument("--budgets", type=words, default="1.0,0.8,0.6,0.4,0.2,gc,selective",
+                        help="of activation memory; gc: full recompute, selective: attention kept")
     parser.add_argument("--turns", type=int, default=2)
     parser.add_argument("--minutes", type=float, default=8)
     parser.add_argument("--packages", "--liger", help="folder with liger_kernel, trl, peft, if not installed")
-    parser.add_argument("--from", dest="source", type=pathlib.Path)
-    parser.add_argument("--out", type=pathlib.Path, default=os.environ.get("OUT") or HERE.parent / "build" / "bench")
+    parser.add_argument("--raw", type=pathlib.Path, help="where the lines of this run go, to be merged")
+    parser.add_argument("--merge", type=pathlib.Path, nargs="+", help="raw files of runs, oldest first")
     arguments = parser.parse_args()
-    if not arguments.source and not arguments.python:
-        parser.error("bench_gpu and a Python are needed, or --from")
+    if not arguments.merge and not arguments.python:
+        parser.error("bench_gpu and a Python are needed, or --merge")
+    if arguments.merge and arguments.raw:
+        parser.error("--raw is for a run, and --merge runs nothing")
     return arguments
 
 
 def main():
     arguments = parse()
-    data = json.loads(arguments.source.read_text()) if arguments.source else measure(arguments)
-    write(data, arguments.out if os.environ.get("OUT") else HERE / "results")
+    out = pathlib.Path(os.environ["OUT"]) if os.environ.get("OUT") else None
+    pages = None if arguments.raw else out or HERE / "results"
+    arguments.raw = arguments.raw or (out or HERE.parent / "build" / "bench") / "gpu.jsonl"
+    write(read(arguments.merge) if arguments.merge else measure(arguments), pages)
 
 
 if __name__ == "__main__":

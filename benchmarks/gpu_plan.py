@@ -4,12 +4,14 @@ The first turn has five steps or more, so that what only had that one has a medi
 """
 import dataclasses
 
-from gpu_report import OURS, kind_of
+from gpu_points import OURS
 from gpu_shapes import Shape
 
-ALL_MODES = ("none", "attention", "matmuls", "every2", "full")
+ALL_MODES = ("none", "attention", "matmuls", "every2", "attention_but_last", "full_but_last", "full")
 LONG = 32768  # tokens from which a step takes about a second
-SHORT = 1024  # tokens up to which a step is bound by launches, and its time by chance
+PARTS = ("kernels", "launch", "step", "graph", "training", "lora", "deterministic", "compile", "budget")
+PEERLESS = {"kernels", "graph", "deterministic"}  # parts in which ours runs alone
+LAUNCH_SHAPE = Shape("1b", 1, 512)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,26 +29,23 @@ class Job:
     def __str__(self):
         return f"{self.side} {self.shape} {','.join(self.modes)}"
 
-    @property
-    def kind(self):
-        return kind_of({"side": self.side, **{flag.removeprefix("--"): True for flag in self.flags}})
-
     def missing(self, why):
-        return {"side": self.side, "shape": str(self.shape), "mode": ",".join(self.modes), "error": why}
+        flags = {flag.removeprefix("--"): True for flag in self.flags}
+        return {"side": self.side, "shape": str(self.shape), "mode": ",".join(self.modes), **flags, "error": why}
 
 
 def step_jobs(shape, turn, is_first, peers):
     """One turn of a shape: ours, then each peer. The first shape has all peers, the others the strongest and HF."""
     tokens = shape.batch * shape.seq
     steps, warmup = (5, 1 if tokens >= LONG else 2) if turn == 0 else (3, 1)
-    if tokens <= SHORT:
+    if shape.is_launch_bound:
         steps *= 5
     # Ours counts regions in a step of its own before it times: a warm-up too.
     jobs = [Job(OURS, shape, ALL_MODES, steps, warmup - 1, seconds=120)]
     modes = {"liger": ("none", "gc", "selective"), "hf": ("none", "gc")}
     if is_first:
         modes = {"liger": ("none", "gc", "selective", "every2"), "liger_flash": ("none", "gc", "selective"),
-                 "hf": ("none", "gc", "every2", "offload"),
+                 "hf": ("none", "gc", "every2", "offload", "selective"),
                  "trl_head": ("none", "gc", "every2", "offload", "selective")}
     jobs += [Job(p, shape, m, steps, warmup) for p, m in modes.items() if p in peers]
     return jobs if turn % 2 == 0 else jobs[::-1]  # a card grows warm, and slower: nobody is always first
@@ -58,25 +57,55 @@ def whole_jobs(shape, side, flags, peers):
     return jobs + [Job(p, shape, ("none", "gc"), 5, 2) for p in peers if side in p]
 
 
-def compile_jobs(shape):
+def launch_jobs(turn, peers):
+    """A step of few tokens, where the time is the launches': ours also as a recording, which is one launch."""
+    steps, warmup = 25, 5
+    jobs = [Job(OURS, LAUNCH_SHAPE, ("none", "full"), steps, warmup),
+            Job(OURS, LAUNCH_SHAPE, ("none", "full"), steps, warmup, ("--graph",))]
+    jobs += [Job(p, LAUNCH_SHAPE, ("none", "gc"), steps, warmup) for p in ("liger", "hf") if p in peers]
+    return jobs if turn % 2 == 0 else jobs[::-1]
+
+
+def graph_jobs(shapes):
+    return [Job(OURS, shape, ("none", "attention", "full"), 5, 2, ("--graph",), 120) for shape in shapes]
+
+
+def compile_jobs(shape, parts, budgets):
     """Compiling takes half a minute to two for each mode."""
-    return [Job("compile_blocks", shape, ("none", "gc", "selective"), 5, 2, seconds=150),
-            Job("compile_budget", shape, ("1.0", "0.5", "0.0"), 5, 2, seconds=180)]
+    jobs = []
+    if "compile" in parts:
+        jobs.append(Job("compile_blocks", shape, ("none", "gc", "selective"), 5, 2, seconds=150))
+    if "budget" in parts:
+        jobs.append(Job("compile_budget", shape, tuple(budgets), 5, 2, seconds=180))
+    return jobs
+
+
+def whole_plan(arguments):
+    """What is measured once."""
+    parts, peers, first = arguments.parts, arguments.peers, arguments.shapes[0]
+    jobs = []
+    if "step" not in parts and {"graph", "compile", "budget"} & set(parts):
+        # So that their run can be compared with that of the step.
+        jobs.append(Job(OURS, first, ("none", "full"), 5, 2, seconds=90))
+    if "graph" in parts:
+        jobs += graph_jobs(arguments.shapes)
+    if "training" in parts:
+        jobs += whole_jobs(Shape("1b", 8, 2048), "_train", ("--optimizer",), peers)
+    if "lora" in parts:
+        jobs += whole_jobs(Shape("8b", 1, 4096), "_lora", ("--lora",), peers)
+    if "deterministic" in parts:
+        jobs.append(Job(OURS, first, ALL_MODES, 5, 2, ("--deterministic",), 120))
+    return jobs + compile_jobs(first, parts, arguments.budgets)
 
 
 def plan(arguments):
-    first = arguments.shapes[0]
     jobs = []
     for turn in range(arguments.turns):
+        if "launch" in arguments.parts:
+            jobs += launch_jobs(turn, arguments.peers)
         if "step" in arguments.parts:
             for shape in arguments.shapes:
-                jobs += step_jobs(shape, turn, shape == first, arguments.peers)
-        if turn == 0 and "training" in arguments.parts:
-            jobs += whole_jobs(Shape("1b", 8, 2048), "_train", ("--optimizer",), arguments.peers)
-        if turn == 0 and "lora" in arguments.parts:
-            jobs += whole_jobs(Shape("8b", 1, 4096), "_lora", ("--lora",), arguments.peers)
-        if turn == 0 and "deterministic" in arguments.parts:
-            jobs += [Job(OURS, first, ALL_MODES, 5, 2, ("--deterministic",), 120)]
-        if turn == 0 and "compile" in arguments.parts:
-            jobs += compile_jobs(first)
+                jobs += step_jobs(shape, turn, shape == arguments.shapes[0], arguments.peers)
+        if turn == 0:
+            jobs += whole_plan(arguments)
     return jobs

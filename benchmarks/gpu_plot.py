@@ -1,4 +1,4 @@
-"""Time against memory as an SVG, without any package: ours as a connected curve, every peer with a colour and a shape.
+"""Time against memory as an SVG, without any package: ours as curves, every peer with a colour and a shape.
 
 Both tell the series apart, so that colour alone never has to (colours: Okabe and Ito). Memory is on a logarithmic
 scale, since ways to checkpoint differ by factors.
@@ -6,13 +6,14 @@ scale, since ways to checkpoint differ by factors.
 import html
 import math
 
-from gpu_report import OURS, SIDES
+from gpu_points import OURS, SIDES
 
 WIDTH, HEIGHT = 1000, 640
 LEFT, RIGHT, TOP, BOTTOM = 80, 30, 64, 150  # margins of the plot's frame
 FONT = 12
 STYLES = {  # colour, shape
     "reprise": ("#0072B2", "circle"),
+    "recorded": ("#0072B2", "ring"),  # ours too
     "liger": ("#D55E00", "square"),
     "liger_flash": ("#E69F00", "diamond"),
     "hf": ("#000000", "triangle"),
@@ -32,6 +33,8 @@ def marker(shape, x, y, colour, r=6):
     }
     if shape == "circle":
         return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{r + 1}" fill="{colour}" stroke="#fff"/>'
+    if shape == "ring":
+        return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{r - 0.5}" fill="#fff" stroke="{colour}" stroke-width="2.5"/>'
     if shape in around:
         corners = " ".join(f"{x + dx:.1f},{y + dy:.1f}" for dx, dy in around[shape])
         return f'<polygon points="{corners}" fill="{colour}" stroke="#fff"/>'
@@ -95,7 +98,7 @@ class Labels:
     def place(self, x, y, content, bold):
         width, height = len(content) * FONT * (0.58 if bold else 0.54) + 2, FONT + 1
         # Our curve falls to the right, so there is room below it to the left.
-        distances, sides = ((15, 30, 45), ("end", "start")) if bold else (
+        distances, sides = ((15, 30, 45, 60, -15), ("end", "start")) if bold else (
             (0, 15, -15, 30, -30, 45, -45, 60, -60), ("start", "end"))
         for distance in distances:
             for side in sides:
@@ -112,6 +115,10 @@ class Labels:
         return ""  # no room: the legend still tells whose it is
 
 
+def style_of(point):
+    return "recorded" if point.mode != point.way else point.side
+
+
 def legend(sides):
     columns, top = 3, HEIGHT - BOTTOM + 66
     for place, side in enumerate(sides):
@@ -119,7 +126,9 @@ def legend(sides):
         y = top + place // columns * 22
         colour, shape = STYLES[side]
         yield marker(shape, x + 8, y - 4, colour)
-        yield text(x + 22, y, SIDES[side], extra=' font-weight="bold"' if side == OURS else "")
+        is_ours = side in (OURS, "recorded")
+        name = f"{SIDES[OURS]}, the step recorded" if side == "recorded" else SIDES[side]
+        yield text(x + 22, y, name, extra=' font-weight="bold"' if is_ours else "")
 
 
 def pareto(title, points, floor=None):
@@ -138,15 +147,18 @@ def pareto(title, points, floor=None):
         y = axes.y(ms)
         parts += [f'<path d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}" stroke="#666" stroke-dasharray="6 4"/>',
                   text(WIDTH - RIGHT - 6, y - 5, label, "end", colour="#555")]
-    if ours:
-        curve = "L".join(f"{axes.x(p.gib):.1f} {axes.y(p.ms):.1f}" for p in ours)
-        parts.append(f'<path d="M{curve}" fill="none" stroke="{STYLES[OURS][0]}" stroke-width="2.5"/>')
+    for style, dashes in ((OURS, ""), ("recorded", ' stroke-dasharray="3 3"')):
+        curve = "L".join(f"{axes.x(p.gib):.1f} {axes.y(p.ms):.1f}" for p in ours if style_of(p) == style)
+        if curve:
+            parts.append(
+                f'<path d="M{curve}" fill="none" stroke="{STYLES[style][0]}" stroke-width="2.5"{dashes}/>')
     spots = {id(p): (axes.x(p.gib), axes.y(p.ms)) for p in points}
     labels = Labels(spots.values())
     drawn = ours + [p for p in points if p.side != OURS]
-    parts += [labels.place(*spots[id(p)], p.label, p.side == OURS) for p in drawn]
+    # A recorded step lies beside the same step as it is, which has the label.
+    parts += [labels.place(*spots[id(p)], p.label, p.side == OURS) for p in drawn if p.mode == p.way]
     # Crosses last: a filled shape would hide them.
     upwards = sorted(reversed(drawn), key=lambda p: STYLES[p.side][1] in ("cross", "plus"))
-    parts += [marker(STYLES[p.side][1], *spots[id(p)], STYLES[p.side][0]) for p in upwards]
-    parts += legend([side for side in STYLES if any(p.side == side for p in points)])
+    parts += [marker(STYLES[style_of(p)][1], *spots[id(p)], STYLES[p.side][0]) for p in upwards]
+    parts += legend([style for style in STYLES if any(style_of(p) == style for p in points)])
     return "\n".join([*filter(None, parts), "</svg>", ""])

@@ -17,16 +17,28 @@ def run_ours(program, job, seconds):
     shape = job.shape
     command = [program, "--json", "--shape", shape.name, "--batch", str(shape.batch), "--seq", str(shape.seq),
                "--modes", ",".join(job.modes), "--steps", str(job.steps), "--warmup", str(job.warmup), *job.flags]
+    results, failure = lines_of(command, seconds)
+    return results + ([job.missing(failure)] if failure else [])
+
+
+def run_kernels(program, seconds):
+    """The rows of bench_kernels, on its own shapes."""
+    results, failure = lines_of([program, "--json"], seconds)
+    return results + ([{"kernel": "all", "shape": "", "error": failure}] if failure else [])
+
+
+def lines_of(command, seconds):
+    """The JSON lines of a program, and why it did not end well, if so."""
     try:
         done = subprocess.run(command, capture_output=True, timeout=seconds)
         output = done.stdout
         failure = f"exit code {done.returncode}: {done.stderr.decode()[-300:]}" if done.returncode else None
     except subprocess.TimeoutExpired as stopped:
         output, failure = stopped.stdout or b"", f"longer than {seconds:.0f} s"
-    results = [json.loads(line) for line in output.decode().splitlines() if line.startswith("{") and line.endswith("}")]
-    if failure:
-        results.append(job.missing(failure))
-    return results
+    except OSError as error:
+        output, failure = b"", str(error)
+    lines = output.decode().splitlines()
+    return [json.loads(line) for line in lines if line.startswith("{") and line.endswith("}")], failure
 
 
 class PeerProcess:

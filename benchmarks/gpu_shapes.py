@@ -22,6 +22,9 @@ MODELS = {
 }
 
 
+LAUNCH_BOUND = 1024  # tokens up to which a step is bound by launches, and its time by chance
+
+
 @dataclasses.dataclass(frozen=True)
 class Shape:
     name: str
@@ -42,6 +45,10 @@ class Shape:
     @property
     def model(self):
         return MODELS[self.name]
+
+    @property
+    def is_launch_bound(self):
+        return self.batch * self.seq <= LAUNCH_BOUND
 
     @property
     def title(self):

@@ -1,5 +1,6 @@
 // One training step, timed: forward, loss and backward, and with an optimizer clipping and the
-// update. Gradients are dropped between steps, outside the timed part, as the peers do.
+// update. Gradients are dropped between steps, outside the timed part, as the peers do. A recorded
+// step is timed as its replay.
 #pragma once
 
 #include "gpu_device.h"
@@ -13,6 +14,7 @@
 #include <reprise/memory.h>
 #include <reprise/optim/optimizer.h>
 #include <reprise/stats.h>
+#include <reprise/step_graph.h>
 
 #include <ATen/ATen.h>
 
@@ -31,7 +33,7 @@ struct Options {
   std::string shape = "1b";
   std::string device = "cuda:0";
   std::string dtype = "bfloat16";
-  std::vector<std::string> modes{"none", "attention", "matmuls", "every2", "full"};
+  std::vector<std::string> modes{"none", "attention", "matmuls", "every2", "full_but_last", "full"};
   int64_t batch = 8;
   int64_t seq = 2048;
   int64_t steps = 7;
@@ -40,20 +42,30 @@ struct Options {
   bool has_lora = false;
   bool has_optimizer = false;
   bool is_deterministic = false;
+  bool is_recorded = false;  ///< as a CUDA graph
   bool is_json = false;
 };
 
-inline void set_mode(reprise::Model& model, const std::string& mode) {
-  const std::string every = "every";
+/// Recorded regions cannot preserve random numbers; these models draw none.
+inline void set_mode(reprise::Model& model, const std::string& mode, bool is_recorded) {
   if (mode == "none") {
     model.disable_checkpointing();
-  } else if (mode.rfind(every, 0) == 0) {
-    model.enable_checkpointing(
-        reprise::BlockChoice::parse(every + ":" + mode.substr(every.size())));
-  } else {
-    model.enable_checkpointing(reprise::BlockChoice::all(),
-                               reprise::checkpoint_options_named(mode));
+    return;
   }
+  const std::string every = "every", but_last = "_but_last";
+  auto blocks = reprise::BlockChoice::all();
+  std::string policy = mode;
+  if (mode.starts_with(every)) {
+    blocks = reprise::BlockChoice::parse(every + ":" + mode.substr(every.size()));
+    policy = "full";
+  } else if (mode.ends_with(but_last)) {
+    // Backward begins with the last block: computing it again frees nothing that is needed later.
+    blocks = reprise::BlockChoice::first(model.config().layers - 1);
+    policy = mode.substr(0, mode.size() - but_last.size());
+  }
+  auto options = reprise::checkpoint_options_named(policy);
+  options.preserve_rng_state = !is_recorded;
+  model.enable_checkpointing(blocks, options);
 }
 
 inline double milliseconds_since(std::chrono::steady_clock::time_point start) {
@@ -77,20 +89,32 @@ class Bench {
     input_.input_ids =
         at::randint(shape_.vocabulary, {options.batch, options.seq}, tensors_.dtype(at::kLong));
     targets_ = at::constant_pad_nd(input_.input_ids.slice(1, 1), {0, 1}, reprise::kIgnoredLabel);
+    const auto known = targets_.cpu();
+    known_.add({known.const_data_ptr<int64_t>(), static_cast<size_t>(known.numel())});
     if (options.has_optimizer) {
       optimizer_ = reprise::Optimizer::make(reprise::trained_parameters(*model_), {});
     }
   }
 
   Json run(const std::string& mode) {
-    set_mode(*model_, mode);
+    set_mode(*model_, mode, options_.is_recorded);
     drop_gradients();
+    loss_.reset();
+    graph_.reset();
     empty_cache(device_);
     for (int64_t i = 0; i < options_.warmup; ++i) {
       timed_step();
     }
     const auto recomputed = regions_recomputed();
-    reprise::reset_peak_bytes(device_);
+    if (options_.is_recorded) {
+      // Replays allocate nothing: the peak is that of the recording, and of the same step before
+      // it.
+      empty_cache(device_);
+      reprise::reset_peak_bytes(device_);
+      record();
+    } else {
+      reprise::reset_peak_bytes(device_);
+    }
     std::vector<double> times, launches;
     for (int64_t i = 0; i < options_.steps; ++i) {
       const auto [whole, launch] = timed_step();
@@ -122,12 +146,27 @@ class Bench {
   /// Of its own, so that backward finds no other owner of the hidden states.
   at::Tensor mean_loss() {
     const auto hidden = model_->hidden_states(input_);
-    const auto values = reprise::linear_cross_entropy(hidden, model_->linear_head(), targets_);
+    const auto values =
+        reprise::linear_cross_entropy(hidden, model_->linear_head(), {targets_, known_});
     return values.sum / static_cast<double>(values.tokens);
+  }
+
+  void record() {
+    const auto work = [this] {
+      const auto loss = mean_loss();
+      loss.backward();
+      return loss.detach();
+    };
+    graph_ = std::make_unique<reprise::StepGraph>(
+        reprise::StepGraph::record(work, model_->parameters()));
   }
 
   /// Returns before the device is done.
   void step() {
+    if (graph_ != nullptr) {
+      loss_ = graph_->replay();
+      return;
+    }
     const auto loss = mean_loss();
     loss.backward();
     loss_ = loss.detach();
@@ -172,6 +211,8 @@ class Bench {
   std::unique_ptr<reprise::Optimizer> optimizer_;
   reprise::ModelInput input_;
   at::Tensor targets_, loss_;
+  reprise::TargetSummary known_;
+  std::unique_ptr<reprise::StepGraph> graph_;
 };
 
 }  // namespace gpu
