@@ -21,8 +21,30 @@ Region::Region(const CheckpointOptions& region_options,
     : options(region_options),
       body(std::move(region_body)),
       callable(body->callable_type()),
-      inputs(region_inputs),
-      rng(options.preserve_rng_state ? take_rng_state(options.generators) : nullptr) {}
+      inputs(region_inputs) {
+  check_recordable();
+  if (options.preserve_rng_state) {
+    rng = take_rng_state(options.generators);
+  }
+}
+
+void Region::check_recordable() const {
+  const bool checks_values = options.determinism_check == DeterminismCheck::Values;
+  if ((!options.preserve_rng_state && !checks_values) || !is_recorded()) {
+    return;
+  }
+  throw CheckpointError(
+      options.preserve_rng_state
+          ? c10::str("[reprise] ",
+                     label(),
+                     " is recorded as a CUDA graph, where the state of random numbers cannot be "
+                     "taken and put back. If the region draws none (no dropout), set "
+                     "CheckpointOptions::preserve_rng_state = false; otherwise do not record it.")
+          : c10::str("[reprise] ",
+                     label(),
+                     " is recorded as a CUDA graph, where DeterminismCheck::Values cannot read "
+                     "values. Use DeterminismCheck::Metadata."));
+}
 
 void Region::complete_forward(bool will_run_again) {
   write_log.prune();

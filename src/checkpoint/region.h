@@ -37,6 +37,9 @@ struct Region {
   void abandon() { body.reset(); }
   void check_not_abandoned() const;
 
+  /// Throws if the region is being recorded as a CUDA graph with options that need the host.
+  void check_recordable() const;
+
   /// How messages call the region.
   std::string label() const;
 

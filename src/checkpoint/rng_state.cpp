@@ -26,6 +26,19 @@ at::Generator default_generator(c10::Device device) {
                          : at::globalContext().defaultGenerator(device);
 }
 
+bool is_recorded() {
+  if (cuda_device_count() == 0) {
+    return false;
+  }
+  try {
+    // Without CUDA's headers this is how to ask: it is refused on a stream that is captured.
+    default_generator(c10::Device(c10::kCUDA, 0)).get_offset();
+    return false;
+  } catch (const c10::Error&) {
+    return true;
+  }
+}
+
 GeneratorState::GeneratorState(at::Generator generator) : generator_(std::move(generator)) {
   const std::scoped_lock lock(generator_.mutex());
   if (generator_.device().is_cpu()) {

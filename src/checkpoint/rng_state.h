@@ -75,4 +75,8 @@ class RngGuard {
 /// The generator that a random operator on `device` uses when it is given none.
 at::Generator default_generator(c10::Device device);
 
+/// Whether the current stream of a CUDA device is being captured into a graph. Generators then have
+/// no state on the host that could be taken, and nothing on the device can be read.
+bool is_recorded();
+
 }  // namespace reprise::detail

@@ -2,6 +2,8 @@
 // packed one, all of them in the single row of a padding-free batch.
 #include <reprise/data/batch.h>
 
+#include "data/run_starts.h"
+
 #include <ATen/ATen.h>
 #include <c10/util/Exception.h>
 
@@ -74,6 +76,9 @@ class BatchWriter {
     for (size_t i = 0; i < rows.size(); ++i) {
       write_row(static_cast<int64_t>(i), rows[i]);
     }
+    batch_.document_starts = runs_.starts();
+    batch_.longest_document = runs_.longest();
+    batch_.targets = targets_;
   }
 
   TokenBatch take() { return std::move(batch_); }
@@ -87,13 +92,17 @@ class BatchWriter {
     const int64_t length = length_of(documents);
     batch_.tokens += length;
     int64_t place = pad_left_ ? width_ - length : 0;
+    runs_.add(place);
     if (batch_.document_ids.defined()) {
       std::fill_n(at_row(batch_.document_ids, row), width_, static_cast<int64_t>(documents.size()));
     }
     for (size_t i = 0; i < documents.size(); ++i) {
       write_document(row, place, documents[i], static_cast<int64_t>(i));
       place += documents[i].length;
+      runs_.add(documents[i].length);
     }
+    runs_.add(width_ - place);
+    targets_.add({at_row(batch_.labels, row) + 1, static_cast<size_t>(width_ - 1)});
   }
 
   void write_document(int64_t row, int64_t place, const Document& document, int64_t number) {
@@ -121,6 +130,8 @@ class BatchWriter {
 
   bool pad_left_;
   int64_t width_ = 0;
+  RunStarts runs_;
+  TargetSummary targets_;
   TokenBatch batch_;
 };
 

@@ -17,7 +17,8 @@ TokenBatch moved(const TokenBatch& batch, at::Device device) {
                              &result.labels,
                              &result.soft_labels,
                              &result.position_ids,
-                             &result.document_ids}) {
+                             &result.document_ids,
+                             &result.document_starts}) {
     *tensor = moved(*tensor, device);
   }
   return result;

@@ -1,6 +1,7 @@
 // The tokens of a batch that count, taken out before any logits are made and put back afterwards.
 #pragma once
 
+#include <reprise/loss/targets.h>
 #include <reprise/model/head.h>
 
 #include <ATen/core/Tensor.h>
@@ -11,8 +12,9 @@ namespace reprise {
 
 class CountingTokens {
  public:
-  /// targets (...) int64; those that are not kIgnoredLabel must be rows of the head.
-  CountingTokens(const at::Tensor& targets, int64_t vocabulary);
+  /// targets (...) int64; those that are not kIgnoredLabel must be rows of the head. Waits for
+  /// their device if the host does not know them.
+  CountingTokens(const Targets& targets, int64_t vocabulary);
 
   int64_t count() const { return targets_.size(0); }
   /// (count), int64.

@@ -4,7 +4,6 @@
 
 #include <ATen/ATen.h>
 #include <ATen/autocast_mode.h>
-#include <ATen/core/grad_mode.h>
 
 namespace reprise {
 
@@ -43,8 +42,10 @@ int64_t tokens_in(int64_t bytes, int64_t token_bytes) {
 
 HeadPlan plan_narrow_head(const at::Tensor& hidden,
                           const LinearHead& head,
-                          const HeadChunks& chunks) {
-  HeadPlan plan = plan_head(hidden, head, chunks, /*temperature=*/1.0);
+                          const HeadChunks& chunks,
+                          double temperature) {
+  HeadPlan plan = plan_head(hidden, head, chunks, temperature);
+  plan.is_narrow = true;
   if (chunks.tokens == 0) {
     const auto value_bytes = static_cast<int64_t>(c10::elementSize(plan.product));
     plan.tokens = tokens_in(kGpuChunkBytes, head.weight.size(0) * value_bytes);
@@ -78,6 +79,7 @@ void keep_plan(torch::autograd::AutogradContext& context, const HeadPlan& plan) 
   context.saved_data["statistics"] = static_cast<int64_t>(plan.statistics);
   context.saved_data["tokens"] = plan.tokens;
   context.saved_data["temperature"] = plan.temperature;
+  context.saved_data["is_narrow"] = plan.is_narrow;
 }
 
 HeadPlan kept_plan(const torch::autograd::AutogradContext& context) {
@@ -85,7 +87,8 @@ HeadPlan kept_plan(const torch::autograd::AutogradContext& context) {
   return {.product = static_cast<at::ScalarType>(data.at("product").toInt()),
           .statistics = static_cast<at::ScalarType>(data.at("statistics").toInt()),
           .tokens = data.at("tokens").toInt(),
-          .temperature = data.at("temperature").toDouble()};
+          .temperature = data.at("temperature").toDouble(),
+          .is_narrow = data.at("is_narrow").toBool()};
 }
 
 at::Tensor ChunkBuffer::get(int64_t rows, int64_t columns, const at::TensorOptions& options) {
@@ -135,12 +138,6 @@ at::Tensor ChunkLogits::as_operand(const at::Tensor& chunk) {
   }
   // The rounded logits are not needed any more.
   return product_.get(chunk.size(0), chunk.size(1), weight_.options()).copy_(chunk);
-}
-
-void check_differentiated_once() {
-  TORCH_CHECK(!at::GradMode::is_enabled(),
-              "[head] differentiable once: call backward without create_graph, or compute the loss "
-              "from whole logits (Model::forward).");
 }
 
 }  // namespace reprise

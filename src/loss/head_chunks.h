@@ -21,6 +21,7 @@ struct HeadPlan {
   at::ScalarType statistics = at::kFloat;  ///< float64 for float64 models
   int64_t tokens = 1;                      ///< per chunk
   double temperature = 1.0;
+  bool is_narrow = false;  ///< logits are used in the products' type: kernels do the rest
 };
 
 /// `heads`: how many heads' logits are held at once. They share the bytes of a chunk.
@@ -33,7 +34,8 @@ HeadPlan plan_head(const at::Tensor& hidden,
 /// For a pass that holds logits in the products' type alone, on a GPU: longer chunks.
 HeadPlan plan_narrow_head(const at::Tensor& hidden,
                           const LinearHead& head,
-                          const HeadChunks& chunks);
+                          const HeadChunks& chunks,
+                          double temperature = 1.0);
 
 /// Keeps a plan in an autograd node, and gets it back.
 void keep_plan(torch::autograd::AutogradContext& context, const HeadPlan& plan);
@@ -87,8 +89,5 @@ class ChunkLogits {
 inline std::optional<at::Tensor> optional_bias(const LinearHead& head) {
   return head.bias.defined() ? std::optional(head.bias) : std::nullopt;
 }
-
-/// Refuses second derivatives, which would otherwise come out as zero.
-void check_differentiated_once();
 
 }  // namespace reprise

@@ -5,6 +5,7 @@
 #include "loss/counting_tokens.h"
 #include "loss/head_gradients.h"
 #include "ops/cross_entropy.h"
+#include "ops/node.h"
 
 #include <reprise/autocast.h>
 
@@ -78,10 +79,9 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
     HeadGradients gradients(plan, needs, rows, weight);
     ChunkLogits logits(plan, weight, bias.value_or(at::Tensor()));
     ChunkBuffer scratch;
-    const bool has_kernel = ops::has_cross_entropy_kernel(logits.weight());
     for_each_chunk(rows.size(0), plan, [&](int64_t start, int64_t count) {
       const auto chunk = rows.narrow(0, start, count).to(plan.product);
-      if (has_kernel) {
+      if (plan.is_narrow) {
         auto narrow = logits.narrow_of(chunk);
         sums.chunk(start, count)
             .copy(ops::cross_entropy_(
@@ -105,7 +105,7 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& upstreams) {
-    check_differentiated_once();
+    ops::check_differentiated_once("head");
     return kept_gradients(*context, upstreams[0], kArguments);
   }
 };
@@ -114,10 +114,10 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
 
 CrossEntropy linear_cross_entropy(const at::Tensor& hidden,
                                   const LinearHead& head,
-                                  const at::Tensor& targets,
+                                  const Targets& targets,
                                   TokenWeighting weighting,
                                   const HeadChunks& chunks) {
-  check_head(hidden, head, targets);
+  check_head(hidden, head, targets.tokens);
   const CountingTokens tokens(targets, head.weight.size(0));
   const auto sums =
       LinearCrossEntropy::apply(tokens.rows_of(hidden),

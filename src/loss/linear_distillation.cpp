@@ -4,6 +4,7 @@
 #include "loss/head_gradients.h"
 #include "loss/linear_cross_entropy.h"
 #include "loss/linear_divergence.h"
+#include "ops/node.h"
 
 #include <reprise/autocast.h>
 #include <reprise/loss/head.h>
@@ -110,7 +111,7 @@ struct LinearDistillation : torch::autograd::Function<LinearDistillation> {
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& upstreams) {
-    check_differentiated_once();
+    ops::check_differentiated_once("head");
     return kept_gradients(*context, upstreams[0], kArguments);
   }
 };
@@ -121,7 +122,7 @@ Distillation linear_distillation(const at::Tensor& student_hidden,
                                  const LinearHead& student,
                                  const at::Tensor& teacher_hidden,
                                  const LinearHead& teacher,
-                                 const at::Tensor& targets,
+                                 const Targets& targets,
                                  const DistillationOptions& options) {
   TORCH_CHECK(options.coefficient >= 0 && options.coefficient <= 1,
               "[head] expected a share of the divergence from 0 to 1, got ",

@@ -4,6 +4,7 @@
 
 #include "loss/divergence.h"
 #include "loss/head_gradients.h"
+#include "ops/node.h"
 
 #include <reprise/autocast.h>
 
@@ -58,7 +59,7 @@ struct LinearDivergence : torch::autograd::Function<LinearDivergence> {
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& upstreams) {
-    check_differentiated_once();
+    ops::check_differentiated_once("head");
     const auto saved = context->get_saved_variables();
     const auto &rows = saved[0], &weight = saved[1], &bias = saved[2];
     const auto& data = context->saved_data;
@@ -95,10 +96,10 @@ TaughtTokens pair_heads(const at::Tensor& student_hidden,
                         const LinearHead& student,
                         const at::Tensor& teacher_hidden,
                         const LinearHead& teacher,
-                        const at::Tensor& targets,
+                        const Targets& targets,
                         const DivergenceOptions& options) {
-  check_head(student_hidden, student, targets);
-  check_head(teacher_hidden, teacher, targets);
+  check_head(student_hidden, student, targets.tokens);
+  check_head(teacher_hidden, teacher, targets.tokens);
   TORCH_CHECK(options.beta >= 0 && options.beta <= 1,
               "[head] expected a beta from 0 to 1, got ",
               options.beta);
@@ -122,7 +123,7 @@ at::Tensor linear_divergence(const at::Tensor& student_hidden,
                              const LinearHead& student,
                              const at::Tensor& teacher_hidden,
                              const LinearHead& teacher,
-                             const at::Tensor& targets,
+                             const Targets& targets,
                              const DivergenceOptions& options) {
   const auto pair = pair_heads(student_hidden, student, teacher_hidden, teacher, targets, options);
   const auto ours = first_rows(student, pair.teacher.weight.size(0));

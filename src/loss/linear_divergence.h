@@ -31,7 +31,7 @@ TaughtTokens pair_heads(const at::Tensor& student_hidden,
                         const LinearHead& student,
                         const at::Tensor& teacher_hidden,
                         const LinearHead& teacher,
-                        const at::Tensor& targets,
+                        const Targets& targets,
                         const DivergenceOptions& options);
 
 /// Calls visit(start, rows, student's logits, teacher's logits) for each chunk. The logits may be

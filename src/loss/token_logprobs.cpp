@@ -3,6 +3,9 @@
 #include "loss/counting_tokens.h"
 #include "loss/head_chunks.h"
 #include "loss/head_gradients.h"
+#include "ops/cross_entropy.h"
+#include "ops/node.h"
+#include "ops/token_sums.h"
 
 #include <reprise/autocast.h>
 #include <reprise/loss/head.h>
@@ -36,7 +39,27 @@ Statistics room_for(const at::Tensor& rows, const HeadPlan& plan, const TokenReq
                      .log_sum_p2 = room(requests.log_sum_p2),
                      .mean_logit = room(requests.mean_logit),
                      .top1 = room(requests.top1)},
-          .log_normalizer = room(requests.entropy)};
+          .log_normalizer = room(requests.entropy || plan.is_narrow)};
+}
+
+// Fills `out` by a kernel that reads a chunk's logits once.
+void fill_narrow(const Statistics& out,
+                 int64_t start,
+                 const at::Tensor& logits,
+                 const at::Tensor& targets,
+                 const HeadPlan& plan) {
+  const auto& values = out.values;
+  const auto sums =
+      ops::token_sums(logits, targets, 1 / plan.temperature, values.entropy.defined());
+  const auto put = [&](const at::Tensor& all, const at::Tensor& chunk) {
+    if (all.defined()) {
+      all.narrow(0, start, logits.size(0)).copy_(chunk);
+    }
+  };
+  put(values.logprobs, sums.logprobs);
+  put(out.log_normalizer, sums.log_sums);
+  put(values.entropy, sums.entropies);
+  put(values.top1, sums.hits);
 }
 
 // Fills what is defined in `out` from a chunk's logits, which are overwritten.
@@ -121,7 +144,12 @@ struct TokenLogprobs : torch::autograd::Function<TokenLogprobs> {
     ChunkBuffer scratch;
     for_each_chunk(rows.size(0), plan, [&](int64_t start, int64_t count) {
       const auto chunk = rows.narrow(0, start, count).to(plan.product);
-      fill(out, start, logits.of(chunk), targets.narrow(0, start, count), scratch);
+      const auto chunk_targets = targets.narrow(0, start, count);
+      if (plan.is_narrow) {
+        fill_narrow(out, start, logits.narrow_of(chunk), chunk_targets, plan);
+      } else {
+        fill(out, start, logits.of(chunk), chunk_targets, scratch);
+      }
     });
 
     const auto& values = out.values;
@@ -145,7 +173,7 @@ struct TokenLogprobs : torch::autograd::Function<TokenLogprobs> {
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& upstreams) {
-    check_differentiated_once();
+    ops::check_differentiated_once("head");
     const auto saved = context->get_saved_variables();
     const auto &rows = saved[0], &weight = saved[1], &bias = saved[2], &targets = saved[3];
     const auto &log_normalizer = saved[4], &entropy = saved[5];
@@ -165,6 +193,21 @@ struct TokenLogprobs : torch::autograd::Function<TokenLogprobs> {
     ChunkBuffer scratch;
     for_each_chunk(rows.size(0), plan, [&](int64_t start, int64_t count) {
       const auto chunk = rows.narrow(0, start, count).to(plan.product);
+      if (plan.is_narrow) {
+        auto slopes = logits.narrow_of(chunk);
+        const auto part = [&](const at::Tensor& all) {
+          return all.defined() ? all.narrow(0, start, count) : all;
+        };
+        ops::token_slopes_(
+            slopes,
+            part(targets),
+            part(log_normalizer),
+            part(entropy),
+            {.logprobs = part(upstream.logprobs), .entropies = part(upstream.entropy)},
+            1 / plan.temperature);
+        gradients.add(start, chunk, slopes, logits);
+        return;
+      }
       const auto part = upstream.chunk(start, count);
       auto slopes = logits.of(chunk);
       if (part.entropy.defined()) {
@@ -195,11 +238,16 @@ struct TokenLogprobs : torch::autograd::Function<TokenLogprobs> {
 
 TokenValues token_logprobs(const at::Tensor& hidden,
                            const LinearHead& head,
-                           const at::Tensor& targets,
+                           const Targets& targets,
                            const TokenRequests& requests) {
-  check_head(hidden, head, targets);
+  check_head(hidden, head, targets.tokens);
   const CountingTokens tokens(targets, head.weight.size(0));
-  const HeadPlan plan = plan_head(hidden, head, requests.chunks, requests.temperature);
+  // Kernels do not make what only divergences and distillation ask for.
+  const bool has_kernel =
+      ops::has_cross_entropy_kernel(head.weight) && !requests.log_sum_p2 && !requests.mean_logit;
+  const HeadPlan plan = has_kernel
+                            ? plan_narrow_head(hidden, head, requests.chunks, requests.temperature)
+                            : plan_head(hidden, head, requests.chunks, requests.temperature);
   const auto results = TokenLogprobs::apply(
       tokens.rows_of(hidden), head.weight, optional_bias(head), tokens.targets(), plan, requests);
 

@@ -10,11 +10,6 @@ namespace reprise {
 
 namespace {
 
-// (B, T, heads * d) -> (B, heads, T, d)
-at::Tensor split_heads(const at::Tensor& x, int64_t heads, int64_t head_dim) {
-  return x.unflatten(-1, {heads, head_dim}).transpose(1, 2);
-}
-
 // Each key/value head once for every query head that shares it.
 at::Tensor repeat_heads(const at::Tensor& x, int64_t times) {
   return x.unsqueeze(2).expand({-1, -1, times, -1, -1}).flatten(1, 2);
@@ -66,27 +61,31 @@ Attention::Attention(torch::nn::Module& block,
   }
 }
 
+// What queries, keys and values are made by.
+Linears Attention::projections() const {
+  return layout_ == QkvLayout::Separate ? Linears{query_.get(), key_.get(), value_.get()}
+                                        : Linears{query_.get()};
+}
+
+// (B, T, heads, head_dim) each.
 std::array<at::Tensor, 3> Attention::project(const at::Tensor& x, const Pass& pass) const {
-  at::Tensor q, k, v;
-  if (layout_ == QkvLayout::Separate) {
-    q = query_->forward(x, pass);
-    k = key_->forward(x, pass);
-    v = value_->forward(x, pass);
-  } else {
-    const auto all = query_->forward(x, pass);
-    if (layout_ == QkvLayout::FusedPerHead) {
-      const auto parts = all.unflatten(-1, {heads_, 3 * head_dim_}).transpose(1, 2).chunk(3, -1);
-      return {parts[0], parts[1], parts[2]};
-    }
-    const int64_t kv_width = kv_heads_ * head_dim_;
-    const auto parts = all.split_with_sizes({heads_ * head_dim_, kv_width, kv_width}, -1);
-    q = parts[0];
-    k = parts[1];
-    v = parts[2];
+  if (layout_ == QkvLayout::FusedPerHead) {
+    const auto parts = query_->forward(x, pass).unflatten(-1, {heads_, 3 * head_dim_}).chunk(3, -1);
+    return {parts[0], parts[1], parts[2]};
   }
-  return {split_heads(q, heads_, head_dim_),
-          split_heads(k, kv_heads_, head_dim_),
-          split_heads(v, kv_heads_, head_dim_)};
+  auto all = joined_forward(projections(), x, pass);
+  if (!all.defined() && layout_ == QkvLayout::Separate) {
+    const auto heads = [&](const Linear& linear) {
+      return linear.forward(x, pass).unflatten(-1, {-1, head_dim_});
+    };
+    return {heads(*query_), heads(*key_), heads(*value_)};
+  }
+  if (!all.defined()) {
+    all = query_->forward(x, pass);
+  }
+  const auto parts = all.unflatten(-1, {heads_ + 2 * kv_heads_, head_dim_})
+                         .split_with_sizes({heads_, kv_heads_, kv_heads_}, 2);
+  return {parts[0], parts[1], parts[2]};
 }
 
 // Turned to their positions.
@@ -94,18 +93,12 @@ std::array<at::Tensor, 3> Attention::heads_of(const at::Tensor& x,
                                               const AttentionContext& context,
                                               const Pass& pass) const {
   if (context.cos.defined() && query_norm_ == nullptr && layout_ != QkvLayout::FusedPerHead) {
-    const bool is_separate = layout_ == QkvLayout::Separate;
-    const auto all = is_separate ? joined_product({query_.get(), key_.get(), value_.get()}, pass)
-                                 : query_->product(pass);
-    if (all) {
-      const auto added = is_separate
-                             ? joined_branches({query_.get(), key_.get(), value_.get()}, x, pass)
-                             : joined_branches({query_.get()}, x, pass);
+    if (const auto all = joined_product(projections(), pass)) {
       const auto heads =
-          ops::qkv_rope(x,
+          ops::qkv_rope(product_input(x),
                         all->weight,
                         all->bias,
-                        added,
+                        joined_branches(projections(), x, pass),
                         context.cos,
                         context.sin,
                         {.heads = heads_,
@@ -117,15 +110,17 @@ std::array<at::Tensor, 3> Attention::heads_of(const at::Tensor& x,
     }
   }
   auto [q, k, v] = project(x, pass);
-  if (query_norm_ != nullptr) {
+  if (query_norm_ != nullptr) {  // as they lie: norms then need one copy, and the turn none
     q = query_norm_->forward(q);
     k = key_norm_->forward(k);
   }
+  q = q.transpose(1, 2);
+  k = k.transpose(1, 2);
   if (context.cos.defined()) {
     q = apply_rope(rope_, q, context.cos, context.sin);
     k = apply_rope(rope_, k, context.cos, context.sin);
   }
-  return {q, k, v};
+  return {q, k, v.transpose(1, 2)};
 }
 
 // (B, T, heads * head_dim), before the output projection.
@@ -137,20 +132,24 @@ at::Tensor Attention::attend(const at::Tensor& x,
   if (cache != nullptr) {
     std::tie(k, v) = cache->append(layer_, k, v);
   }
+  const AttentionMask& seen = context.mask;
+  if (seen.documents.starts.defined()) {
+    return document_attention(q, k, v, seen.documents, scale_).flatten(2);
+  }
   bool shares_heads = heads_ != kv_heads_;
-  if (shares_heads && context.allowed.defined() && x.is_cuda()) {
+  if (shares_heads && seen.allowed.defined() && x.is_cuda()) {
     // On a GPU no fused kernel takes a mask and shared heads together.
     k = repeat_heads(k, heads_ / kv_heads_);
     v = repeat_heads(v, heads_ / kv_heads_);
     shares_heads = false;
   }
-  const auto mask = context.allowed.defined() ? std::optional(context.allowed) : std::nullopt;
+  const auto mask = seen.allowed.defined() ? std::optional(seen.allowed) : std::nullopt;
   const auto y = at::scaled_dot_product_attention(q,
                                                   k,
                                                   v,
                                                   mask,
                                                   pass.training ? dropout_ : 0.0,
-                                                  context.is_causal,
+                                                  seen.is_causal,
                                                   scale_,
                                                   /*enable_gqa=*/shares_heads);
   return y.transpose(1, 2).flatten(2);

@@ -1,9 +1,10 @@
 // Self-attention of one block: projections, optional q/k norms, rotary embedding, and LibTorch's
-// scaled_dot_product_attention.
+// scaled_dot_product_attention, or its flash attention by the bounds of documents.
 #pragma once
 
 #include "model/architecture.h"
 #include "model/attention_mask.h"
+#include "model/joined_linears.h"
 #include "model/linear.h"
 #include "model/norm.h"
 #include "model/pass.h"
@@ -21,14 +22,14 @@ namespace reprise {
 /// What all blocks of a pass share, as arguments of their regions.
 struct AttentionContext {
   at::Tensor cos, sin;  ///< rotary tables; undefined without
-  at::Tensor allowed;   ///< AttentionMask
-  bool is_causal = false;
+  AttentionMask mask;
 
   template <class Visit>
   void for_each_tensor(Visit&& visit) {
     visit(cos);
     visit(sin);
-    visit(allowed);
+    visit(mask.allowed);
+    visit(mask.documents.starts);
   }
 };
 
@@ -52,8 +53,11 @@ class Attention {
                           const AttentionContext& context,
                           const Pass& pass,
                           KvCache* cache) const;
+  /// Before its modules are moved: weights that share an input are moved as one.
+  void move_weights(const Move& move) const { move_together(projections(), move); }
 
  private:
+  Linears projections() const;
   std::array<at::Tensor, 3> project(const at::Tensor& x, const Pass& pass) const;
   std::array<at::Tensor, 3> heads_of(const at::Tensor& x,
                                      const AttentionContext& context,

@@ -20,6 +20,36 @@ void check_shape(const char* name, const at::Tensor& tensor, int64_t batch, int6
               tensor.sizes());
 }
 
+// Only what the host knows: values on a GPU would have to be waited for.
+void check_runs(const ModelInput& input) {
+  const auto& starts = input.document_starts;
+  if (!starts.defined()) {
+    return;
+  }
+  const int64_t batch = input.input_ids.size(0), length = input.input_ids.size(1);
+  TORCH_CHECK(starts.dim() == 1 && starts.scalar_type() == at::kInt && starts.is_contiguous() &&
+                  starts.size(0) > batch && starts.size(0) <= batch * length + 1 &&
+                  starts.device() == input.input_ids.device(),
+              "[model] document_starts: expected int32 numbers on the device of the ids, one more "
+              "than there are runs, of which ",
+              batch,
+              " rows have at least one each, got ",
+              starts.toString(),
+              starts.sizes(),
+              " on ",
+              starts.device());
+  TORCH_CHECK(input.longest_document > 0 && input.longest_document <= length,
+              "[model] longest_document: expected a number from 1 to ",
+              length,
+              ", the length of the rows, beside document_starts, got ",
+              input.longest_document);
+  TORCH_CHECK(!starts.is_cpu() || starts[-1].item<int64_t>() == batch * length,
+              "[model] document_starts: expected ",
+              batch * length,
+              " at the end, the number of all tokens, got ",
+              starts[-1].item<int64_t>());
+}
+
 void check(const ModelInput& input, int64_t past) {
   const auto& ids = input.input_ids;
   TORCH_CHECK(ids.defined() && ids.dim() == 2 && ids.numel() > 0 &&
@@ -29,15 +59,18 @@ void check(const ModelInput& input, int64_t past) {
   check_shape("attention_mask", input.attention_mask, ids.size(0), past + ids.size(1));
   check_shape("position_ids", input.position_ids, ids.size(0), ids.size(1));
   check_shape("document_ids", input.document_ids, ids.size(0), ids.size(1));
-  TORCH_CHECK(!input.document_ids.defined() || past == 0,
+  TORCH_CHECK((!input.document_ids.defined() && !input.document_starts.defined()) || past == 0,
               "[model] packed documents cannot continue a KV cache.");
+  check_runs(input);
 }
 
 // Everything but causality and window: (B, 1, T, S), or undefined if nothing is forbidden.
 at::Tensor padding_and_documents(const ModelInput& input) {
   at::Tensor allowed;
-  // A mask of ones says nothing, and without one the faster kernels apply.
-  if (input.attention_mask.defined() && !input.attention_mask.all().item<bool>()) {
+  // A mask of ones says nothing, and without one the faster kernels apply. To ask is to wait for
+  // the device; runs that came with the input were asked already.
+  if (input.attention_mask.defined() &&
+      (input.document_starts.defined() || !input.attention_mask.all().item<bool>())) {
     allowed = input.attention_mask.to(at::kBool).unsqueeze(1).unsqueeze(1);
   }
   if (input.document_ids.defined()) {
@@ -72,20 +105,29 @@ at::Tensor positions_of(const ModelInput& input, int64_t past) {
 
 std::map<int64_t, AttentionMask> attention_masks(const ModelInput& input,
                                                  int64_t past,
-                                                 const std::vector<int64_t>& windows) {
+                                                 const std::vector<int64_t>& windows,
+                                                 bool goes_by_runs) {
   check(input, past);
   const at::NoGradGuard no_grad;
   const int64_t length = input.input_ids.size(1), total = past + length;
   const auto options = input.input_ids.options().dtype(at::kLong);
   const auto keys = at::arange(total, options);
   const auto queries = at::arange(past, total, options).unsqueeze(1);
-  const auto shared = padding_and_documents(input);
+  const auto& starts = input.document_starts;
+  const bool has_runs = goes_by_runs && starts.defined();
+  // As many runs as rows: no padding, and one document in each.
+  const bool is_whole = starts.defined() && starts.size(0) == input.input_ids.size(0) + 1;
+  const auto shared = is_whole || has_runs ? at::Tensor() : padding_and_documents(input);
   std::map<int64_t, AttentionMask> masks;
   for (const int64_t window : windows) {
     if (masks.contains(window)) {
       continue;
     }
     const bool cuts = window > 0 && window < total;
+    if (has_runs && (cuts || !is_whole)) {
+      masks[window].documents = {starts, input.longest_document, window};
+      continue;
+    }
     if (!shared.defined() && !cuts) {
       // One new token sees all of the past: neither mask nor causality is needed.
       if (length == 1 || past == 0) {

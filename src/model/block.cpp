@@ -54,6 +54,26 @@ at::Tensor Block::forward(const at::Tensor& x,
                : mlp_.forward_onto(second.stream, second.normed, pass);
 }
 
+void Block::to(torch::Device device, torch::Dtype dtype, bool non_blocking) {
+  move_weights([&](const at::Tensor& x) { return x.to(device, dtype, non_blocking); });
+  Module::to(device, dtype, non_blocking);
+}
+
+void Block::to(torch::Dtype dtype, bool non_blocking) {
+  move_weights([&](const at::Tensor& x) { return x.to(dtype, non_blocking); });
+  Module::to(dtype, non_blocking);
+}
+
+void Block::to(torch::Device device, bool non_blocking) {
+  move_weights([&](const at::Tensor& x) { return x.to(x.options().device(device), non_blocking); });
+  Module::to(device, non_blocking);
+}
+
+void Block::move_weights(const Move& move) const {
+  attention_.move_weights(move);
+  mlp_.move_weights(move);
+}
+
 bool Block::is_trained(AdapterUse adapters) const {
   const auto parameters = named_parameters();
   return std::any_of(parameters.begin(), parameters.end(), [&](const auto& item) {

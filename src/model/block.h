@@ -23,10 +23,17 @@ class Block : public torch::nn::Module {
                      const Pass& pass,
                      KvCache* cache = nullptr) const;
 
+  /// Weights that share an input lie one after the other there too.
+  void to(torch::Device device, torch::Dtype dtype, bool non_blocking = false) override;
+  void to(torch::Dtype dtype, bool non_blocking = false) override;
+  void to(torch::Device device, bool non_blocking = false) override;
+
   /// Whether one of the parameters that take part in a pass with these adapters is trained.
   bool is_trained(AdapterUse adapters) const;
 
  private:
+  void move_weights(const Move& move) const;
+
   bool is_parallel_;
   double dropout_;
   std::shared_ptr<Norm> attention_norm_, mlp_norm_;

@@ -2,7 +2,7 @@
 
 #include "ops/add_rounded.h"
 #include "ops/few_rows_linear.h"
-#include "ops/joined.h"
+#include "ops/linear.h"
 #include "ops/linear_add.h"
 
 #include <reprise/autocast.h>
@@ -11,7 +11,6 @@
 #include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
 
-#include <algorithm>
 #include <utility>
 
 namespace reprise {
@@ -28,24 +27,6 @@ Linear::Linear(const Shape& shape, const at::Tensor& weight_room, const at::Tens
   if (bias_room.defined()) {
     bias = register_parameter("bias", bias_room);
   }
-}
-
-std::vector<std::shared_ptr<Linear>> adjacent_linears(const std::vector<int64_t>& outs,
-                                                      const Linear::Shape& shape,
-                                                      const at::TensorOptions& options) {
-  std::vector<std::shared_ptr<Linear>> linears;
-  const bool joins = shape.layout == WeightLayout::OutIn;
-  const auto weights =
-      joins ? ops::adjacent_rows(outs, shape.in, options) : std::vector<at::Tensor>();
-  const auto biases = joins && shape.has_bias ? ops::adjacent_rows(outs, 0, options)
-                                              : std::vector<at::Tensor>(outs.size());
-  for (size_t i = 0; i < outs.size(); ++i) {
-    Linear::Shape one = shape;
-    one.out = outs[i];
-    linears.push_back(joins ? std::make_shared<Linear>(one, weights[i], biases[i])
-                            : std::make_shared<Linear>(one, options));
-  }
-  return linears;
 }
 
 // (out, in) from what is stored, and back.
@@ -66,85 +47,34 @@ at::Tensor Linear::forward_in_float32(const at::Tensor& x, const Pass& pass) con
 
 std::optional<Linear::Product> Linear::product(const Pass& pass) const {
   if (shape_.layout != WeightLayout::OutIn ||
-      at::autocast::is_autocast_enabled(weight.device().type())) {
+      (pass.has_cache && at::autocast::is_autocast_enabled(weight.device().type()))) {
     return std::nullopt;
   }
   const auto [w, b] = values(pass.adapters);
   return Product{w, b};
 }
 
-at::ScalarType Linear::branch_type(const Pass& pass) const {
-  return active_branch(pass.adapters)->a.scalar_type();
-}
-
-bool Linear::has_branch(const Pass& pass) const {
-  return active_branch(pass.adapters) != nullptr;
+at::Tensor product_input(const at::Tensor& x) {
+  const auto device = x.device().type();
+  // Autocast leaves float64 alone.
+  const bool converts = at::autocast::is_autocast_enabled(device) && x.scalar_type() != at::kDouble;
+  return converts ? x.to(at::autocast::get_autocast_dtype(device)) : x;
 }
 
 at::Tensor Linear::forward_onto(const at::Tensor& stream,
                                 const at::Tensor& x,
                                 const Pass& pass) const {
   const auto own = product(pass);
-  if (!own || stream.scalar_type() != x.scalar_type()) {
+  if (!own) {
     return stream + forward(x, pass);
   }
-  return add_branch(ops::linear_add(x, own->weight, own->bias, stream), x, pass);
-}
-
-namespace {
-
-// Bits do not depend on where weights lie: parts that are not adjacent (any more) are copied.
-at::Tensor joined(const std::vector<at::Tensor>& parts) {
-  return ops::are_adjacent(parts) ? ops::join_rows(parts) : at::cat(parts, 0);
-}
-
-}  // namespace
-
-std::optional<Linear::Product> joined_product(std::initializer_list<const Linear*> linears,
-                                              const Pass& pass) {
-  std::vector<at::Tensor> weights, biases;
-  for (const Linear* linear : linears) {
-    auto own = linear->product(pass);
-    if (!own) {
-      return std::nullopt;
-    }
-    weights.push_back(std::move(own->weight));
-    if (own->bias.defined()) {
-      biases.push_back(std::move(own->bias));
-    }
+  const auto input = product_input(x);
+  if (stream.scalar_type() != input.scalar_type()) {  // under autocast the stream stays wide
+    return stream + add_branch(ops::linear(input, own->weight, own->bias), x, pass);
   }
-  TORCH_INTERNAL_ASSERT(biases.empty() || biases.size() == weights.size());
-  return Linear::Product{joined(weights), biases.empty() ? at::Tensor() : joined(biases)};
+  return add_branch(ops::linear_add(input, own->weight, own->bias, stream), x, pass);
 }
 
-at::Tensor add_adapters(const at::Tensor& product, const at::Tensor& added) {
-  return added.defined() ? ops::add_rounded(product, added) : product;
-}
-
-at::Tensor joined_branches(std::initializer_list<const Linear*> linears,
-                           const at::Tensor& x,
-                           const Pass& pass) {
-  const auto has_branch = [&](const Linear* linear) { return linear->has_branch(pass); };
-  if (std::none_of(linears.begin(), linears.end(), has_branch)) {
-    return {};
-  }
-  // In the type of their matrices once, not for each.
-  const auto* first = *std::find_if(linears.begin(), linears.end(), has_branch);
-  const auto input = x.to(first->branch_type(pass));
-  std::vector<at::Tensor> parts;
-  for (const Linear* linear : linears) {
-    if (has_branch(linear)) {
-      parts.push_back(linear->branch_output(input, pass));
-    } else {
-      auto sizes = x.sizes().vec();
-      sizes.back() = linear->shape().out;
-      parts.push_back(at::zeros(sizes, input.options().requires_grad(false)));
-    }
-  }
-  return at::cat(parts, -1);
-}
-
-// The branch that takes part in a pass; null: none.
 const LoraBranch* Linear::active_branch(AdapterUse adapters) const {
   if (adapters == AdapterUse::Reference) {
     return reference_branch_.get();
@@ -158,21 +88,17 @@ const LoraBranch* Linear::active_branch(AdapterUse adapters) const {
   return is_folded_ ? nullptr : branch_.get();
 }
 
-at::Tensor Linear::branch_output(const at::Tensor& x, const Pass& pass) const {
-  const bool is_training = pass.training && pass.adapters == AdapterUse::Trained;
-  return active_branch(pass.adapters)->forward(x, is_training);
-}
-
+// Summed in the wider type and rounded once, as peft does.
 at::Tensor Linear::add_branch(const at::Tensor& y, const at::Tensor& x, const Pass& pass) const {
-  return has_branch(pass) ? add_adapters(y, branch_output(x, pass)) : y;
+  const LoraBranch* branch = active_branch(pass.adapters);
+  return branch == nullptr ? y : ops::add_rounded(y, branch->forward(x, pass.trains_adapters()));
 }
 
 LinearHead Linear::as_head(const Pass& pass, bool in_float32) const {
   const auto [w, b] = values(pass.adapters);
   LinearHead head{in_out_order(w), b, in_float32};
   if (const LoraBranch* branch = active_branch(pass.adapters)) {
-    const bool drops =
-        branch->dropout() > 0 && pass.training && pass.adapters == AdapterUse::Trained;
+    const bool drops = branch->dropout() > 0 && pass.trains_adapters();
     TORCH_CHECK(!drops,
                 "[lora] an adapter on the head cannot have dropout in training: the head is one "
                 "matrix there. Set lora_dropout to 0, or leave the head out of the targets.");

@@ -11,10 +11,8 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <initializer_list>
 #include <memory>
 #include <optional>
-#include <vector>
 
 namespace reprise {
 
@@ -40,17 +38,16 @@ class REPRISE_API Linear : public Weighted {
   /// The same as one matrix, the branch added to it.
   LinearHead as_head(const Pass& pass, bool in_float32) const;
 
-  /// What a pass multiplies with, whatever an adapter adds to it. None under autocast, which makes
-  /// weights of its own, and if the weight is not stored (out, in).
+  /// What a pass multiplies product_input(x) with by our operators, whatever an adapter adds to it.
+  /// None if the weight is not stored (out, in), and in passes with a cache under autocast: its own
+  /// casts are kept from pass to pass, our operators would make them anew for every token.
   struct Product {
     at::Tensor weight;  ///< (out, in)
     at::Tensor bias;    ///< undefined: none
   };
   std::optional<Product> product(const Pass& pass) const;
-  /// What the adapter of a pass adds, in its own type. Only if it has one.
-  at::Tensor branch_output(const at::Tensor& x, const Pass& pass) const;
-  bool has_branch(const Pass& pass) const;
-  at::ScalarType branch_type(const Pass& pass) const;
+  /// The adapter's branch that takes part in a pass; null: none.
+  const LoraBranch* active_branch(AdapterUse adapters) const;
 
   const Shape& shape() const { return shape_; }
 
@@ -69,7 +66,6 @@ class REPRISE_API Linear : public Weighted {
 
  private:
   at::Tensor in_out_order(const at::Tensor& w) const;
-  const LoraBranch* active_branch(AdapterUse adapters) const;
   at::Tensor add_branch(const at::Tensor& y, const at::Tensor& x, const Pass& pass) const;
 
   Shape shape_;
@@ -77,23 +73,8 @@ class REPRISE_API Linear : public Weighted {
   bool is_folded_ = false;
 };
 
-/// Projections of one input, their parameters one after the other in memory: of this shape, but
-/// with these widths.
-std::vector<std::shared_ptr<Linear>> adjacent_linears(const std::vector<int64_t>& outs,
-                                                      const Linear::Shape& shape,
-                                                      const at::TensorOptions& options);
-
-/// All of them as one product. None if one has none.
-std::optional<Linear::Product> joined_product(std::initializer_list<const Linear*> linears,
-                                              const Pass& pass);
-/// A product with what adapters add to it (undefined: nothing), summed in the wider type and
-/// rounded once, as peft does.
-at::Tensor add_adapters(const at::Tensor& product, const at::Tensor& added);
-
-/// What their adapters add to it. Undefined if none has one.
-at::Tensor joined_branches(std::initializer_list<const Linear*> linears,
-                           const at::Tensor& x,
-                           const Pass& pass);
+/// x in the type of products: autocast's where it is on, as at::linear would convert it.
+at::Tensor product_input(const at::Tensor& x);
 
 /// x W^T + b in float32, whatever their types and autocast.
 at::Tensor linear_in_float32(const at::Tensor& x,

@@ -14,9 +14,12 @@ LoraBranch::LoraBranch(const Shape& shape,
   b = register_parameter("B", at::empty({shape.out, shape.rank}, options));
 }
 
+at::Tensor LoraBranch::narrow(const at::Tensor& x, bool training) const {
+  return at::linear(at::dropout(x, dropout_, training), a).mul(scale_);
+}
+
 at::Tensor LoraBranch::forward(const at::Tensor& x, bool training) const {
-  const auto input = at::dropout(x.to(a.scalar_type()), dropout_, training);
-  return at::linear(at::linear(input, a).mul(scale_), b);  // the narrow one is scaled
+  return at::linear(narrow(x.to(a.scalar_type()), training), b);
 }
 
 at::Tensor LoraBranch::delta() const {

@@ -24,6 +24,9 @@ class REPRISE_API LoraBranch : public torch::nn::Module {
   LoraBranch(const Shape& shape, double scale, double dropout, const at::TensorOptions& options);
 
   at::Tensor forward(const at::Tensor& x, bool training) const;
+  /// The same without its last product: scale * dropout(x) A^T, (..., rank). x is of the type of A,
+  /// or of autocast's.
+  at::Tensor narrow(const at::Tensor& x, bool training) const;
   at::Tensor delta() const;  ///< scale * B A, (out, in), at least in float32
   std::shared_ptr<LoraBranch> frozen_copy() const;
 

@@ -4,7 +4,6 @@
 #include "ops/activation.h"
 #include "ops/gated.h"
 #include "ops/gated_linear.h"
-#include "ops/linear.h"
 
 #include <ATen/ATen.h>
 
@@ -33,17 +32,15 @@ Mlp::Mlp(torch::nn::Module& block,
   down_ = linear(architecture.down, width, config.hidden);
 }
 
+// What gate and up are made by, of a gated layout.
+Linears Mlp::gates() const {
+  return gate_ == nullptr ? Linears{up_.get()} : Linears{gate_.get(), up_.get()};
+}
+
 // Gate and up as one product where they can be; otherwise undefined.
 at::Tensor Mlp::gate_and_up(const at::Tensor& x, const Pass& pass) const {
-  if (layout_ == MlpLayout::GatedFused) {
-    return up_->forward(x, pass);
-  }
-  const auto both = joined_product({gate_.get(), up_.get()}, pass);
-  if (!both) {
-    return {};
-  }
-  const auto product = ops::linear(x, both->weight, both->bias);
-  return add_adapters(product, joined_branches({gate_.get(), up_.get()}, x, pass));
+  const auto both = joined_forward(gates(), x, pass);
+  return both.defined() || layout_ == MlpLayout::Gated ? both : up_->forward(x, pass);
 }
 
 at::Tensor Mlp::inner(const at::Tensor& x, const Pass& pass) const {
@@ -63,11 +60,14 @@ at::Tensor Mlp::forward(const at::Tensor& x, const Pass& pass) const {
 at::Tensor Mlp::forward_onto(const at::Tensor& stream,
                              const at::Tensor& x,
                              const Pass& pass) const {
-  if (layout_ != MlpLayout::Plain && stream.scalar_type() == x.scalar_type()) {
-    const auto last = down_->has_branch(pass) ? std::nullopt : down_->product(pass);
+  if (layout_ != MlpLayout::Plain && down_->active_branch(pass.adapters) == nullptr) {
+    const auto last = down_->product(pass);
     const auto both = last ? gate_and_up(x, pass) : at::Tensor();
-    if (both.defined()) {
+    if (both.defined() && both.scalar_type() == stream.scalar_type()) {
       return ops::gated_linear(both, activation_, last->weight, last->bias, stream);
+    }
+    if (both.defined()) {  // under autocast the stream stays wide
+      return stream + ops::gated_linear(both, activation_, last->weight, last->bias, {});
     }
   }
   return down_->forward_onto(stream, inner(x, pass), pass);

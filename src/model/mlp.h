@@ -2,6 +2,7 @@
 #pragma once
 
 #include "model/architecture.h"
+#include "model/joined_linears.h"
 #include "model/linear.h"
 #include "model/pass.h"
 
@@ -22,8 +23,11 @@ class Mlp {
 
   at::Tensor forward(const at::Tensor& x, const Pass& pass) const;
   at::Tensor forward_onto(const at::Tensor& stream, const at::Tensor& x, const Pass& pass) const;
+  /// Before its modules are moved: weights that share an input are moved as one.
+  void move_weights(const Move& move) const { move_together(gates(), move); }
 
  private:
+  Linears gates() const;
   at::Tensor gate_and_up(const at::Tensor& x, const Pass& pass) const;
   at::Tensor inner(const at::Tensor& x, const Pass& pass) const;
 

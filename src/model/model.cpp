@@ -171,7 +171,15 @@ at::Tensor Model::hidden_states(const ModelInput& input, KvCache* cache) {
       "[model] a KV cache is for inference: switch gradients off (torch::NoGradGuard), or pass "
       "the whole sequence without a cache.");
   const int64_t past = cache == nullptr ? 0 : cache->length();
-  const auto masks = attention_masks(input, past, config_.windows);
+  const bool goes_by_runs =
+      input.document_starts.defined() &&
+      serves_documents(config_,
+                       {.device = input.input_ids.device().type(),
+                        .type = attention_type(dtype(), input.input_ids.device().type()),
+                        .head_dim = config_.head_dim,
+                        .dropout = is_training() ? config_.attention_dropout : 0.0,
+                        .has_cache = cache != nullptr});
+  const auto masks = attention_masks(input, past, config_.windows, goes_by_runs);
   const auto positions = positions_of(input, past);
   TORCH_CHECK(positions_ == nullptr || past + input.input_ids.size(1) <= config_.max_positions,
               "[model] a sequence of ",
@@ -180,11 +188,10 @@ at::Tensor Model::hidden_states(const ModelInput& input, KvCache* cache) {
               config_.max_positions,
               " positions.");
   const RopeTables rope = rope_tables(config_.rope, positions);
-  const Pass pass{is_training(), input.adapters};
+  const Pass pass{is_training(), input.adapters, /*has_cache=*/cache != nullptr};
   auto x = embed(input, positions);
   for (size_t i = 0; i < blocks_.size(); ++i) {
-    const auto& mask = masks.at(config_.windows[i]);
-    AttentionContext context{rope.cos, rope.sin, mask.allowed, mask.is_causal};
+    const AttentionContext context{rope.cos, rope.sin, masks.at(config_.windows[i])};
     x = run_block(i, std::move(x), context, pass, cache);
   }
   if (cache != nullptr) {

@@ -13,6 +13,10 @@ namespace reprise {
 struct Pass {
   bool training = false;
   AdapterUse adapters = AdapterUse::Trained;
+  bool has_cache = false;  ///< one of many short passes over the same weights
+
+  /// Whether dropout of adapters acts.
+  bool trains_adapters() const { return training && adapters == AdapterUse::Trained; }
 };
 
 }  // namespace reprise

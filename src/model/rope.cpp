@@ -1,6 +1,6 @@
 #include "model/rope.h"
 
-#include "ops/rotate.h"
+#include "ops/rope.h"
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
@@ -27,8 +27,10 @@ at::Tensor stretch_long_waves(const RopeConfig& config, const at::Tensor& freque
 }
 
 at::Tensor inverse_frequencies(const RopeConfig& config, at::Device device) {
+  // Made where they are used: a copy from the host would wait for the device.
   const auto exponents =
-      at::arange(0, config.dims, 2, at::kFloat).to(device) / static_cast<double>(config.dims);
+      at::arange(0, config.dims, 2, at::TensorOptions(at::kFloat).device(device)) /
+      static_cast<double>(config.dims);
   const auto frequencies = at::pow(config.theta, exponents).reciprocal();
   switch (config.scaling) {
     case RopeConfig::Scaling::None:
@@ -57,7 +59,11 @@ at::Tensor apply_rope(const RopeConfig& config,
                       const at::Tensor& x,
                       const at::Tensor& cos,
                       const at::Tensor& sin) {
-  return ops::rotate(x, cos, sin, config.dims, config.pairing == RopeConfig::Pairing::Neighbours);
+  return ops::rope(
+      x,
+      cos,
+      sin,
+      {.dims = config.dims, .interleaved = config.pairing == RopeConfig::Pairing::Neighbours});
 }
 
 }  // namespace reprise

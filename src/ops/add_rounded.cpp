@@ -16,6 +16,10 @@ at::Tensor add_rounded(const at::Tensor& x, const at::Tensor& added) {
   return (x + added).to(x.scalar_type());
 }
 
+void add_rounded_into_(at::Tensor& out, const at::Tensor& x, const at::Tensor& added) {
+  at::add_out(out, x, added);
+}
+
 }  // namespace reference
 
 namespace {
@@ -53,12 +57,31 @@ at::Tensor add_rounded(const at::Tensor& x, const at::Tensor& added) {
   return sum;
 }
 
+void add_rounded_into(at::Tensor& out, const at::Tensor& x, const at::Tensor& added) {
+  TORCH_CHECK(out.sizes() == x.sizes() && x.sizes() == added.sizes() &&
+                  out.scalar_type() == x.scalar_type(),
+              "[add_rounded] expected one shape and a sum of the type of x, got ",
+              out.scalar_type(),
+              out.sizes(),
+              " for ",
+              x.scalar_type(),
+              x.sizes(),
+              " and ",
+              added.sizes());
+  static const auto op =
+      find_operator<decltype(reference::add_rounded_into_)>("reprise::add_rounded_into_");
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  op.call(out, x, added);
+}
+
 TORCH_LIBRARY_FRAGMENT(reprise, library) {
   library.def("add_rounded(Tensor x, Tensor added) -> Tensor");
+  library.def("add_rounded_into_(Tensor(a!) out, Tensor x, Tensor added) -> ()");
 }
 
 TORCH_LIBRARY_IMPL(reprise, CompositeExplicitAutograd, library) {
   library.impl("add_rounded", reference::add_rounded);
+  library.impl("add_rounded_into_", reference::add_rounded_into_);
 }
 
 }  // namespace reprise::ops

@@ -19,10 +19,12 @@ at::Tensor gated_linear(const at::Tensor& gate_up,
                         int64_t activation,
                         const at::Tensor& weight,
                         const std::optional<at::Tensor>& bias,
-                        const at::Tensor& stream) {
+                        const std::optional<at::Tensor>& stream) {
   static const auto gate = find_operator<decltype(gated)>("reprise::gated");
+  static const auto project = find_operator<decltype(linear)>("reprise::linear");
   static const auto add = find_operator<decltype(linear_add)>("reprise::linear_add");
-  return add.call(gate.call(gate_up, activation), weight, bias, stream);
+  const auto inner = gate.call(gate_up, activation);
+  return stream ? add.call(inner, weight, bias, *stream) : project.call(inner, weight, bias);
 }
 
 }  // namespace reference
@@ -69,6 +71,7 @@ at::Tensor gated_linear(const at::Tensor& gate_up,
                         const at::Tensor& weight,
                         const at::Tensor& bias,
                         const at::Tensor& stream) {
+  check_types("gated_linear", gate_up, weight, bias);
   static const auto op = find_operator<decltype(reference::gated_linear)>("reprise::gated_linear");
   const auto number = static_cast<int64_t>(activation);
   const auto node = node_over<GatedLinearBackward>(gate_up, weight, bias, stream);
@@ -80,7 +83,7 @@ at::Tensor gated_linear(const at::Tensor& gate_up,
   at::Tensor sum;
   {
     const at::AutoDispatchBelowADInplaceOrView below_autograd;
-    sum = op.call(gate_up, number, weight, as_optional(bias), stream);
+    sum = op.call(gate_up, number, weight, as_optional(bias), as_optional(stream));
   }
   if (node != nullptr) {
     torch::autograd::set_history(sum, node);
@@ -90,8 +93,8 @@ at::Tensor gated_linear(const at::Tensor& gate_up,
 
 TORCH_LIBRARY_FRAGMENT(reprise, library) {
   library.def(
-      "gated_linear(Tensor gate_up, int activation, Tensor weight, Tensor? bias, Tensor stream) -> "
-      "Tensor");
+      "gated_linear(Tensor gate_up, int activation, Tensor weight, Tensor? bias, Tensor? stream) "
+      "-> Tensor");
 }
 
 TORCH_LIBRARY_IMPL(reprise, CompositeExplicitAutograd, library) {

@@ -20,8 +20,8 @@ REPRISE_API std::vector<at::Tensor> adjacent_rows(const std::vector<int64_t>& ro
                                                   int64_t columns,
                                                   const at::TensorOptions& options);
 
-/// Whether they lie so: contiguous, of one type, in one storage, without a gap. Moving a model to
-/// another device takes them apart.
+/// Whether they lie so: contiguous, of one type, in one storage, without a gap. Moving one of them
+/// alone takes them apart.
 REPRISE_API bool are_adjacent(at::TensorList parts);
 
 /// All of them as one tensor that shares their memory. Only if are_adjacent(). Differentiable:

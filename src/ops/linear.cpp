@@ -1,6 +1,5 @@
 #include "ops/linear.h"
 
-#include "ops/few_rows_linear.h"
 #include "ops/node.h"
 #include "ops/operator.h"
 #include "ops/projection.h"
@@ -17,7 +16,7 @@ namespace reference {
 at::Tensor linear(const at::Tensor& x,
                   const at::Tensor& weight,
                   const std::optional<at::Tensor>& bias) {
-  return apply_linear(x, weight, bias.value_or(at::Tensor()));
+  return project(x, weight, bias);
 }
 
 }  // namespace reference

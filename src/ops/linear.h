@@ -7,8 +7,9 @@
 
 namespace reprise::ops {
 
-/// x weight^T + bias: x (..., in), weight (out, in), bias (out) or undefined. Kept for backward:
-/// the weight, and x if the weight is trained.
+/// x weight^T + bias in the type of x: x (..., in), weight (out, in), bias (out) or undefined. Kept
+/// for backward: the weight, and x if the weight is trained. Under autocast the weight may be
+/// wider: Note [Weights wider than what they multiply].
 REPRISE_API at::Tensor linear(const at::Tensor& x,
                               const at::Tensor& weight,
                               const at::Tensor& bias);

@@ -1,6 +1,5 @@
 #include "ops/linear_add.h"
 
-#include "ops/few_rows_linear.h"
 #include "ops/node.h"
 #include "ops/operator.h"
 #include "ops/projection.h"
@@ -18,7 +17,7 @@ at::Tensor linear_add(const at::Tensor& x,
                       const at::Tensor& weight,
                       const std::optional<at::Tensor>& bias,
                       const at::Tensor& stream) {
-  return apply_linear(x, weight, bias.value_or(at::Tensor())).add_(stream);
+  return project(x, weight, bias).add_(stream);
 }
 
 }  // namespace reference

@@ -37,7 +37,7 @@ inline SavedVariable saved_input(const at::Tensor& tensor) {
   return {tensor, /*is_output=*/false};
 }
 
-/// For backwards that are one kernel.
+/// For backwards that autograd does not see into: second derivatives would come out as zero.
 inline void check_differentiated_once(const char* name) {
   TORCH_CHECK(!at::GradMode::is_enabled(),
               "[",

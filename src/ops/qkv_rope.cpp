@@ -1,6 +1,5 @@
 #include "ops/qkv_rope.h"
 
-#include "ops/few_rows_linear.h"
 #include "ops/node.h"
 #include "ops/operator.h"
 #include "ops/projection.h"
@@ -27,7 +26,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> qkv_rope(const at::Tensor& x,
                                                         int64_t kv_heads,
                                                         int64_t turned,
                                                         bool interleaved) {
-  auto product = apply_linear(x, weight, bias.value_or(at::Tensor()));
+  auto product = project(x, weight, bias);
   if (added) {
     product.add_(*added);
   }

@@ -36,9 +36,10 @@ REPRISE_API at::Tensor gated_linear(const at::Tensor& gate_up,
                                     int64_t activation,
                                     const at::Tensor& weight,
                                     const std::optional<at::Tensor>& bias,
-                                    const at::Tensor& stream);
+                                    const std::optional<at::Tensor>& stream);
 
 REPRISE_API at::Tensor add_rounded(const at::Tensor& x, const at::Tensor& added);
+REPRISE_API void add_rounded_into_(at::Tensor& out, const at::Tensor& x, const at::Tensor& added);
 
 REPRISE_API void scale_into_(at::Tensor& out, const at::Tensor& values, const at::Tensor& factor);
 
@@ -79,9 +80,34 @@ REPRISE_API at::Tensor qkv_rope_backward(const at::Tensor& query,
                                          int64_t turned,
                                          bool interleaved);
 
+REPRISE_API at::Tensor rope(const at::Tensor& x,
+                            const at::Tensor& cos,
+                            const at::Tensor& sin,
+                            int64_t turned,
+                            bool interleaved,
+                            bool back);
+
+REPRISE_API at::Tensor side_by_side(const std::optional<at::Tensor>& onto,
+                                    at::TensorList x,
+                                    at::TensorList weights,
+                                    at::IntArrayRef starts,
+                                    int64_t width);
+
 /// Losses, entropies and hits of each row; over the logits their gradient is written.
 REPRISE_API std::tuple<at::Tensor, at::Tensor, at::Tensor> cross_entropy_(at::Tensor& logits,
                                                                           const at::Tensor& targets,
                                                                           bool weighted);
+
+/// Log-probabilities, log sums, entropies (none: empty) and hits of each row.
+REPRISE_API std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> token_sums(
+    const at::Tensor& logits, const at::Tensor& targets, double scale, bool has_entropy);
+
+REPRISE_API void token_slopes_(at::Tensor& logits,
+                               const at::Tensor& targets,
+                               const at::Tensor& log_sums,
+                               const std::optional<at::Tensor>& entropies,
+                               const std::optional<at::Tensor>& grad_logprobs,
+                               const std::optional<at::Tensor>& grad_entropies,
+                               double scale);
 
 }  // namespace reprise::ops::reference

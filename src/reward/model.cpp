@@ -192,11 +192,15 @@ class ScoreModel final : public ModelReward {
       rows.push_back(examples[i]);
     }
     const TokenBatch tokens = to_device(collate(rows, {.pad_id = pad_id_}), model_->device()).main;
+    ModelInput input;
+    input.input_ids = tokens.input_ids;
+    input.attention_mask = tokens.attention_mask;
+    input.document_starts = tokens.document_starts;
+    input.longest_document = tokens.longest_document;
     at::Tensor scores;
     const EvalScope no_dropout(*model_);
-    without_checkpointing("the reward model", [&] {
-      scores = model_->score({tokens.input_ids, tokens.attention_mask, {}, {}}, options_.pooling);
-    });
+    without_checkpointing("the reward model",
+                          [&] { scores = model_->score(input, options_.pooling); });
     scores = scores.squeeze(-1).to(at::kCPU, at::kDouble);
     for (size_t row = 0; row < batch.size(); ++row) {
       const double score = scores[static_cast<int64_t>(row)].item<double>();

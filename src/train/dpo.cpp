@@ -23,9 +23,9 @@ class Dpo final : public ReferencedObjective {
   Model& model() const override { return *model_; }
 
   at::Tensor reference_logps(const Batch& batch) const override {
-    const auto targets = targets_of(batch.main.labels);
+    const auto targets = targets_of(batch.main);
     const auto logps = reduce_pairs(
-        {reference_->logprobs(batch.main, targets).logprobs, targets.ne(kIgnoredLabel)},
+        {reference_->logprobs(batch.main, targets).logprobs, targets.tokens.ne(kIgnoredLabel)},
         reference_options());
     return at::stack({logps.chosen, logps.rejected}, 1);
   }
@@ -38,7 +38,7 @@ class Dpo final : public ReferencedObjective {
       reference.chosen = columns.select(1, 0);
       reference.rejected = columns.select(1, 1);
     }
-    const auto responses = targets_of(batch.main.labels);
+    const auto responses = targets_of(batch.main);
     const bool with_prompt = needs_prompt(options_);
     const auto targets = with_prompt ? attended_targets(batch.main) : responses;
     TokenRequests requests;
@@ -48,12 +48,13 @@ class Dpo final : public ReferencedObjective {
     requests.log_sum_p2 = needs_log_sum_p2(options_);
     const auto hidden = trained_hidden(*model_, batch.main, context);
     const auto values = token_logprobs(hidden, model_->linear_head(), targets, requests);
-    const auto mask = responses.ne(kIgnoredLabel);
-    const auto policy = reduce_pairs({values.logprobs,
-                                      mask,
-                                      values.log_sum_p2,
-                                      with_prompt ? targets.ne(kIgnoredLabel) : at::Tensor()},
-                                     options_);
+    const auto mask = responses.tokens.ne(kIgnoredLabel);
+    const auto policy =
+        reduce_pairs({values.logprobs,
+                      mask,
+                      values.log_sum_p2,
+                      with_prompt ? targets.tokens.ne(kIgnoredLabel) : at::Tensor()},
+                     options_);
     const auto result = preference_loss(policy, reference, options_);
     BatchLoss out{result.loss / context.total_weight, metrics_of(result, policy)};
     add_token_metrics(values, mask, out.metrics);
@@ -68,7 +69,7 @@ class Dpo final : public ReferencedObjective {
     return options;
   }
 
-  static at::Tensor attended_targets(const TokenBatch& batch) {
+  static Targets attended_targets(const TokenBatch& batch) {
     return targets_of(batch.input_ids.masked_fill(batch.attention_mask.eq(0), kIgnoredLabel));
   }
 

@@ -1,5 +1,6 @@
 #include "train/experience.h"
 
+#include "data/run_starts.h"
 #include "train/passes.h"
 
 #include <ATen/ATen.h>
@@ -56,6 +57,26 @@ void check_loaded(const Experience& experience, const std::string& file) {
              (experience.prompt_lengths + experience.lengths).max().item<int64_t>() <=
                  experience.ids.size(1);
   TORCH_CHECK(is_whole, file, ": the generation batch in it does not fit together");
+}
+
+// Of labels (B, T) on the CPU: see TokenBatch::targets.
+TargetSummary summary_of(const at::Tensor& labels) {
+  const auto targets = labels.slice(1, 1).contiguous();
+  TargetSummary summary;
+  summary.add({targets.const_data_ptr<int64_t>(), static_cast<size_t>(targets.numel())});
+  return summary;
+}
+
+// Rows of `width` tokens of which the first `ends` are text.
+void add_runs(TokenBatch& tokens, const at::Tensor& ends, int64_t width, const at::Device& device) {
+  RunStarts runs;
+  for (int64_t row = 0; row < ends.size(0); ++row) {
+    const auto length = ends[row].item<int64_t>();
+    runs.add(length);
+    runs.add(width - length);
+  }
+  tokens.document_starts = runs.starts().to(device);
+  tokens.longest_document = runs.longest();
 }
 
 }  // namespace
@@ -118,9 +139,12 @@ ExperienceRows rows_of(const Experience& experience,
   const auto is_completion = is_text.logical_and(positions >= prompts.unsqueeze(1));
   rows.tokens.input_ids = ids.contiguous().to(device);
   rows.tokens.attention_mask = is_text.to(at::kLong).to(device);
-  rows.tokens.labels = ids.masked_fill(is_completion.logical_not(), kIgnoredLabel).to(device);
+  const auto labels = ids.masked_fill(is_completion.logical_not(), kIgnoredLabel);
+  rows.tokens.labels = labels.to(device);
+  rows.tokens.targets = summary_of(labels);
   rows.tokens.tokens = ends.sum().item<int64_t>();
-  rows.targets = targets_of(rows.tokens.labels);
+  add_runs(rows.tokens, ends, width, device);
+  rows.targets = targets_of(rows.tokens);
   rows.starts = (prompts - 1).to(device);
   return rows;
 }

@@ -6,6 +6,7 @@
 
 #include <reprise/data/batch.h>
 #include <reprise/io/safetensors.h>
+#include <reprise/loss/targets.h>
 
 #include <ATen/core/Tensor.h>
 
@@ -39,7 +40,7 @@ struct Experience {
 /// Some rows, on a device, no wider than they need.
 struct ExperienceRows {
   TokenBatch tokens;
-  at::Tensor targets;      ///< (B, T): see targets_of()
+  Targets targets = at::Tensor();  ///< (B, T): see targets_of()
   at::Tensor starts;       ///< (B): the position that predicts the first token of the completion
   int64_t completion = 0;  ///< the longest one's tokens
   Experience part;         ///< token tensors cut to `completion`

@@ -28,7 +28,7 @@ class Kd final : public TrainingObjective {
   double weight(const Batch& batch) const override { return trained_tokens(batch); }
 
   BatchLoss loss(const Batch& batch, const StepContext& context) override {
-    const auto targets = targets_of(batch.main.labels);
+    const auto targets = targets_of(batch.main);
     const at::Device device = model_->device();
     move_teacher(device);
     at::Tensor taught;

@@ -27,7 +27,7 @@ class Kto final : public ReferencedObjective {
 
   at::Tensor reference_logps(const Batch& batch) const override {
     const auto logps = [&](const TokenBatch& rows) {
-      return reference_->logprobs(rows, targets_of(rows.labels)).logprobs.sum(1);
+      return reference_->logprobs(rows, targets_of(rows)).logprobs.sum(1);
     };
     const auto main = logps(batch.main);
     return at::stack({main, needs_kl(options_) ? logps(batch.mismatched) : at::zeros_like(main)},
@@ -38,7 +38,7 @@ class Kto final : public ReferencedObjective {
     const auto reference = logps_of_reference(batch, context);
     const auto kl =
         needs_kl(options_) ? divergence(batch.mismatched, reference.select(1, 1)) : at::Tensor();
-    const auto targets = targets_of(batch.main.labels);
+    const auto targets = targets_of(batch.main);
     TokenRequests requests;
     requests.entropy = true;
     requests.top1 = true;
@@ -48,7 +48,7 @@ class Kto final : public ReferencedObjective {
     const auto logps = values.logprobs.sum(1);
     const auto result = unpaired_loss(logps, reference.select(1, 0), batch.desirable, kl, options_);
     BatchLoss out{result.loss / context.total_weight, metrics_of(batch, result, logps.detach())};
-    add_token_metrics(batch, values, targets.ne(kIgnoredLabel), out.metrics);
+    add_token_metrics(batch, values, targets.tokens.ne(kIgnoredLabel), out.metrics);
     return out;
   }
 
@@ -57,7 +57,7 @@ class Kto final : public ReferencedObjective {
   // prompts. A pass of its own, without gradients.
   at::Tensor divergence(const TokenBatch& rows, const at::Tensor& reference) const {
     const auto values =
-        frozen_logprobs("the KL pass", *model_, rows, targets_of(rows.labels), AdapterUse::Trained);
+        frozen_logprobs("the KL pass", *model_, rows, targets_of(rows), AdapterUse::Trained);
     const auto kl = mismatched_kl(values.logprobs.sum(1), reference);
     return world_.sum(kl) / static_cast<double>(world_.size());
   }

@@ -7,11 +7,21 @@
 namespace reprise {
 
 ModelInput input_of(const TokenBatch& batch, AdapterUse adapters) {
-  return {batch.input_ids, batch.attention_mask, batch.position_ids, batch.document_ids, adapters};
+  return {.input_ids = batch.input_ids,
+          .attention_mask = batch.attention_mask,
+          .position_ids = batch.position_ids,
+          .document_ids = batch.document_ids,
+          .document_starts = batch.document_starts,
+          .longest_document = batch.longest_document,
+          .adapters = adapters};
 }
 
 at::Tensor targets_of(const at::Tensor& labels) {
   return at::constant_pad_nd(labels, {0, 1}, kIgnoredLabel).slice(1, 1).contiguous();
+}
+
+Targets targets_of(const TokenBatch& batch) {
+  return {targets_of(batch.labels), batch.targets};
 }
 
 at::Tensor trained_hidden(Model& model, const TokenBatch& batch, const StepContext& context) {
@@ -30,7 +40,7 @@ void frozen_pass(const char* what, Model& model, const std::function<void()>& pa
 TokenValues frozen_logprobs(const char* what,
                             Model& model,
                             const TokenBatch& batch,
-                            const at::Tensor& targets,
+                            const Targets& targets,
                             AdapterUse adapters,
                             const TokenRequests& requests) {
   TokenValues values;
@@ -52,6 +62,9 @@ int64_t parameter_bytes(const Model& model) {
 }
 
 double trained_tokens(const Batch& batch) {
+  if (batch.main.targets) {
+    return static_cast<double>(batch.main.targets->number);
+  }
   return batch.main.labels.slice(1, 1).ne(kIgnoredLabel).sum().item<double>();
 }
 

@@ -17,6 +17,8 @@ ModelInput input_of(const TokenBatch& batch, AdapterUse adapters = AdapterUse::T
 /// What each position predicts: labels moved by one place to the left, the last ignored. (B, T), so
 /// that hidden states need not be cut.
 at::Tensor targets_of(const at::Tensor& labels);
+/// The same of a batch's own labels, with what the host knows of them.
+Targets targets_of(const TokenBatch& batch);
 
 /// Hidden states of the pass that is trained; the meter learns that forward is over.
 at::Tensor trained_hidden(Model& model, const TokenBatch& batch, const StepContext& context);
@@ -26,7 +28,7 @@ at::Tensor trained_hidden(Model& model, const TokenBatch& batch, const StepConte
 TokenValues frozen_logprobs(const char* what,
                             Model& model,
                             const TokenBatch& batch,
-                            const at::Tensor& targets,
+                            const Targets& targets,
                             AdapterUse adapters,
                             const TokenRequests& requests = {});
 
@@ -36,7 +38,7 @@ void frozen_pass(const char* what, Model& model, const std::function<void()>& pa
 /// Of all parameters, trained or not.
 int64_t parameter_bytes(const Model& model);
 
-/// How many tokens of a batch are trained on; waits for its device.
+/// How many tokens of a batch are trained on; waits for its device if nobody counted them.
 double trained_tokens(const Batch& batch);
 
 /// A metric that is a mean over `weight` things, from its sum on any device. None of these waits

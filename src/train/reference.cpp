@@ -36,7 +36,7 @@ Reference Reference::as_it_is(std::shared_ptr<Model> policy) {
 }
 
 TokenValues Reference::logprobs(const TokenBatch& batch,
-                                const at::Tensor& targets,
+                                const Targets& targets,
                                 const TokenRequests& requests) const {
   return frozen_logprobs("the reference", *model_, batch, targets, adapters_, requests);
 }

@@ -30,7 +30,7 @@ class Sft final : public TrainingObjective {
     const auto values = linear_cross_entropy(
         hidden,
         model_->linear_head(),
-        targets_of(batch.main.labels),
+        targets_of(batch.main),
         loss_ == SftLoss::Dft ? TokenWeighting::Probability : TokenWeighting::None);
     const auto tokens = static_cast<double>(values.tokens);
     return {values.sum / context.total_weight,

@@ -92,6 +92,22 @@ TEST_F(Training, ASavedConfigurationRepeatsTheRun) {
             testing::read_text(path("out/model.safetensors")));
 }
 
+TEST_F(Training, SaysWhichAttentionServesAndTakesAnotherIfTold) {
+  const auto data = fixture("data/sft_text.jsonl");
+  const auto plain = sft(data);
+  ASSERT_EQ(plain.exit_code, 0) << plain.err;
+  EXPECT_TRUE(contains(plain.err, "attention: flash\n")) << plain.err;
+  const auto weights = testing::read_text(path("out/model.safetensors"));
+  const auto repeated = sft(data, {"--deterministic", "--overwrite_output_dir"});
+  ASSERT_EQ(repeated.exit_code, 0) << repeated.err;
+  EXPECT_TRUE(contains(repeated.err, "attention: flash (deterministic)\n")) << repeated.err;
+  EXPECT_TRUE(contains(testing::read_text(path("out/report.html")), "flash (deterministic)"));
+  EXPECT_EQ(testing::read_text(path("out/model.safetensors")), weights);
+  const auto math = sft(data, {"--attention", "math", "--overwrite_output_dir"});
+  ASSERT_EQ(math.exit_code, 0) << math.err;
+  EXPECT_TRUE(contains(math.err, "attention: math\n")) << math.err;
+}
+
 TEST_F(Training, ShowsTheFirstExampleWithWhatIsTrainedOn) {
   const auto result = sft(fixture("data/sft_completion.jsonl"), {"--show_example"});
   ASSERT_EQ(result.exit_code, 0) << result.err;

@@ -2,6 +2,7 @@
 #include "app/training_flags.h"
 
 #include "reprise/training/flag_spec.h"
+#include "reprise/training/kernel_choice.h"
 
 #include <reprise/loss/preference.h>
 #include <reprise/loss/reward.h>
@@ -77,6 +78,25 @@ TEST(TrainingFlags, TheLeastLearningRateIsTheOneOfTheSchedule) {
   Words given = late;
   given.insert(given.end(), {"--min_lr_ratio", "0.2"});
   EXPECT_EQ(least(given), 0.2);
+}
+
+TEST(TrainingFlags, AttentionIsCudnnsWhereItsPlansAreUsedAgain) {
+  const auto kernel = [](const Words& words, int generation) {
+    return app::kernel_choice(parse(Objective::Sft, words), generation).attention;
+  };
+  const Words wrapped{"--packing", "--packing_strategy", "wrapped"};
+  EXPECT_EQ(kernel(wrapped, 9), AttentionKernel::Cudnn);
+  EXPECT_EQ(kernel(wrapped, 10), AttentionKernel::Cudnn);
+  EXPECT_EQ(kernel(wrapped, 8), AttentionKernel::Flash);
+  EXPECT_EQ(kernel(wrapped, 0), AttentionKernel::Flash);
+  EXPECT_EQ(kernel({}, 9), AttentionKernel::Flash);
+  EXPECT_EQ(kernel({"--packing"}, 9), AttentionKernel::Flash);
+  EXPECT_EQ(kernel({"--attention", "cudnn"}, 8), AttentionKernel::Cudnn);
+  EXPECT_EQ(kernel({"--attention", "math"}, 9), AttentionKernel::Math);
+  Words repeated = wrapped;
+  repeated.emplace_back("--deterministic");
+  EXPECT_EQ(kernel(repeated, 9), AttentionKernel::Flash);
+  EXPECT_TRUE(app::kernel_choice(parse(Objective::Sft, repeated), 9).is_deterministic);
 }
 
 TEST(TrainingFlags, GivenAreOnlyThoseThatWereTyped) {
@@ -328,6 +348,11 @@ TEST(TrainingFlags, EveryChoiceIsOneThatTheLibraryKnows) {
   }
   for (const auto& name : choices(Objective::Sft, "lr_scheduler_type")) {
     EXPECT_NO_THROW(schedule_named(name));
+  }
+  for (const auto& name : choices(Objective::Sft, "attention")) {
+    if (name != "auto") {
+      EXPECT_NO_THROW(parse_attention_kernel(name));
+    }
   }
   for (const auto& name : choices(Objective::Sft, "gradient_checkpointing_policy")) {
     EXPECT_NO_THROW(checkpoint_options_named(name));

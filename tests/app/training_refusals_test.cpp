@@ -100,6 +100,26 @@ TEST_F(Training, RefusesToOffloadATeacherWhereThereIsNoGpu) {
   EXPECT_TRUE(contains(result.err, "--teacher_offload has no effect without a GPU")) << result.err;
 }
 
+TEST_F(Training, RefusesAKernelOfGpusWhereThereIsNone) {
+  if (torch::cuda::is_available()) {
+    GTEST_SKIP() << "there is a GPU";
+  }
+  for (const std::string kernel : {"flash", "cudnn"}) {
+    const auto result = run_program({"sft",
+                                     "--model",
+                                     fixture("models/policy"),
+                                     "--data",
+                                     fixture("data/sft_text.jsonl"),
+                                     "--output_dir",
+                                     path("out"),
+                                     "--attention",
+                                     kernel});
+    EXPECT_EQ(result.exit_code, 1);
+    EXPECT_TRUE(contains(result.err, "--attention " + kernel + " has no effect without a GPU"))
+        << result.err;
+  }
+}
+
 TEST_F(Training, TellsOnceThatAPromptEndsInsideOfAToken) {
   const auto data = write("data.jsonl",
                           R"({"prompt": "so", "completion": " the end of it"})"

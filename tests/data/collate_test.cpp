@@ -49,6 +49,12 @@ void expect_equal(const at::Tensor& found, const std::vector<std::vector<int64_t
   EXPECT_TRUE(at::equal(found, rows(expected))) << found;
 }
 
+void expect_runs(const TokenBatch& batch, const std::vector<int32_t>& starts, int64_t longest) {
+  EXPECT_TRUE(at::equal(batch.document_starts, at::tensor(starts, at::kInt)))
+      << batch.document_starts;
+  EXPECT_EQ(batch.longest_document, longest);
+}
+
 TEST(Collate, PacksTheDocumentsOfAnExampleIntoItsRow) {
   const std::vector<Example> examples = {example_of({counted(10, 2), counted(20, 3)}),
                                          example_of({counted(30, 3)})};
@@ -59,6 +65,7 @@ TEST(Collate, PacksTheDocumentsOfAnExampleIntoItsRow) {
   expect_equal(batch.document_ids, {{0, 0, 1, 1, 1}, {0, 0, 0, 1, 1}});
   expect_equal(batch.attention_mask, {{1, 1, 1, 1, 1}, {1, 1, 1, 0, 0}});
   EXPECT_EQ(batch.tokens, 8);
+  expect_runs(batch, {0, 2, 5, 8, 10}, 3);
 }
 
 TEST(Collate, FlattensPackedRowsToOneIfPaddingFree) {
@@ -72,6 +79,19 @@ TEST(Collate, FlattensPackedRowsToOneIfPaddingFree) {
   expect_equal(batch.labels, {{kNone, 11, kNone, kNone, 31, kNone, kNone, kNone}});
   expect_equal(batch.document_ids, {{0, 0, 1, 2, 2, 3, 3, 3}});
   expect_equal(batch.attention_mask, {{1, 1, 1, 1, 1, 0, 0, 0}});
+  expect_runs(batch, {0, 2, 3, 5, 8}, 3);  // the padding is the longest
+}
+
+TEST(Collate, CountsTheRunsOfRowsThatAreNotPacked) {
+  const std::vector<Example> examples = {example_of({counted(10, 3)}),
+                                         example_of({counted(20, 1)})};
+  expect_runs(collate(examples, {.pad_id = kPad}).main, {0, 3, 4, 6}, 3);
+  expect_runs(collate(examples, {.pad_id = kPad, .pad_left = true}).main, {0, 3, 5, 6}, 3);
+  expect_runs(collate(examples, {.pad_id = kPad, .padding_free = true}).main, {0, 3, 4}, 3);
+  expect_runs(collate(std::vector(2, examples[0]), {.pad_id = kPad}).main, {0, 3, 6}, 3);
+  expect_runs(collate(std::vector(2, examples[1]), {.pad_id = kPad, .pad_to_multiple_of = 4}).main,
+              {0, 1, 4, 5, 8},
+              3);
 }
 
 TEST(Collate, PadsOnTheLeftIfAsked) {
@@ -119,6 +139,33 @@ TEST(Collate, GivesEachPromptTheCompletionBehindItIfAsked) {
   expect_equal(batch.input_ids, {{10, 21, kPad, kPad}, {20, 32, 33, kPad}, {30, 31, 11, 12}});
   expect_equal(batch.labels,
                {{kNone, 21, kNone, kNone}, {kNone, 32, 33, kNone}, {kNone, kNone, 11, 12}});
+}
+
+TEST(Collate, CountsTheTargetsOfAllPositions) {
+  const auto counted_in = [](const std::vector<Example>& examples, const CollateOptions& options) {
+    return collate(examples, options).main;
+  };
+  // The first label of a row is nobody's target: no position precedes it.
+  const std::vector<Example> padded = {example_of({counted(10, 4)}), example_of({counted(20, 2)})};
+  EXPECT_EQ(counted_in(padded, {}).targets, (TargetSummary{4, 11, 21}));
+  // With padding on its left a first token has one before it, and counts.
+  EXPECT_EQ(counted_in(padded, {.pad_left = true}).targets, (TargetSummary{5, 11, 21}));
+  const std::vector<Example> prompts = {example_of({counted(10, 5, 3)}),
+                                        example_of({counted(20, 4, 4)})};
+  EXPECT_EQ(counted_in(prompts, {}).targets, (TargetSummary{2, 13, 14}));
+  const std::vector<Example> packed = {example_of({counted(10, 2), counted(20, 3)}),
+                                       example_of({counted(30, 3)})};
+  EXPECT_EQ(counted_in(packed, {.packed = true}).targets, (TargetSummary{5, 11, 32}));
+  EXPECT_EQ(
+      counted_in(packed, {.pad_to_multiple_of = 16, .packed = true, .padding_free = true}).targets,
+      (TargetSummary{5, 11, 32}));
+  EXPECT_EQ(counted_in({example_of({counted(10, 2, 2)})}, {}).targets, TargetSummary());
+  for (const auto& batch : {counted_in(padded, {.pad_left = true}), counted_in(prompts, {})}) {
+    EXPECT_EQ(batch.labels.slice(1, 1).ne(kNone).sum().item<int64_t>(), batch.targets->number);
+  }
+  const Batch both = collate(prompts, {.mismatch = true});
+  EXPECT_EQ(both.mismatched.targets->number,
+            both.mismatched.labels.slice(1, 1).ne(kNone).sum().item<int64_t>());
 }
 
 TEST(Collate, CarriesSoftLabelsAndPlaces) {
@@ -174,6 +221,7 @@ TEST(ToDevice, MovesEveryTensorAndLeavesUndefinedOnes) {
   EXPECT_TRUE(moved.desirable.is_meta());
   EXPECT_FALSE(moved.main.position_ids.defined());
   EXPECT_EQ(moved.main.tokens, 2);
+  EXPECT_EQ(moved.main.targets, batch.main.targets);
   EXPECT_FALSE(batch.main.labels.is_meta());
 }
 

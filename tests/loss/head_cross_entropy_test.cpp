@@ -121,6 +121,43 @@ TEST(LinearCrossEntropy, TrainsTheHeadAloneOrTheHiddenStatesAlone) {
   }
 }
 
+TargetSummary summary_of(const at::Tensor& targets) {
+  const auto values = targets.cpu().contiguous();
+  TargetSummary summary;
+  summary.add({values.const_data_ptr<int64_t>(), static_cast<size_t>(values.numel())});
+  return summary;
+}
+
+TEST(LinearCrossEntropy, IsTheSameToTheLastBitIfTheHostKnowsTheTargets) {
+  for (const auto device : devices()) {
+    auto c = make_case({.device = device});
+    for (const auto& targets :
+         {c.targets, c.targets.clamp_min(0), torch::full_like(c.targets, kIgnoredLabel)}) {
+      const auto plain = linear_cross_entropy(c.hidden, c.head(), targets);
+      const auto known = linear_cross_entropy(c.hidden, c.head(), {targets, summary_of(targets)});
+      EXPECT_EQ(known.tokens, plain.tokens);
+      expect_bitwise_equal({known.sum, known.entropy, known.correct},
+                           {plain.sum, plain.entropy, plain.correct});
+      expect_bitwise_equal(gradients(known.sum, c.leaves()), gradients(plain.sum, c.leaves()));
+    }
+  }
+}
+
+TEST(LinearCrossEntropy, RefusesTargetsThatAreNotWhatTheHostKnows) {
+  const auto c = make_case();
+  const auto right = summary_of(c.targets);
+  const auto message = [&](const TargetSummary& known) {
+    return message_of<c10::Error>([&] {
+      linear_cross_entropy(c.hidden, c.head(), {c.targets, known});
+    });
+  };
+  EXPECT_TRUE(contains(message({right.number + 1, right.least, right.most}), "Targets::known"));
+  EXPECT_TRUE(contains(message({right.number, right.least, right.most - 1}), "Targets::known"));
+  EXPECT_TRUE(contains(message({right.number, right.least + 1, right.most}), "Targets::known"));
+  EXPECT_NO_THROW(
+      linear_cross_entropy(c.hidden, c.head(), {c.targets, TargetSummary{right.number, 0, 12}}));
+}
+
 TEST(LinearCrossEntropy, RefusesSecondDerivatives) {
   const auto c = make_case();
   const auto loss = linear_cross_entropy(c.hidden, c.head(), c.targets).sum;

@@ -1,5 +1,6 @@
 // Adapters in a model: fresh ones, what is trained, which take part in a pass, merging.
 #include "model/lora_case.h"
+#include "support/kernel_calls.h"
 #include "support/temporary_folder.h"
 
 #include <gtest/gtest.h>
@@ -66,6 +67,18 @@ TEST(FreshLora, ComputesWhatTheModelDid) {
     add_lora(*model, {}, 3);
     EXPECT_TRUE(torch::equal(logits_of(*model, plain_input()), before)) << family;
   }
+}
+
+TEST(FreshLora, WritesWhatItAddsWhereItBelongs) {
+  auto model = open_model("llama");
+  const auto copies = [&] {
+    const testing::KernelCalls calls("aten", "cat");
+    model->forward(plain_input());
+    return calls.get();
+  };
+  const size_t without = copies();
+  add_lora(*model, {}, 3);
+  EXPECT_EQ(copies(), without);
 }
 
 TEST(FreshLora, DrawsAWithinPeftsBoundsAndSetsBToZero) {

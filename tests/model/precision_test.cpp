@@ -1,11 +1,15 @@
 // Other types than float32: parameters in half precision, autocast, and the head in float32.
+// Autocast takes the same fused operators, and keeps no converted weights.
 #include "support/bitwise.h"
+#include "support/devices.h"
 #include "support/fixtures.h"
+#include "support/kernel_calls.h"
 #include "support/parity.h"
 #include "support/tensors.h"
 
 #include <reprise/autocast.h>
 #include <reprise/loss/next_token.h>
+#include <reprise/memory.h>
 #include <reprise/model/checkpoint.h>
 
 #include <gtest/gtest.h>
@@ -68,6 +72,27 @@ TEST_P(Precision, AutocastKeepsFloat32ParametersAndTheLawOfEqualBits) {
     model->enable_checkpointing(BlockChoice::all(), checkpoint_options_named(policy));
     expect_bitwise_equal(step(*model, input), plain);
   }
+  CheckpointOptions reentrant;
+  reentrant.use_reentrant = true;
+  model->enable_checkpointing(BlockChoice::all(), reentrant);
+  expect_bitwise_equal(step(*model, input), plain);
+}
+
+TEST_P(Precision, AutocastOnAGpuKeepsTheLawOfEqualBits) {
+  REPRISE_REQUIRE_CUDA();
+  at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
+  const auto model = open(GetParam());
+  model->to(at::Device(at::kCUDA));
+  auto input = input_of(GetParam());
+  input.input_ids = input.input_ids.cuda();
+  {
+    const AutocastScope autocast(at::kCUDA, at::kBFloat16);
+    const auto plain = step(*model, input);
+    EXPECT_EQ(plain.back().scalar_type(), at::kFloat);
+    model->enable_checkpointing();
+    expect_bitwise_equal(step(*model, input), plain);
+  }
+  at::globalContext().setDeterministicAlgorithms(false, /*warn_only=*/false);
 }
 
 TEST_P(Precision, TheHeadInFloat32IsNotRounded) {
@@ -106,6 +131,52 @@ TEST_P(Precision, ACacheUnderAutocastGivesWhatOnePassGives) {
 INSTANTIATE_TEST_SUITE_P(Families, Precision, ::testing::ValuesIn(kFamilies), [](const auto& test) {
   return test.param;
 });
+
+size_t calls_of(const char* space, const char* op, Model& model, const ModelInput& input) {
+  const testing::KernelCalls calls(space, op);
+  model.hidden_states(input);
+  return calls.get();
+}
+
+TEST(FusedOperators, ServeUnderAutocastAndWithNormsOfHeads) {
+  for (const std::string name : {"llama", "mistral", "qwen2", "qwen3", "chatglm2"}) {
+    const auto model = open(name);
+    const auto input = input_of(name);
+    const auto layers = static_cast<size_t>(model->config().layers);
+    const bool has_norms = name == "qwen3";
+    for (const bool is_on : {false, true}) {
+      SCOPED_TRACE(name + (is_on ? " under autocast" : ""));
+      const AutocastScope autocast(at::kCPU, at::kBFloat16, is_on);
+      const auto calls = [&](const char* op) { return calls_of("reprise", op, *model, input); };
+      EXPECT_EQ(calls("qkv_rope"), has_norms ? 0 : layers);
+      EXPECT_EQ(calls("rope"), has_norms ? 2 * layers : 0);
+      EXPECT_EQ(calls("gated_linear"), layers);
+      // Queries, keys and values; the output; gate and up; down.
+      EXPECT_EQ(calls_of("aten", "mm", *model, input) + calls_of("aten", "addmm", *model, input),
+                4 * layers);
+    }
+  }
+}
+
+TEST(Autocast, KeepsNoConvertedWeightsForBackward) {
+  auto config = ModelConfig::read(testing::fixtures() / "models" / "llama");
+  config.intermediate = 4096;  // weights that are large against two tokens
+  Model model(config, HeadKind::CausalLm);
+  model.initialize(1);
+  int64_t weights = 0;
+  for (const auto& parameter : model.parameters()) {
+    weights += static_cast<int64_t>(parameter.nbytes());
+  }
+  ModelInput input;
+  input.input_ids = torch::tensor({3, 4}, torch::kLong).unsqueeze(0);
+  const int64_t before = live_bytes(at::kCPU);
+  at::Tensor hidden;
+  {
+    const AutocastScope autocast(at::kCPU, at::kBFloat16);
+    hidden = model.hidden_states(input);
+  }
+  EXPECT_LT(8 * (live_bytes(at::kCPU) - before), weights);
+}
 
 TEST(KvCache, IsNotSharedByAnotherNumberOfSequences) {
   const torch::NoGradGuard no_grad;

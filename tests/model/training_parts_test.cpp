@@ -29,8 +29,8 @@ TEST(LinearHead, IsWhatApplyHeadComputesInEveryFamily) {
     const torch::NoGradGuard no_grad;
     const auto hidden = model->hidden_states(plain_input());
     const auto head = model->linear_head();
-    EXPECT_TRUE(testing::bitwise_equal(
-        torch::nn::functional::linear(hidden, head.weight, head.bias), model->apply_head(hidden)))
+    EXPECT_TRUE(testing::bitwise_equal(at::linear(hidden, head.weight, head.bias),
+                                       model->apply_head(hidden)))
         << name;
   }
 }
@@ -133,13 +133,36 @@ TEST(ProjectionsOfOneInput, LieOneAfterTheOther) {
   EXPECT_TRUE(ops::are_adjacent(gates));
 }
 
+TEST(ProjectionsOfOneInput, LieSoAfterAMoveAndNoticeWrites) {
+  const auto model = open_model("qwen2");
+  const auto heads = named(*model, {"q_proj.weight", "k_proj.weight", "v_proj.weight"});
+  const auto biases = named(*model, {"q_proj.bias", "k_proj.bias", "v_proj.bias"});
+  const auto gates = named(*model, {"gate_proj.weight", "up_proj.weight"});
+  const auto before = at::cat(heads, 0).detach();
+  model->to(at::kDouble);
+  EXPECT_EQ(heads[0].scalar_type(), at::kDouble);
+  model->to(at::kFloat);
+  EXPECT_TRUE(testing::bitwise_equal(at::cat(heads, 0).detach(), before));
+  ASSERT_EQ(biases.size(), 3U);
+  EXPECT_TRUE(ops::are_adjacent(heads));
+  EXPECT_TRUE(ops::are_adjacent(biases));
+  EXPECT_TRUE(ops::are_adjacent(gates));
+  const auto loss = model->forward(plain_input()).sum();
+  {
+    const torch::NoGradGuard no_grad;
+    heads[2].add_(1);
+  }
+  EXPECT_THROW(loss.backward(), c10::Error);
+}
+
 TEST(ProjectionsOfOneInput, ComputeTheSameBitsWhereverTheyLie) {
   for (const auto& name : testing::family_cases()) {
     const auto model = open_model(name);
     const auto before = testing::step_of(*model, plain_input());
     model->zero_grad();
-    model->to(at::kDouble);
-    model->to(at::kFloat);  // each weight in a storage of its own now
+    for (const auto& parameter : model->parameters()) {
+      parameter.set_data(parameter.detach().clone());  // each in a storage of its own now
+    }
     const auto after = testing::step_of(*model, plain_input());
     for (const auto& [parameter, gradient] : before.gradients) {
       EXPECT_TRUE(testing::bitwise_equal(after.gradients.at(parameter), gradient))

@@ -229,6 +229,59 @@ TEST_F(Kernels, QkvRope) {
   }
 }
 
+TEST_F(Kernels, Rope) {
+  const auto op = kernel("reprise::rope", reference::rope);
+  for (const auto type : kTypes) {
+    for (const auto& c : {RopeCase{1, 1, 1, 1, 2, 2},
+                          RopeCase{2, 5, 3, 1, 6, 4},
+                          RopeCase{2, 33, 4, 2, 64, 64},
+                          RopeCase{3, 9, 4, 4, 80, 20}}) {
+      const auto angles = random({c.batch, 1, c.length, c.turned / 2}, at::kFloat);
+      const auto cos = angles.cos(), sin = angles.sin();
+      const auto product = random({c.batch, c.length, c.heads, 3 * c.head_dim}, type);
+      // As norms leave them, as attention leaves gradients, and as a part of a product.
+      for (const auto& x : {random({c.batch, c.length, c.heads, c.head_dim}, type).transpose(1, 2),
+                            random({c.batch, c.heads, c.length, c.head_dim}, type),
+                            product.narrow(-1, c.head_dim, c.head_dim).transpose(1, 2)}) {
+        for (const int which : {0, 1, 2, 3}) {
+          const bool interleaved = which % 2 == 1, back = which / 2 == 1;
+          poison();
+          expect_close(op.call(x, cos, sin, c.turned, interleaved, back),
+                       reference::rope(wide(x), wide(cos), wide(sin), c.turned, interleaved, back),
+                       c10::str(type, " ", c.head_dim, " ", x.strides(), " ", which));
+        }
+      }
+    }
+  }
+}
+
+TEST_F(Kernels, ProjectWithWeightsOfAnotherType) {
+  const auto integers = [](at::IntArrayRef sizes, at::ScalarType type) {
+    return torch::randint(-2, 3, sizes, at::device(at::kCUDA)).to(type);  // exact in every type
+  };
+  for (const auto type : {at::kBFloat16, at::kHalf}) {
+    const auto x = integers({2, 33, 48}, type), weight = integers({40, 48}, at::kFloat);
+    const auto bias = integers({40}, at::kFloat), stream = integers({2, 33, 40}, type);
+    const auto expected = reference::linear(wide(x), wide(weight), wide(bias));
+    poison();
+    const auto y = kernel("reprise::linear", reference::linear).call(x, weight, bias);
+    EXPECT_EQ(y.scalar_type(), type);
+    expect_close(y, expected, "linear");
+    expect_close(kernel("reprise::linear_add", reference::linear_add).call(x, weight, bias, stream),
+                 expected + wide(stream),
+                 "linear_add");
+    const std::vector<at::Tensor> narrow(2, integers({2, 33, 8}, type));
+    const std::vector<at::Tensor> matrices(2, integers({24, 8}, at::kFloat));
+    const auto columns = kernel("reprise::side_by_side", reference::side_by_side);
+    const auto one = at::linear(wide(narrow[0]), wide(matrices[0]));
+    const auto both = at::cat({one, at::zeros({2, 33, 8}, one.options()), one}, -1);
+    const auto onto = integers({2, 33, 56}, type);
+    poison();
+    expect_close(columns.call(std::nullopt, narrow, matrices, {0, 32}, 56), both, "side by side");
+    expect_close(columns.call(onto, narrow, matrices, {0, 32}, 56), wide(onto) + both, "added");
+  }
+}
+
 TEST_F(Kernels, LinearAdd) {
   const auto op = kernel("reprise::linear_add", reference::linear_add);
   for (const auto type : kTypes) {
@@ -280,6 +333,62 @@ TEST_F(Kernels, CrossEntropy) {
         EXPECT_TRUE(at::allclose(wide(std::get<1>(found)), std::get<1>(expected), 1e-5, 1e-5))
             << what;
         EXPECT_TRUE(at::equal(wide(std::get<2>(found)), std::get<2>(expected))) << what;
+      }
+    }
+  }
+}
+
+TEST_F(Kernels, TokenSumsAndSlopes) {
+  const auto sums = kernel("reprise::token_sums", reference::token_sums);
+  const auto slopes = kernel("reprise::token_slopes_", reference::token_slopes_);
+  for (const auto type : kTypes) {
+    for (const auto& [rows, width] : std::vector<std::pair<int64_t, int64_t>>{
+             {1, 1}, {3, 7}, {17, 1001}, {5, 32000}, {150, 128256}, {3, 151936}}) {
+      for (const double scale : {1.0, 0.7}) {
+        auto logits = random({rows, width}, type) * 4;
+        logits.select(1, width - 1).fill_(-std::numeric_limits<double>::infinity());
+        if (width == 1) {
+          logits.zero_();
+        }
+        const auto targets = torch::randint(
+            0, std::max<int64_t>(1, width - 1), {rows}, at::device(at::kCUDA).dtype(at::kLong));
+        targets[0] = logits[0].argmax();
+        const auto before = logits.clone();
+        const auto what = c10::str(type, " ", rows, " ", width, " ", scale);
+        const auto expected = reference::token_sums(wide(logits), targets, scale, true);
+        poison();
+        const auto found = sums.call(logits, targets, scale, true);
+        EXPECT_TRUE(at::equal(logits, before)) << what;
+        const auto expect_number = [&](const at::Tensor& a, const at::Tensor& b, const char* name) {
+          EXPECT_TRUE(at::allclose(wide(a), b, 1e-5, 1e-5)) << name << " " << what;
+        };
+        expect_number(std::get<0>(found), std::get<0>(expected), "logprobs");
+        expect_number(std::get<1>(found), std::get<1>(expected), "log sums");
+        expect_number(std::get<2>(found), std::get<2>(expected), "entropies");
+        EXPECT_TRUE(at::equal(wide(std::get<3>(found)), std::get<3>(expected))) << what;
+
+        const auto a = random({rows}, at::kFloat), b = random({rows}, at::kFloat);
+        for (const int which : {1, 2, 3}) {
+          const auto grad = which % 2 == 1 ? std::optional(a) : std::nullopt;
+          const auto grad_entropy = which / 2 == 1 ? std::optional(b) : std::nullopt;
+          auto exact = wide(logits), made = logits.clone();
+          reference::token_slopes_(exact,
+                                   targets,
+                                   std::get<1>(expected),
+                                   std::get<2>(expected),
+                                   grad,
+                                   grad_entropy,
+                                   scale);
+          slopes.call(
+              made, targets, std::get<1>(found), std::get<2>(found), grad, grad_entropy, scale);
+          // log p + H may cancel; what float32 rounds in either of them does not.
+          const double roundoff = type == at::kBFloat16 ? 0x1p-8
+                                  : type == at::kHalf   ? 0x1p-10
+                                                        : 2e-6;
+          const auto most = exact.abs().max().item<double>();
+          EXPECT_LE((wide(made) - exact).abs().max().item<double>(), roundoff * most + 1e-5)
+              << "slopes " << which << " " << what;
+        }
       }
     }
   }

@@ -8,6 +8,8 @@
 #include "ops/qkv_rope.h"
 #include "ops/reference.h"
 #include "ops/rms_norm.h"
+#include "ops/rope.h"
+#include "ops/token_sums.h"
 #include "support/bitwise.h"
 #include "support/kernel_calls.h"
 #include "support/numeric_gradient.h"
@@ -118,6 +120,9 @@ TEST_F(Operators, GatedLinearHasItsGradients) {
         },
         inputs);
   }
+  expect_numeric_gradients(
+      [](const Inputs& in) { return gated_linear(in[0] * 1, Activation::Silu, in[1], {}, {}); },
+      {random({2, 3, 8}), random({5, 4})});
 }
 
 TEST_F(Operators, GatedLinearCanBeDifferentiatedAgainIfTheGraphIsRetained) {
@@ -182,6 +187,26 @@ TEST_F(Operators, QkvRopeKeepsWhatAttentionComputesOfPositions) {
   }
 }
 
+TEST_F(Operators, RopeHasItsGradientsAndIsUndoneByTheTurnBack) {
+  const auto angles = torch::randn({2, 1, 3, 2});
+  const auto cos = angles.cos(), sin = angles.sin();
+  for (const bool interleaved : {false, true}) {
+    const Turn turn{.dims = 4, .interleaved = interleaved};
+    const Turn back{.dims = 4, .interleaved = interleaved, .back = true};
+    const auto x = random({2, 2, 3, 6});
+    expect_numeric_gradients([&](const Inputs& in) { return rope(in[0], cos, sin, turn); }, {x});
+    EXPECT_TRUE(at::allclose(rope(rope(x, cos, sin, turn), cos, sin, back), x, 1e-5, 1e-5));
+    const auto leaf = x.clone().requires_grad_();
+    const auto slope_of_slope = [&](const at::Tensor& y) {
+      const auto slope = torch::autograd::grad({y.pow(3).sum()}, {leaf}, {}, true, true)[0];
+      return torch::autograd::grad({slope.square().sum()}, {leaf})[0];
+    };
+    EXPECT_TRUE(
+        at::allclose(slope_of_slope(rope(leaf, cos, sin, turn)),
+                     slope_of_slope(reference::rope(leaf, cos, sin, 4, interleaved, false))));
+  }
+}
+
 TEST_F(Operators, CrossEntropyOverwritesLogitsWithTheirGradient) {
   const auto logits = random({4, 7});
   const auto targets = torch::tensor({0, 3, 6, 2}, torch::kLong);
@@ -203,6 +228,33 @@ TEST_F(Operators, CrossEntropyTakesLogitsOfMinusInfinity) {
   const auto rows = cross_entropy_(logits, torch::tensor({0, 1}, torch::kLong), false);
   EXPECT_TRUE(rows.entropies.isfinite().all().item<bool>());
   EXPECT_TRUE((logits.select(1, 3) == 0).all().item<bool>());
+}
+
+TEST_F(Operators, TokenSumsAndTheirSlopesAreAutogradsOwn) {
+  constexpr double kScale = 0.7;
+  const auto logits = random({4, 7}), a = random({4}), b = random({4});
+  const auto targets = torch::tensor({0, 3, 6, 2}, torch::kLong);
+  const auto leaf = logits.clone().requires_grad_();
+  const auto logp = (leaf * kScale).log_softmax(1);
+  const auto logprobs = logp.gather(1, targets.unsqueeze(1)).squeeze(1);
+  const auto entropies = -(logp.exp() * logp).sum(1);
+  const auto sums = token_sums(logits, targets, kScale, /*has_entropy=*/true);
+  EXPECT_TRUE(at::allclose(sums.logprobs, logprobs));
+  EXPECT_TRUE(at::allclose(sums.entropies, entropies));
+  EXPECT_TRUE(at::allclose(sums.log_sums, (logits * kScale).logsumexp(1)));
+  EXPECT_TRUE(at::equal(sums.hits, (logits.argmax(1) == targets).to(at::kDouble)));
+  EXPECT_FALSE(token_sums(logits, targets, kScale, false).entropies.defined());
+
+  const auto expect_slopes = [&](const TokenGradients& gradients, const at::Tensor& loss) {
+    auto buffer = logits.clone();
+    token_slopes_(buffer, targets, sums.log_sums, sums.entropies, gradients, kScale);
+    const auto expected =
+        torch::autograd::grad({loss}, {leaf}, {}, /*retain_graph=*/true)[0] / kScale;
+    EXPECT_TRUE(at::allclose(buffer, expected));
+  };
+  expect_slopes({.logprobs = a, .entropies = {}}, (logprobs * a).sum());
+  expect_slopes({.logprobs = {}, .entropies = b}, (entropies * b).sum());
+  expect_slopes({.logprobs = a, .entropies = b}, (logprobs * a + entropies * b).sum());
 }
 
 TEST_F(Operators, AddRoundedHasItsGradientsAndRoundsOnce) {

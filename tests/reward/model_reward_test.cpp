@@ -45,8 +45,8 @@ double trained_score(const Json& row) {
   const auto examples = RowTokenizer(tokenizer(), rows).tokenize(row).examples;
   const TokenBatch batch = collate(examples, {}).main;
   const torch::NoGradGuard no_grad;
-  const auto scores =
-      score_model()->score({batch.input_ids, batch.attention_mask, {}, {}}, Pooling::LastAttended);
+  const auto scores = score_model()->score({batch.input_ids, batch.attention_mask, {}, {}, {}},
+                                           Pooling::LastAttended);
   return scores[0].item<double>();
 }
 

@@ -22,6 +22,27 @@ void check_model(const TrainingFlags& flags) {
   }
 }
 
+void check_attention(const TrainingFlags& flags) {
+  const std::string& name = flags.attention;
+  const bool is_of_gpu = name == "flash" || name == "cudnn";
+  TORCH_CHECK(!is_of_gpu || flags.device != "cpu",
+              "--attention ",
+              name,
+              " has no effect with --device cpu: it is a kernel of GPUs");
+  if (name != "cudnn") {
+    return;
+  }
+  TORCH_CHECK(!flags.deterministic,
+              "--attention cudnn cannot be had with --deterministic: its backward adds in an order "
+              "of its own. Take flash");
+  const bool has_documents =
+      flags.padding_free || (flags.packing && flags.packing_strategy != "wrapped");
+  TORCH_CHECK(!has_documents,
+              "--attention cudnn has no effect with --",
+              flags.padding_free ? "padding_free" : "packing_strategy " + flags.packing_strategy,
+              ": rows of several documents are served by flash");
+}
+
 void check_lora(const TrainingFlags& flags) {
   if (flags.disable_dropout && flags.lora_dropout > 0) {
     refuse(
@@ -227,6 +248,7 @@ void refuse(const TrainingFlags& flags,
 
 void check_effects(const TrainingFlags& flags) {
   check_model(flags);
+  check_attention(flags);
   check_lora(flags);
   check_data(flags);
   check_schedule(flags);

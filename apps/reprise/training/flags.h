@@ -31,9 +31,11 @@ struct TrainingFlags : OnlineFlags {
   std::string adapter;    ///< a LoRA adapter to go on training
   std::string ref_model;  ///< of dpo, kto, grpo, ppo; empty: the model as it was
   std::string teacher_model;
-  std::string dtype;   ///< of the weights; empty: the checkpoint's
-  std::string device;  ///< empty: the GPU if there is one
-  bool bf16 = false;   ///< autocast
+  std::string dtype;               ///< of the weights; empty: the checkpoint's
+  std::string device;              ///< empty: the GPU if there is one
+  bool bf16 = false;               ///< autocast
+  std::string attention = "auto";  ///< auto, flash, cudnn, math
+  bool deterministic = false;
   bool cast_lm_head_to_fp32 = false;
   bool disable_dropout = false;         ///< default true for dpo, kto, rm
   std::vector<std::string> freeze;      ///< patterns of parameter names that are not trained

@@ -68,6 +68,17 @@ void add_model_flags(FlagList& list, Objective objective) {
       .one_of({"cpu", "cuda"})
       .if_unset("the GPU if there is one");
   list.add("bf16", &Flags::bf16, "BOOL", "Autocast: weights in float32, products in bfloat16");
+  list.add("attention",
+           &Flags::attention,
+           "NAME",
+           "Kernel of attention on a GPU; auto: cudnn on Hopper and newer where all rows have one "
+           "length (--packing_strategy wrapped), otherwise flash; math: no fused kernel")
+      .one_of({"auto", "flash", "cudnn", "math"});
+  list.add("deterministic",
+           &Flags::deterministic,
+           "BOOL",
+           "Repeat a run to the last bit; on a GPU steps take about a tenth longer")
+      .aliases({"full_determinism"});
   list.add("cast_lm_head_to_fp32",
            &Flags::cast_lm_head_to_fp32,
            "BOOL",

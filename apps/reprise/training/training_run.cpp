@@ -2,6 +2,7 @@
 #include "reprise/training/training_run.h"
 
 #include "reprise/device.h"
+#include "reprise/training/kernel_choice.h"
 #include "reprise/training/output_dir.h"
 #include "reprise/training/role_checkpointing.h"
 #include "reprise/training/stop_signal.h"
@@ -35,6 +36,16 @@ void check_device_effects(const TrainingFlags& flags) {
                 name,
                 " has no effect without a GPU: everything is in main memory anyhow");
   }
+  const bool is_of_gpu = flags.attention == "flash" || flags.attention == "cudnn";
+  TORCH_CHECK(!is_of_gpu || !choose_device(flags.device).is_cpu(),
+              "--attention ",
+              flags.attention,
+              " has no effect without a GPU: leave it out");
+}
+
+// Before the first model: cuBLAS and LibTorch ask once.
+void choose_kernels_of(const TrainingFlags& flags) {
+  choose_kernels(kernel_choice(flags, flags.device == "cpu" ? 0 : gpu_generation()));
 }
 
 std::vector<Json> records_of(const fs::path& file) {
@@ -51,10 +62,13 @@ TrainingRun::TrainingRun(const TrainingFlags& flags, Json configuration)
   track_cpu_memory();
   listen_for_stop_signals();
   check_device_effects(flags_);
+  choose_kernels_of(flags_);
   resume_from_ = check_output(flags_, configuration_);
 }
 
 RunObserver& TrainingRun::begin(const Model& model, const std::string& data_key) {
+  attention_ = attention_of(flags_, model);
+  line_.print("attention: " + attention_);
   check_same_data(resume_from_, data_key);
   clear_output(flags_);
   write_file(output_ / "training.yaml", to_yaml(configuration_));
@@ -85,6 +99,7 @@ Json TrainingRun::report_configuration(const Model& model) const {
              {"blocks", model.config().layers},
              {"checkpointed_blocks", observer_->checkpointed_blocks()}};
   shown.update(configuration_);
+  shown["attention"] = attention_;
   return shown;
 }
 

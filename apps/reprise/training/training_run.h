@@ -45,6 +45,7 @@ class TrainingRun {
   ProgressLine line_;
   std::filesystem::path output_;
   std::filesystem::path resume_from_;
+  std::string attention_;  // that serves the model
   std::unique_ptr<RunObserver> observer_;
 };
 

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <reprise/data/example.h>
+#include <reprise/data/target_summary.h>
 #include <reprise/export.h>
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -21,7 +23,13 @@ struct TokenBatch {
   at::Tensor soft_labels;     ///< (B, T) float32, or undefined
   at::Tensor position_ids;    ///< undefined unless packed
   at::Tensor document_ids;    ///< from 0; undefined unless packed; padding of a row is its own
-  int64_t tokens = 0;         ///< that are not padding
+  /// Runs of tokens that see each other, as ModelInput takes them: documents of packed rows,
+  /// otherwise rows; padding of a row is its own.
+  at::Tensor document_starts;
+  int64_t longest_document = 0;
+  int64_t tokens = 0;  ///< that are not padding
+  /// Of the labels that a position predicts: all but those of the first column. Empty: not counted.
+  std::optional<TargetSummary> targets = {};
 };
 
 struct Batch {

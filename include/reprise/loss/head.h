@@ -6,11 +6,13 @@
 // autocast too (a weight of another type is converted once a pass); everything after them in
 // float32, or in float64 if the products are. Gradients of the head are summed in float32 over the
 // chunks, whatever its type. How a batch is cut into chunks depends on sizes and the device alone,
-// so results are the same to the last bit under every memory policy. Differentiable once.
+// so results are the same to the last bit under every memory policy. Differentiable once. On a GPU
+// a pass waits for the device unless the host knows its targets (loss/targets.h).
 #pragma once
 
 #include <reprise/export.h>
 #include <reprise/loss/next_token.h>
+#include <reprise/loss/targets.h>
 #include <reprise/model/head.h>
 
 #include <ATen/core/Tensor.h>
@@ -45,7 +47,7 @@ struct TokenValues {
 /// for backward: hidden at the tokens that count and at most two numbers each.
 REPRISE_API TokenValues token_logprobs(const at::Tensor& hidden,
                                        const LinearHead& head,
-                                       const at::Tensor& targets,
+                                       const Targets& targets,
                                        const TokenRequests& requests = {});
 
 enum class TokenWeighting : uint8_t {
@@ -64,7 +66,7 @@ struct CrossEntropy {
 /// once) and kept for backward: of hidden, in its type, and of the head, in float32.
 REPRISE_API CrossEntropy linear_cross_entropy(const at::Tensor& hidden,
                                               const LinearHead& head,
-                                              const at::Tensor& targets,
+                                              const Targets& targets,
                                               TokenWeighting weighting = TokenWeighting::None,
                                               const HeadChunks& chunks = {});
 
@@ -86,7 +88,7 @@ REPRISE_API at::Tensor linear_divergence(const at::Tensor& student_hidden,
                                          const LinearHead& student,
                                          const at::Tensor& teacher_hidden,
                                          const LinearHead& teacher,
-                                         const at::Tensor& targets,
+                                         const Targets& targets,
                                          const DivergenceOptions& options = {});
 
 struct DistillationOptions {
@@ -111,7 +113,7 @@ REPRISE_API Distillation linear_distillation(const at::Tensor& student_hidden,
                                              const LinearHead& student,
                                              const at::Tensor& teacher_hidden,
                                              const LinearHead& teacher,
-                                             const at::Tensor& targets,
+                                             const Targets& targets,
                                              const DistillationOptions& options = {});
 
 }  // namespace reprise

@@ -51,6 +51,12 @@ struct ModelInput {
   /// (B, T) int64, for packed rows: a run of equal numbers is a document. Positions see only their
   /// own document, so a number must not come back later in the row.
   at::Tensor document_ids;
+  /// What attention_mask and document_ids say, without a mask: where runs of tokens that see each
+  /// other begin, over all rows one after the other, and behind them B * T. Int32 (runs + 1), on
+  /// the device of the ids; no run crosses rows, and padding is a run of its own. Undefined: not
+  /// known. With it the attention of 16-bit types on a GPU needs no mask.
+  at::Tensor document_starts;
+  int64_t longest_document = 0;  ///< tokens of the longest run; of document_starts
   AdapterUse adapters = AdapterUse::Trained;
 };
 

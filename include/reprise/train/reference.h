@@ -39,7 +39,7 @@ class REPRISE_API Reference {
 
   /// Log-probabilities of `targets`, without gradients, dropout or checkpointed regions.
   TokenValues logprobs(const TokenBatch& batch,
-                       const at::Tensor& targets,
+                       const Targets& targets,
                        const TokenRequests& requests = {}) const;
 
   /// Moves the weights of a model of its own; a policy's stay where they are.

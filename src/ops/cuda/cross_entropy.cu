@@ -24,6 +24,7 @@ __global__ void __launch_bounds__(kMostThreads, 1)
   const Place place{shared, static_cast<int>(threadIdx.x), threads, slots * threads};
   const int width = static_cast<int>(job.width);
   T* const logits = static_cast<T*>(job.logits);
+  const float factor = job.scale * kLog2E;
 
   int64_t at = blockIdx.x;
   Row<T> row(logits, at, job.rows, width);
@@ -41,19 +42,22 @@ __global__ void __launch_bounds__(kMostThreads, 1)
     const int next_target = has_next ? static_cast<int>(job.targets[next_at]) : 0;
 
     Share<T> share(row, place, width);
-    Reading<kEntropy, !kGradient> reading{target, target_logit};
+    Reading<kEntropy, !kGradient> reading{target, target_logit, factor};
     reading.pass(share, place, next);
     const float next_logit = has_next ? static_cast<float>(next.values[next_target]) : 0.0f;
 
     bool is_beaten = reading.is_beaten;
-    const SoftmaxSums sums = over_block(reading.sums, is_beaten, partials[turn]);
+    const SoftmaxSums sums = over_block(reading.sums, is_beaten, partials[turn], factor);
     const float gap = sums.largest - target_logit;
-    const float p = power_of_2(-gap * kLog2E) / sums.sum;
+    const float p = power_of_2(-gap * factor) / sums.sum;
     const float weight = job.weighted ? p : 1.0f;
     if (place.thread == 0) {
       const float log_sum = logf(sums.sum);
       // p log p is 0 at 0, where the logit may be -inf.
-      job.losses[at] = weight == 0.0f ? 0.0f : weight * (gap + log_sum);
+      job.losses[at] = weight == 0.0f ? 0.0f : weight * fmaf(job.scale, gap, log_sum);
+      if (job.log_sums != nullptr) {
+        job.log_sums[at] = fmaf(job.scale, sums.largest, log_sum);
+      }
       if constexpr (kEntropy) {
         job.entropies[at] = log_sum - kLn2 * sums.moment / sums.sum;
       }
@@ -62,7 +66,7 @@ __global__ void __launch_bounds__(kMostThreads, 1)
       }
     }
     if constexpr (kGradient) {
-      const Writing writing{target, sums.largest, weight, weight / sums.sum};
+      const Writing writing{target, sums.largest, factor, weight, weight / sums.sum};
       writing.pass(share, place, next);
     }
     at = next_at;

@@ -113,7 +113,7 @@ __device__ __forceinline__ void wait_for_slot() {
 template <bool kEntropy, bool kRefill>
 struct Reading {
   int target;
-  float target_logit;
+  float target_logit, factor;
   SoftmaxSums sums = SoftmaxSums::of_none();
   bool is_beaten = false;  // the target is not the first of the largest
 
@@ -164,7 +164,7 @@ struct Reading {
   template <int kCount>
   __device__ __forceinline__ void take(const float (&values)[kCount], int start) {
     const float top = largest_of(values);
-    sums.template add<kEntropy>(values, top);
+    sums.template add<kEntropy>(values, top, factor);
     if (!has(start, kCount, target)) {
       is_beaten |= !(start < target ? top < target_logit : top <= target_logit);
       return;
@@ -180,7 +180,7 @@ struct Reading {
 /// The second: weight (p - onehot), in place of the values.
 struct Writing {
   int target;
-  float largest, weight, weight_by_sum;
+  float largest, factor, weight, weight_by_sum;
 
   template <class T>
   __device__ __forceinline__ void pass(Share<T>& share,
@@ -221,7 +221,7 @@ struct Writing {
   __device__ __forceinline__ void apply(float (&values)[kCount], int start) const {
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
-      values[i] = power_of_2((values[i] - largest) * kLog2E) * weight_by_sum;
+      values[i] = power_of_2((values[i] - largest) * factor) * weight_by_sum;
     }
     if (has(start, kCount, target)) {
 #pragma unroll

@@ -25,10 +25,12 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> cross_entropy_(at::Tensor& logits
                       .logits = logits.mutable_data_ptr(),
                       .targets = places.const_data_ptr<int64_t>(),
                       .losses = losses.mutable_data_ptr<float>(),
+                      .log_sums = nullptr,
                       .entropies = entropies.mutable_data_ptr<float>(),
                       .hits = hits.mutable_data_ptr<float>(),
                       .rows = logits.size(0),
                       .width = logits.size(1),
+                      .scale = 1.0f,
                       .weighted = weighted,
                       .keep_logits = false},
          stream_of(logits));

@@ -27,23 +27,28 @@ void scale_into_(at::Tensor& out, const at::Tensor& values, const at::Tensor& fa
   launch(job, stream_of(out));
 }
 
-at::Tensor add_rounded(const at::Tensor& x, const at::Tensor& added) {
-  if (!has_kernel(x) || !has_kernel(added)) {
-    return ops::reference::add_rounded(x, added);
+void add_rounded_into_(at::Tensor& out, const at::Tensor& x, const at::Tensor& added) {
+  const bool is_served = has_kernel(x) && has_kernel(added) &&
+                         out.scalar_type() == x.scalar_type() && out.is_contiguous() &&
+                         x.is_contiguous() && added.is_contiguous();
+  const AddRounded job{.type = type_of(x),
+                       .added_type = type_of(added),
+                       .x = is_served ? x.const_data_ptr() : nullptr,
+                       .added = is_served ? added.const_data_ptr() : nullptr,
+                       .out = is_served ? out.mutable_data_ptr() : nullptr,
+                       .count = x.numel()};
+  if (!is_served || !can_launch(job)) {
+    ops::reference::add_rounded_into_(out, x, added);
+    return;
   }
   const c10::DeviceGuard device(x.device());
+  launch(job, stream_of(x));
+}
+
+at::Tensor add_rounded(const at::Tensor& x, const at::Tensor& added) {
   const auto values = x.contiguous(), others = added.contiguous();
   auto sum = at::empty_like(values);
-  const AddRounded job{.type = type_of(values),
-                       .added_type = type_of(others),
-                       .x = values.const_data_ptr(),
-                       .added = others.const_data_ptr(),
-                       .out = sum.mutable_data_ptr(),
-                       .count = values.numel()};
-  if (!can_launch(job)) {
-    return ops::reference::add_rounded(x, added);
-  }
-  launch(job, stream_of(values));
+  add_rounded_into_(sum, values, others);
   return sum;
 }
 
@@ -51,6 +56,7 @@ at::Tensor add_rounded(const at::Tensor& x, const at::Tensor& added) {
 
 TORCH_LIBRARY_IMPL(reprise, CUDA, library) {
   library.impl("add_rounded", add_rounded);
+  library.impl("add_rounded_into_", add_rounded_into_);
   library.impl("scale_into_", scale_into_);
 }
 

@@ -1,7 +1,7 @@
 // What the kernels offer to the operators: raw pointers and a stream. LibTorch's headers stay out,
 // so that nvcc needs seconds a file.
 //
-// Matrices are rows of `width` values, values of a row adjacent. All sums are float32, taken in an
+// Matrices are rows of `width` values, one after the other. All sums are float32, taken in an
 // order that sizes and the device alone decide, so a launch repeated gives the same bits. Pointers
 // and strides need no alignment; where they are multiples of 16 bytes, access is vectorised.
 #pragma once
@@ -19,9 +19,9 @@ struct RmsNorm {
   Type type, weight_type;
   const void* x;
   const void* weight;
-  void* y;                        // rows adjacent
-  float* scale;                   // (rows)
-  int64_t rows, width, x_stride;  // stride: values from one row to the next
+  void* y;
+  float* scale;  // (rows)
+  int64_t rows, width;
   float epsilon;
 };
 void launch(const RmsNorm& job, cudaStream_t stream);
@@ -29,15 +29,15 @@ void launch(const RmsNorm& job, cudaStream_t stream);
 /// dx = d(norm) + grad_stream, where the stream passes the norm by; and dweight.
 struct RmsNormBackward {
   Type type, weight_type;
-  const void* grad;         // of y, rows adjacent
-  const void* grad_stream;  // rows adjacent; null: none
+  const void* grad;         // of y
+  const void* grad_stream;  // null: none
   const void* x;
   const void* weight;
   const float* scale;
-  void* dx;         // rows adjacent
+  void* dx;
   float* partials;  // (rms_norm_partials(), width); null: no dweight
   void* dweight;    // (width) of weight_type; null: none
-  int64_t rows, width, x_stride;
+  int64_t rows, width;
 };
 int64_t rms_norm_partials(int64_t rows, int64_t width);
 void launch(const RmsNormBackward& job, cudaStream_t stream);
@@ -109,19 +109,37 @@ struct AddRounded {
 bool can_launch(const AddRounded& job);  // all start on 16 bytes
 void launch(const AddRounded& job, cudaStream_t stream);
 
-/// Reads logits (rows, width) once from memory, and writes over them d(-w log p(target)) / d logits
-/// = w (p - onehot), rounded to their type; w is 1, or p(target) if weighted.
+/// Reads logits (rows, width) once from memory: p is the softmax of scale * logits. Unless
+/// keep_logits, d(-w log p(target)) / d(scale * logits) = w (p - onehot) is written over them,
+/// rounded to their type; w is 1, or p(target) if weighted.
 struct CrossEntropy {
   Type type;
   void* logits;
   const int64_t* targets;  // (rows), each in [0, width)
   float* losses;           // (rows): -w log p(target)
+  float* log_sums;         // (rows): log sum exp(scale * logits); null: not wanted
   float* entropies;        // (rows); null: not wanted
   float* hits;             // (rows): 1 where the target is the first of the largest; null
   int64_t rows, width;
+  float scale;  // positive
   bool weighted;
-  bool keep_logits;  // only the sums: no gradient, logits stay
+  bool keep_logits;
 };
 void launch(const CrossEntropy& job, cudaStream_t stream);
+
+/// Over logits (rows, width) writes what gradients a of log p(target) and b of the entropy H say to
+/// scale * logits: a (onehot - p) - b p (log p + H), rounded to their type.
+struct TokenSlopes {
+  Type type;
+  void* logits;
+  const int64_t* targets;
+  const float* log_sums;        // (rows), as above
+  const float* entropies;       // (rows); needed with grad_entropies
+  const float* grad_logprobs;   // (rows); null: zero
+  const float* grad_entropies;  // (rows); null: zero
+  int64_t rows, width;
+  float scale;
+};
+void launch(const TokenSlopes& job, cudaStream_t stream);
 
 }  // namespace reprise::cuda

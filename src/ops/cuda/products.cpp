@@ -24,8 +24,7 @@ void multiply(Matmul job, const at::Tensor& out) {
 bool projects(const at::Tensor& x,
               const at::Tensor& weight,
               const std::optional<at::Tensor>& bias) {
-  return has_kernel(x) && weight.scalar_type() == x.scalar_type() &&
-         (!bias || bias->scalar_type() == x.scalar_type()) && x.numel() > 0;
+  return has_kernel(x) && has_kernel(weight) && (!bias || has_kernel(*bias)) && x.numel() > 0;
 }
 
 at::Tensor project(const at::Tensor& x,
@@ -33,8 +32,9 @@ at::Tensor project(const at::Tensor& x,
                    const std::optional<at::Tensor>& bias,
                    const std::optional<at::Tensor>& stream) {
   const c10::DeviceGuard device(x.device());
-  const auto rows = x.contiguous(), w = weight.contiguous();
-  const auto b = bias ? bias->contiguous() : at::Tensor();
+  const auto type = x.scalar_type();
+  const auto rows = x.contiguous(), w = weight.to(type).contiguous();
+  const auto b = bias ? bias->to(type).contiguous() : at::Tensor();
   const auto added = stream ? stream->contiguous() : at::Tensor();
   const int64_t in = x.size(-1), out = weight.size(0);
   auto sizes = x.sizes().vec();

@@ -11,10 +11,11 @@ namespace reprise::cuda {
 /// Runs a product whose workspace it provides, on the stream of `out`.
 void multiply(Matmul job, const at::Tensor& out);
 
-/// Whether project() takes these: one type that kernels have, and something to compute.
+/// Whether project() takes these: types that kernels have, and something to compute.
 bool projects(const at::Tensor& x, const at::Tensor& weight, const std::optional<at::Tensor>& bias);
 
-/// x weight^T + bias + stream, the sums in the product's epilogue.
+/// x weight^T + bias + stream in the type of x, the sums in the product's epilogue. Weight and bias
+/// may be of another type.
 at::Tensor project(const at::Tensor& x,
                    const at::Tensor& weight,
                    const std::optional<at::Tensor>& bias,

@@ -51,6 +51,22 @@ void move_heads(const at::Tensor& product,
          stream_of(product));
 }
 
+// Not in the product's epilogue: with adapters that add nothing, bits must be those without.
+void add_adapters(at::Tensor& product, const at::Tensor& added) {
+  const bool is_served = has_kernel(added) && added.is_contiguous();
+  const AddRounded job{.type = type_of(product),
+                       .added_type = type_of(added),
+                       .x = product.const_data_ptr(),
+                       .added = is_served ? added.const_data_ptr() : nullptr,
+                       .out = product.mutable_data_ptr(),
+                       .count = product.numel()};
+  if (is_served && can_launch(job)) {
+    launch(job, stream_of(product));
+  } else {
+    product.add_(added);
+  }
+}
+
 std::tuple<at::Tensor, at::Tensor, at::Tensor> qkv_rope(const at::Tensor& x,
                                                         const at::Tensor& weight,
                                                         const std::optional<at::Tensor>& bias,
@@ -68,8 +84,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> qkv_rope(const at::Tensor& x,
   const c10::DeviceGuard device(x.device());
   auto product = project(x, weight, bias, std::nullopt);
   if (added) {
-    // Not in the product's epilogue: with adapters that add nothing, bits must be those without.
-    product.add_(*added);
+    add_adapters(product, *added);
   }
   const int64_t batch = x.size(0), length = x.size(1);
   const int64_t head_dim = product.size(-1) / (heads + 2 * kv_heads);
@@ -107,11 +122,35 @@ at::Tensor qkv_rope_backward(const at::Tensor& query,
   return of_product;
 }
 
+// The heads of a token are adjacent in the result, as in a product.
+at::Tensor rope(const at::Tensor& x,
+                const at::Tensor& cos,
+                const at::Tensor& sin,
+                int64_t turned,
+                bool interleaved,
+                bool back) {
+  if (!has_kernel(x)) {
+    return ops::reference::rope(x, cos, sin, turned, interleaved, back);
+  }
+  const c10::DeviceGuard device(x.device());
+  const auto result = at::empty({x.size(0), x.size(2), x.size(1), x.size(3)}, x.options());
+  const auto heads = result.transpose(1, 2);
+  const Turn turn{turned, interleaved, back};
+  if (back) {  // gradients, which lie as attention left them
+    move_heads(result.flatten(2), with_adjacent_values(x), {}, {}, cos, sin, turn);
+  } else {
+    const auto product = x.transpose(1, 2).contiguous().flatten(2);
+    move_heads(product, heads, {}, {}, cos, sin, turn);
+  }
+  return heads;
+}
+
 }  // namespace
 
 TORCH_LIBRARY_IMPL(reprise, CUDA, library) {
   library.impl("qkv_rope", qkv_rope);
   library.impl("qkv_rope_backward", qkv_rope_backward);
+  library.impl("rope", rope);
 }
 
 }  // namespace reprise::cuda

@@ -45,7 +45,7 @@ __global__ void __launch_bounds__(kThreads) rms_norm_kernel(const RmsNorm job) {
   const int64_t row = static_cast<int64_t>(blockIdx.x) * blockDim.y + threadIdx.y;
   // Groups past the last row take part in the barrier, with an empty row.
   const int width = row < job.rows ? static_cast<int>(job.width) : 0;
-  const T* x = static_cast<const T*>(job.x) + row * job.x_stride;
+  const T* x = static_cast<const T*>(job.x) + row * job.width;
   const int first = static_cast<int>(threadIdx.x) * kLanes<T>;
   const int step = static_cast<int>(blockDim.x) * kLanes<T>;
 
@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(kThreads) rms_norm_looped(const RmsNorm job) {
   __shared__ GroupSum sum;
   const int64_t row = blockIdx.x;
   const int width = static_cast<int>(job.width);
-  const T* x = static_cast<const T*>(job.x) + row * job.x_stride;
+  const T* x = static_cast<const T*>(job.x) + row * job.width;
   T* y = static_cast<T*>(job.y) + row * job.width;
   const int first = static_cast<int>(threadIdx.x) * kLanes<T>;
   constexpr int kStep = kThreads * kLanes<T>;
@@ -122,8 +122,7 @@ void launch(const RmsNorm& job, cudaStream_t stream) {
     return;
   }
   const int64_t bytes = bytes_of(job.type);
-  const bool is_aligned = are_aligned({job.x, job.weight, job.y}) && job.width * bytes % 16 == 0 &&
-                          job.x_stride * bytes % 16 == 0;
+  const bool is_aligned = are_aligned({job.x, job.weight, job.y}) && job.width * bytes % 16 == 0;
   narrow(job.width);
   with_type(job.type, [&](auto type) {
     with_flag(is_aligned, [&](auto aligned) {

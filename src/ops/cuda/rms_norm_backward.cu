@@ -27,7 +27,7 @@ __device__ __forceinline__ Row<T> load_row(const RmsNormBackward& job, int64_t r
   const int width = exists ? static_cast<int>(job.width) : 0;
   return {
       load<kAligned, Cache::Stream>(static_cast<const T*>(job.grad) + row * job.width, at, width),
-      load<kAligned, Cache::Stream>(static_cast<const T*>(job.x) + row * job.x_stride, at, width),
+      load<kAligned, Cache::Stream>(static_cast<const T*>(job.x) + row * job.width, at, width),
       exists ? job.scale[row] : 0.0f};
 }
 
@@ -110,7 +110,7 @@ __global__ void __launch_bounds__(kLooped) rms_norm_backward_looped(const RmsNor
   int turn = 0;
   for (int64_t row = blockIdx.x; row < job.rows; row += gridDim.x, ++turn) {
     const T* grad_row = static_cast<const T*>(job.grad) + row * job.width;
-    const T* x_row = static_cast<const T*>(job.x) + row * job.x_stride;
+    const T* x_row = static_cast<const T*>(job.x) + row * job.width;
     const float scale = job.scale[row];
     float dot = 0;
     for (int at = first; at < width; at += kStep) {
@@ -181,7 +181,7 @@ void launch(const RmsNormBackward& job, cudaStream_t stream) {
   }
   const int64_t bytes = bytes_of(job.type);
   const bool is_aligned = are_aligned({job.grad, job.grad_stream, job.x, job.weight, job.dx}) &&
-                          job.width * bytes % 16 == 0 && job.x_stride * bytes % 16 == 0;
+                          job.width * bytes % 16 == 0;
   const int blocks = narrow(rms_norm_partials(job.rows, job.width));
   narrow(job.width);
   with_type(job.type, [&](auto type) {

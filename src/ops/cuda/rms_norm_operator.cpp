@@ -30,7 +30,6 @@ std::tuple<at::Tensor, at::Tensor> rms_norm(const at::Tensor& x,
                  .scale = scale.mutable_data_ptr<float>(),
                  .rows = rows_of(x),
                  .width = x.size(-1),
-                 .x_stride = x.size(-1),
                  .epsilon = static_cast<float>(epsilon)},
          stream_of(x));
   return {normed, scale};
@@ -70,8 +69,7 @@ std::tuple<at::Tensor, at::Tensor> rms_norm_backward(
                          .partials = needs_weight ? partials.mutable_data_ptr<float>() : nullptr,
                          .dweight = needs_weight ? for_weight.mutable_data_ptr() : nullptr,
                          .rows = rows,
-                         .width = width,
-                         .x_stride = width},
+                         .width = width},
          stream_of(x));
   return {for_x, for_weight};
 }

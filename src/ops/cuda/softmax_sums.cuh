@@ -38,7 +38,8 @@ __device__ __forceinline__ float largest_of(const float (&values)[kCount]) {
   return result;
 }
 
-/// Of values z: sum = sum 2^e and moment = sum e 2^e, e being (z - largest) / ln 2.
+/// Of values z: sum = sum 2^e and moment = sum e 2^e, e being (z - largest) * factor. The factor is
+/// log2(e) times what scales the values, the same in all calls for a row.
 struct SoftmaxSums {
   float largest, sum, moment;
 
@@ -46,19 +47,19 @@ struct SoftmaxSums {
   __device__ __forceinline__ static SoftmaxSums of_none() { return {-FLT_MAX, 0.0f, 0.0f}; }
 
   // The same sums, seen from a value at least as large.
-  __device__ __forceinline__ SoftmaxSums seen_from(float larger) const {
-    const float e = fmaxf((largest - larger) * kLog2E, kNothing);
+  __device__ __forceinline__ SoftmaxSums seen_from(float larger, float factor) const {
+    const float e = fmaxf((largest - larger) * factor, kNothing);
     const float scale = power_of_2(e);
     return {larger, sum * scale, fmaf(e, sum, moment) * scale};
   }
 
   /// `top` is the largest of values. Without kMoment the moment is not to be used.
   template <bool kMoment, int kCount>
-  __device__ __forceinline__ void add(const float (&values)[kCount], float top) {
-    *this = seen_from(fmaxf(largest, top));
+  __device__ __forceinline__ void add(const float (&values)[kCount], float top, float factor) {
+    *this = seen_from(fmaxf(largest, top), factor);
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
-      const float e = (values[i] - largest) * kLog2E;
+      const float e = (values[i] - largest) * factor;
       if constexpr (kMoment) {
         const float finite = at_least(e, kNothing);
         const float power = power_of_2(finite);
@@ -72,20 +73,22 @@ struct SoftmaxSums {
 };
 
 // Symmetric to the bit (no product is contracted into the sum), so that all lanes agree.
-__device__ __forceinline__ SoftmaxSums merged(const SoftmaxSums& a, const SoftmaxSums& b) {
+__device__ __forceinline__ SoftmaxSums merged(const SoftmaxSums& a,
+                                              const SoftmaxSums& b,
+                                              float factor) {
   const float largest = fmaxf(a.largest, b.largest);
-  const SoftmaxSums x = a.seen_from(largest);
-  const SoftmaxSums y = b.seen_from(largest);
+  const SoftmaxSums x = a.seen_from(largest, factor);
+  const SoftmaxSums y = b.seen_from(largest, factor);
   return {largest, __fadd_rn(x.sum, y.sum), __fadd_rn(x.moment, y.moment)};
 }
 
-__device__ __forceinline__ SoftmaxSums over_warp(SoftmaxSums sums) {
+__device__ __forceinline__ SoftmaxSums over_warp(SoftmaxSums sums, float factor) {
 #pragma unroll
   for (int step = kWarp / 2; step > 0; step /= 2) {
     const SoftmaxSums other{__shfl_xor_sync(0xffffffffu, sums.largest, step),
                             __shfl_xor_sync(0xffffffffu, sums.sum, step),
                             __shfl_xor_sync(0xffffffffu, sums.moment, step)};
-    sums = merged(sums, other);
+    sums = merged(sums, other, factor);
   }
   return sums;
 }
@@ -95,15 +98,16 @@ __device__ __forceinline__ SoftmaxSums over_warp(SoftmaxSums sums) {
 /// overwritten while they are read.
 __device__ __forceinline__ SoftmaxSums over_block(SoftmaxSums sums,
                                                   bool& flag,
-                                                  SoftmaxSums* partials) {
-  sums = over_warp(sums);
+                                                  SoftmaxSums* partials,
+                                                  float factor) {
+  sums = over_warp(sums, factor);
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   if (lane == 0) {
     partials[threadIdx.x / kWarp] = sums;
   }
   flag = __syncthreads_or(flag) != 0;
   const int warps = static_cast<int>(blockDim.x) / kWarp;
-  return over_warp(lane < warps ? partials[lane] : SoftmaxSums::of_none());
+  return over_warp(lane < warps ? partials[lane] : SoftmaxSums::of_none(), factor);
 }
 
 }  // namespace reprise::cuda
