@@ -21,6 +21,7 @@ LAYERS = [
     ("src/optim", "include/reprise/optim"),
     ("src/io", "include/reprise/io"),
     ("src/dist",),
+    ("src/plan",),
     ("src/memory",),
     ("src/ops",),
     ("src/checkpoint",),
@@ -29,7 +30,7 @@ LAYERS = [
 RANK = {folder: rank for rank, layer in enumerate(LAYERS) for folder in layer}
 
 # Reprise::checkpoint is these folders and LibTorch; it cannot use what is linked on top of it.
-CHECKPOINT_LIBRARY = {"src/memory", "src/checkpoint", "include"}
+CHECKPOINT_LIBRARY = {"src/plan", "src/memory", "src/checkpoint", "include"}
 # These show or measure what users have, so they see what users see.
 PUBLIC_ONLY = ("examples/", "tests/consumer/")
 
@@ -70,7 +71,7 @@ def complaint(path, target):
             return "the product does not depend on its tests, examples or benchmarks"
         return None
     if source in CHECKPOINT_LIBRARY and included not in CHECKPOINT_LIBRARY:
-        return "Reprise::checkpoint is src/checkpoint + src/memory and needs LibTorch only"
+        return "Reprise::checkpoint is src/checkpoint + src/memory + src/plan and needs LibTorch only"
     if RANK[included] < RANK[source]:
         return (f"{source}/ is below {included}/: includes point down the list in "
                 "tools/check_includes.py. Move the shared part down, or pass it in from above")

@@ -7,6 +7,7 @@
 // bit. docs/checkpointing.md says what holds, what is refused, and when to use which option.
 #pragma once
 
+#include <reprise/detail/planned_region.h>
 #include <reprise/detail/region.h>
 #include <reprise/export.h>
 #include <reprise/options.h>
@@ -32,6 +33,9 @@ auto checkpoint(const CheckpointOptions& options, Fn&& fn, Args&&... args) {
   detail::check_arguments<Fn, Args...>();
   if (!detail::records_gradients()) {
     return detail::call_plainly(std::forward<Fn>(fn), std::forward<Args>(args)...);
+  }
+  if (detail::has_region_planner()) {
+    return detail::call_planned(options, std::forward<Fn>(fn), std::forward<Args>(args)...);
   }
   if (options.use_reentrant) {
     return detail::call_reentrant(options, std::forward<Fn>(fn), std::forward<Args>(args)...);

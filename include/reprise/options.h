@@ -31,6 +31,10 @@ struct CheckpointOptions {
   DeterminismCheck determinism_check = DeterminismCheck::Metadata;
   /// Which results to keep; null recomputes everything.
   std::shared_ptr<const Policy> policy = nullptr;
+  /// Let Decision::Compress change values: gradients are then no longer those of plain training.
+  bool allow_lossy = false;
+  /// Move the region's input activations to host memory until its recompute.
+  bool offload_inputs = false;
   /// Generators used inside the region beyond the default ones.
   std::vector<at::Generator> generators = {};
   /// For messages and statistics.

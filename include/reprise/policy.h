@@ -23,8 +23,8 @@ namespace reprise {
 enum class Decision : uint8_t {
   Keep,       ///< stays in memory; replayed in backward instead of being computed again
   Recompute,  ///< dropped and computed again in backward
-  Offload,    ///< moved to host memory (not available yet: refused)
-  Compress,   ///< kept in a smaller form (not available yet: refused)
+  Offload,    ///< moved to host memory when the region's forward ends; replayed like Keep
+  Compress,   ///< kept in a smaller form: bool exactly; floating only with options.allow_lossy
 };
 
 /// What kind of work an operator does, so that a policy need not list every kernel of that kind.
@@ -44,13 +44,13 @@ struct OpContext {
   c10::ArrayRef<c10::IValue> arguments;
 };
 
-/// An operator that a policy said Keep to at least once in a region, as reported to Policy::verify.
-/// (Views and factories among them are made again all the same.)
+/// An operator that a policy said Keep, Offload or Compress to at least once in a region, as
+/// reported to Policy::verify. (Views and factories among them are made again all the same.)
 struct KeptOp {
   std::string_view name;
   std::string_view overload;
   OpClass op_class = OpClass::Other;
-  size_t kept = 0;  ///< Keep decisions
+  size_t kept = 0;  ///< such decisions
 };
 
 /// Decides per operator call. Implementations are immutable and may be shared by regions and

@@ -4,6 +4,7 @@
 #include <reprise/checkpoint.h>
 #include <reprise/memory.h>
 #include <reprise/modules.h>
+#include <reprise/offload.h>
 #include <reprise/options.h>
 #include <reprise/policy.h>
 #include <reprise/stats.h>

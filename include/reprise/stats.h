@@ -19,7 +19,14 @@ struct RegionStats {
   size_t tensors_dropped = 0;  ///< tensors that autograd would have kept
   size_t bytes_dropped =
       0;  ///< their bytes that were freed when forward ended; inputs and parameters are not
-  size_t bytes_kept = 0;                       ///< bytes that policies kept
+  size_t bytes_kept = 0;           ///< bytes that policies kept on the device, in whatever form
+  size_t bytes_offloaded = 0;      ///< bytes that went to the host
+  size_t bytes_brought_back = 0;   ///< bytes that were fetched from there
+  size_t bytes_compressed = 0;     ///< bytes of kept tensors before they were compressed
+  size_t bytes_compressed_to = 0;  ///< and after
+  /// Bytes that should have been moved or compressed but stayed, or were held by the program
+  /// besides: small tensors, a region's results, inputs that are no activations.
+  size_t bytes_not_moved = 0;
   std::chrono::nanoseconds recompute_time{0};  ///< host time; on CUDA that is launch time
 };
 

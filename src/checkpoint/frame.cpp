@@ -101,8 +101,10 @@ Frame::Frame(const CheckpointOptions& options,
 Frame::~Frame() = default;
 
 std::unique_ptr<ForwardRecorder> Frame::make_recorder() {
-  return recording_ ? std::make_unique<ForwardRecorder>(
-                          *recording_, region_.thread_state.has_autocast(), region_.options)
+  return recording_ ? std::make_unique<ForwardRecorder>(*recording_,
+                                                        region_.thread_state.has_autocast(),
+                                                        region_.options,
+                                                        is_recomputing_any())
                     : nullptr;
 }
 
@@ -140,12 +142,12 @@ void Frame::complete_forward() {
   // No node was made after the one that saved last, and what it saved was its own result.
   ends_with_last_slot_ = !slots_.empty() && slots_.back().is_result &&
                          slots_.back().sequence_number + 1 == at::sequence_number::peek();
-  if (drops_) {
+  const bool counts = drops_ != nullptr;
+  if (counts) {
     RegionStats delta;
     delta.entered = 1;
     delta.tensors_dropped = drops_->tensors;
     delta.bytes_dropped = drops_->bytes();
-    delta.bytes_kept = recording_ ? recording_->kept_bytes() : 0;
     count(region_.options.name, delta);
     drops_.reset();
   }
@@ -153,6 +155,7 @@ void Frame::complete_forward() {
     recording_->verify();
   }
   region_.complete_forward(/*will_run_again=*/!slots_.empty());
+  send_parcel(counts);
 }
 
 bool Frame::stops_early_at(size_t slot) const {
@@ -229,6 +232,9 @@ Frame::Recomputed& Frame::recomputed_for(TaskKey task) {
 void Frame::forget(TaskKey task) {
   const std::scoped_lock lock(mutex_);
   std::erase_if(recomputed_, [task](const Recomputed& entry) { return entry.task == task; });
+  if (parcel_) {
+    parcel_->release();
+  }
 }
 
 at::Tensor Frame::unpack(size_t slot) {

@@ -76,10 +76,13 @@ class Frame final : public std::enable_shared_from_this<Frame> {
   // Backward.
   at::Tensor unpack(size_t slot);
   void release(size_t slot) { slots_[slot].is_needed.store(false, std::memory_order_relaxed); }
-  /// Drops what was recomputed for a task.
+  /// Drops what was recomputed for a task, and what came back from the host ahead of a recompute.
   void forget(TaskKey task);
 
   std::string label() const { return region_.label(); }
+
+  /// Whether this thread is recomputing a region.
+  static bool is_recomputing_any();
 
  private:
   friend class RecomputePass;
@@ -99,11 +102,14 @@ class Frame final : public std::enable_shared_from_this<Frame> {
   Recomputed& recomputed_for(TaskKey task);
   /// Fills `into` with every needed slot, or with `only` that one.
   void recompute(Recomputed& into, std::optional<size_t> only);
+  /// Moves to the host what the options and the policy give away. Counts it.
+  void send_parcel(bool counts);
   /// Name of the node that saved a slot, found in the running graph task.
   std::string op_of(const Slot& slot) const;
 
   Region region_;
   std::unique_ptr<OpRecording> recording_;
+  std::shared_ptr<Parcel> parcel_;  // null if nothing was given away
   const uint64_t forward_thread_;
   bool forward_complete_ = false;
   bool ends_with_last_slot_ = false;

@@ -164,6 +164,19 @@ const OpInfo& op_info(const c10::OperatorHandle& op) {
                               : cache.emplace(op_id(op), make_info(op)).first->second;
 }
 
+c10::ArrayRef<c10::IValue> arguments_of(const c10::OperatorHandle& op,
+                                        const torch::jit::Stack& stack) {
+  return c10::ArrayRef<c10::IValue>(stack).slice(stack.size() - op.schema().arguments().size());
+}
+
+bool is_cached_cast(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> arguments) {
+  if (op.schema().name() != "aten::_to_copy" || !arguments[0].isTensor()) {
+    return false;
+  }
+  const auto& source = arguments[0].toTensor();
+  return source.is_leaf() && source.requires_grad();
+}
+
 std::string display_name(const c10::OperatorHandle& op) {
   const auto& schema = op.schema();
   return schema.overload_name().empty() ? schema.name()

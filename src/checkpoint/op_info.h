@@ -4,6 +4,7 @@
 #include <reprise/policy.h>
 
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
 
 #include <string>
 #include <vector>
@@ -33,6 +34,14 @@ std::vector<c10::OperatorHandle> find_operators(const std::string& name);
 
 /// Whether autograd takes the operator apart before it could be recorded.
 bool is_composite(const c10::OperatorHandle& op);
+
+/// The arguments of a call whose stack is `stack`.
+c10::ArrayRef<c10::IValue> arguments_of(const c10::OperatorHandle& op,
+                                        const torch::jit::Stack& stack);
+
+/// See Note [Numbering of operator calls]. Asked only in regions that begin under autocast; whether
+/// it is on cannot be asked here, because autocast switches itself off while it casts.
+bool is_cached_cast(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> arguments);
 
 /// "aten::mm" or "aten::add.Tensor".
 std::string display_name(const c10::OperatorHandle& op);

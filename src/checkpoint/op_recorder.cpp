@@ -1,6 +1,8 @@
 #include "checkpoint/op_recorder.h"
 
 #include "checkpoint/engine_ops.h"
+#include "checkpoint/offload_depot.h"
+#include "checkpoint/offload_parcel.h"
 #include "checkpoint/op_info.h"
 
 #include <reprise/options.h>
@@ -10,21 +12,6 @@
 
 namespace reprise::detail {
 namespace {
-
-c10::ArrayRef<c10::IValue> arguments_of(const c10::OperatorHandle& op,
-                                        const torch::jit::Stack& stack) {
-  return c10::ArrayRef<c10::IValue>(stack).slice(stack.size() - op.schema().arguments().size());
-}
-
-/// See Note [Numbering of operator calls]. Asked only in regions that begin under autocast; whether
-/// it is on cannot be asked here, because autocast switches itself off while it casts.
-bool is_cached_cast(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> arguments) {
-  if (op.schema().name() != "aten::_to_copy" || !arguments[0].isTensor()) {
-    return false;
-  }
-  const auto& source = arguments[0].toTensor();
-  return source.is_leaf() && source.requires_grad();
-}
 
 /// Some operators return their argument's storage without saying so (_unsafe_view, behind every
 /// matrix product of more than two dimensions). Their result gets the argument's version counter,
@@ -86,6 +73,32 @@ void ForwardRecorder::keep_generator(KeptResult& kept, c10::ArrayRef<c10::IValue
   }
 }
 
+void ForwardRecorder::offload(const c10::OperatorHandle& op, KeptResult& kept) const {
+  if (kept.has_tensors() && !depot()->tier->serves(kept.device())) {
+    refuse(op,
+           *recording_.policy_,
+           c10::str("to be offloaded, but its result is on ",
+                    kept.device(),
+                    ", in host memory already: moving it would free nothing. Use Keep or "
+                    "Recompute."));
+  }
+  kept.goes_out = current_stream(kept.device());
+}
+
+void ForwardRecorder::compress(const c10::OperatorHandle& op, KeptResult& kept) const {
+  if (!kept.is_compressible(options_.allow_lossy)) {
+    refuse(op,
+           *recording_.policy_,
+           options_.allow_lossy
+               ? "to be compressed, but none of its results is bool or floating. Use Keep or "
+                 "Recompute."
+               : "to be compressed, but none of its results is bool, and other types lose "
+                 "precision. Set CheckpointOptions::allow_lossy, or use Keep or Recompute.");
+  }
+  recording_.bytes_before_compression_ += kept.compress(options_.allow_lossy);
+  recording_.bytes_not_compressed_ += kept.bytes() - kept.compressed_bytes();
+}
+
 void ForwardRecorder::call(const c10::OperatorHandle& op,
                            c10::DispatchKeySet below,
                            torch::jit::Stack* stack) {
@@ -113,17 +126,9 @@ void ForwardRecorder::call(const c10::OperatorHandle& op,
                      .arguments = arguments_of(op, *stack)});
   calls.results.push_back(nullptr);
   const size_t index = calls.results.size() - 1;
-  switch (decision) {
-    case Decision::Recompute:
-      run(op, info, below, stack);
-      return;
-    case Decision::Offload:
-    case Decision::Compress:
-      refuse(op,
-             policy,
-             "to be offloaded or compressed, which is not available yet. Use Keep or Recompute.");
-    case Decision::Keep:
-      break;
+  if (decision == Decision::Recompute) {
+    run(op, info, below, stack);
+    return;
   }
   ++calls.keep_decisions;
   if (info.is_factory || info.returns_view || info.hides_view) {
@@ -143,6 +148,14 @@ void ForwardRecorder::call(const c10::OperatorHandle& op,
   auto kept = std::make_unique<KeptResult>(op, *stack);
   if (info.is_random) {
     keep_generator(*kept, arguments);
+  }
+  if (decision == Decision::Offload) {
+    if (is_recomputed_) {
+      return;  // the region that forward ran has it on the host; this one is soon dropped
+    }
+    offload(op, *kept);
+  } else if (decision == Decision::Compress) {
+    compress(op, *kept);
   }
   calls.results[index] = std::move(kept);
 }
@@ -177,7 +190,7 @@ void Replayer::call(const c10::OperatorHandle& op,
                  " recompute this operator."));
   }
   torch::jit::drop(*stack, op.schema().arguments().size());
-  kept.push_to(*stack);
+  kept.push_to(*stack, recording_.parcel_.get());
   // Only where the generator is brought back afterwards. A random operator may have drawn nothing,
   // as attention without dropout does; then there is nothing to catch up with.
   if (kept.generator && region_.rng && region_.rng->covers(kept.generator->generator())) {

@@ -23,9 +23,16 @@ namespace reprise::detail {
 /// Forward: asks the policy, keeps what it says.
 class ForwardRecorder final : public OpObserver {
  public:
-  /// `options` outlive the recorder.
-  ForwardRecorder(OpRecording& recording, bool has_autocast, const CheckpointOptions& options)
-      : recording_(recording), has_autocast_(has_autocast), options_(options) {}
+  /// `options` outlive the recorder. `is_recomputed`: the region runs because one around it is
+  /// recomputed.
+  ForwardRecorder(OpRecording& recording,
+                  bool has_autocast,
+                  const CheckpointOptions& options,
+                  bool is_recomputed)
+      : recording_(recording),
+        has_autocast_(has_autocast),
+        options_(options),
+        is_recomputed_(is_recomputed) {}
   void call(const c10::OperatorHandle& op,
             c10::DispatchKeySet below,
             torch::jit::Stack* stack) override;
@@ -36,10 +43,14 @@ class ForwardRecorder final : public OpObserver {
                   c10::DispatchKeySet below,
                   torch::jit::Stack* stack);
   void keep_generator(KeptResult& kept, c10::ArrayRef<c10::IValue> arguments) const;
+  /// Sees to it that the result is moved when forward ends.
+  void offload(const c10::OperatorHandle& op, KeptResult& kept) const;
+  void compress(const c10::OperatorHandle& op, KeptResult& kept) const;
 
   OpRecording& recording_;
   const bool has_autocast_;
   const CheckpointOptions& options_;
+  const bool is_recomputed_;
   std::array<size_t, 3> class_calls_{};
 };
 

@@ -1,20 +1,18 @@
 #include "checkpoint/op_recording.h"
 
 #include "checkpoint/engine_ops.h"
+#include "checkpoint/hollow_tensor.h"
 #include "checkpoint/storage_bytes.h"
 
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
+#include <utility>
 
 namespace reprise::detail {
 namespace {
-
-at::Tensor alias_of(const at::Tensor& tensor, const c10::VariableVersion& version_counter) {
-  return at::Tensor(tensor.unsafeGetTensorImpl()->shallow_copy_and_detach(
-      version_counter, /*allow_tensor_metadata_change=*/true));
-}
 
 /// `value` with every tensor replaced by `replace(tensor)`.
 template <class Replace>
@@ -53,11 +51,18 @@ bool KeptResult::is_intact() const {
   });
 }
 
-void KeptResult::push_to(torch::jit::Stack& stack) const {
+void KeptResult::push_to(torch::jit::Stack& stack, Parcel* parcel) const {
+  size_t next = 0;
   for (const auto& value : values_) {
-    stack.push_back(map_tensors(value, [](const at::Tensor& tensor) {
-      // A new tensor each time: autograd writes its history into it.
-      return alias_of(tensor, tensor.unsafeGetTensorImpl()->version_counter());
+    // A new tensor each time: autograd writes its history into it.
+    stack.push_back(map_tensors(value, [&](const at::Tensor&) {
+      const auto& tensor = tensors_[next++];
+      if (tensor.item) {
+        return filled(tensor.alias, parcel->take(*tensor.item));
+      }
+      return tensor.compressed
+                 ? tensor.compressed->restore(tensor.alias)
+                 : alias_of(tensor.alias, tensor.alias.unsafeGetTensorImpl()->version_counter());
     }));
   }
 }
@@ -77,11 +82,55 @@ void KeptResult::move_to(const c10::Storage& from, const c10::Storage& copy) {
       tensor = {moved, static_cast<uint32_t>(moved._version())};
     }
   }
-  // The values hold the same aliases in the same order.
+  refresh_values();
+}
+
+void KeptResult::refresh_values() {
   size_t next = 0;
   for (auto& value : values_) {
     value = map_tensors(value, [&](const at::Tensor&) { return tensors_[next++].alias; });
   }
+}
+
+bool KeptResult::is_movable(const Tensor& tensor) {
+  return !tensor.item && !tensor.compressed && can_be_hollow(tensor.alias);
+}
+
+void KeptResult::empty(Tensor& tensor) {
+  tensor.alias = hollow(tensor.alias);
+  tensor.version = 0;
+}
+
+void KeptResult::move_to(const Outgoing& outgoing) {
+  for (auto& tensor : tensors_) {
+    if (is_movable(tensor) && (tensor.item = outgoing.find(tensor.alias.storage()))) {
+      empty(tensor);
+    }
+  }
+  refresh_values();
+}
+
+bool KeptResult::is_compressible(bool allow_lossy) const {
+  return std::any_of(tensors_.begin(), tensors_.end(), [allow_lossy](const Tensor& tensor) {
+    const auto form = Compressed::form_of(tensor.alias);
+    return form == Compressed::Form::Bits || (form == Compressed::Form::Int8 && allow_lossy);
+  });
+}
+
+size_t KeptResult::compress(bool allow_lossy) {
+  size_t before = 0;
+  for (auto& tensor : tensors_) {
+    const auto form = Compressed::form_of(tensor.alias);
+    const size_t bytes = tensor.alias.nbytes();
+    if (form != Compressed::Form::None && (form == Compressed::Form::Bits || allow_lossy) &&
+        bytes >= kSmallestMovedBytes) {
+      tensor.compressed.emplace(tensor.alias);
+      empty(tensor);
+      before += bytes;
+    }
+  }
+  refresh_values();
+  return before;
 }
 
 size_t KeptResult::bytes() const {
@@ -92,6 +141,14 @@ size_t KeptResult::bytes() const {
         seen.insert(tensor.alias.storage().unsafeGetStorageImpl()).second) {
       total += tensor.alias.storage().nbytes();
     }
+  }
+  return total + compressed_bytes();
+}
+
+size_t KeptResult::compressed_bytes() const {
+  size_t total = 0;
+  for (const auto& tensor : tensors_) {
+    total += tensor.compressed ? tensor.compressed->bytes() : 0;
   }
   return total;
 }
@@ -126,13 +183,53 @@ void OpRecording::verify() const {
   policy_->verify(kept);
 }
 
-size_t OpRecording::kept_bytes() const {
-  size_t total = 0;
-  for (const auto& [id, calls] : calls_) {
-    for (const auto& result : calls.results) {
-      total += result != nullptr ? result->bytes() : 0;
+void OpRecording::offer(Outgoing& outgoing) const {
+  // How many of our tensors hold a storage. If more do, moving it would free nothing.
+  std::map<const c10::StorageImpl*, size_t> holders;
+  for_each_result([&](const KeptResult& result) {
+    if (result.goes_out) {
+      result.for_each_movable(
+          [&](const c10::Storage& storage) { ++holders[storage.unsafeGetStorageImpl()]; });
+    }
+  });
+  for_each_result([&](const KeptResult& result) {
+    if (!result.goes_out) {
+      return;
+    }
+    // Its memory goes back to the stream that made it, and only the current one waits for copies.
+    const bool is_of_this_stream = *result.goes_out == current_stream(result.device());
+    result.for_each_movable([&](const c10::Storage& storage) {
+      // The first tensor of a storage decides for all of them.
+      const auto held = std::exchange(holders[storage.unsafeGetStorageImpl()], 0);
+      if (held == storage.use_count() && is_of_this_stream) {
+        outgoing.add(storage, /*is_shared=*/false);
+      } else if (held > 0) {
+        outgoing.stay(storage.nbytes());
+      }
+    });
+  });
+}
+
+void OpRecording::move_to(const Outgoing& outgoing, std::shared_ptr<Parcel> parcel) {
+  parcel_ = std::move(parcel);
+  for (auto& [id, calls] : calls_) {
+    for (auto& result : calls.results) {
+      if (result != nullptr && result->goes_out) {
+        result->move_to(outgoing);
+      }
     }
   }
+}
+
+size_t OpRecording::kept_bytes() const {
+  size_t total = 0;
+  for_each_result([&total](const KeptResult& result) { total += result.bytes(); });
+  return total;
+}
+
+size_t OpRecording::compressed_bytes() const {
+  size_t total = 0;
+  for_each_result([&total](const KeptResult& result) { total += result.compressed_bytes(); });
   return total;
 }
 

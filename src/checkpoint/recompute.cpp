@@ -1,6 +1,7 @@
 // Running a region again. Early stop is thrown and caught in this file, and nowhere else.
 #include "checkpoint/engine_ops.h"
 #include "checkpoint/frame.h"
+#include "checkpoint/region_listener.h"
 #include "checkpoint/stats.h"
 #include "checkpoint/value_hash.h"
 
@@ -23,6 +24,45 @@ at::Tensor detached(const at::Tensor& tensor) {
                    /*allow_tensor_metadata_change=*/false))
              : tensor;
 }
+
+thread_local int recomputes = 0;  // under way on this thread, one inside the other
+
+/// For the scope of a recompute: its region's parcel is on the device, and those of the regions
+/// before it are coming back.
+class Unpacking {
+ public:
+  explicit Unpacking(Parcel* parcel) : parcel_(parcel) { ++recomputes; }
+  ~Unpacking() {
+    --recomputes;
+    if (parcel_ != nullptr) {
+      try {
+        parcel_->release();
+      } catch (...) {
+        // Another exception is on its way already, and it tells why the device does not answer.
+      }
+    }
+  }
+  Unpacking(const Unpacking&) = delete;
+  Unpacking& operator=(const Unpacking&) = delete;
+
+  void begin(TaskKey task) {
+    if (parcel_ == nullptr) {
+      return;
+    }
+    parcel_->start_back();
+    if (task == 0) {
+      return;  // no backward call is under way that would reach the others
+    }
+    for (const auto& previous : parcels_ahead_of(*parcel_)) {
+      // This backward call may end before it reaches that region.
+      release_at_task_end(task, previous->owner);
+      previous->start_back();
+    }
+  }
+
+ private:
+  Parcel* parcel_;
+};
 
 std::string describe(c10::ScalarType dtype, c10::IntArrayRef sizes, c10::Device device) {
   return c10::str(dtype, " ", sizes, " on ", device);
@@ -293,7 +333,8 @@ void RecomputePass::run() {
     const HookSourceGuard hooks(this);
     const c10::impl::IncludeDispatchKeyGuard writes(kWriteKey);
     const WriteListenerGuard listening(this, WriteListenerGuard::Others::Pause);
-    const OpObserverGuard observing(replayer ? &*replayer : nullptr);
+    const RecomputeNotice notice(frame_, replayer ? &*replayer : nullptr);
+    const OpObserverGuard observing(notice.observer());
     run_body(std::move(inputs));
   }
   undo_.put_back();
@@ -301,6 +342,10 @@ void RecomputePass::run() {
     report(replayer ? &*replayer : nullptr, std::chrono::steady_clock::now() - start);
   }
   check_finished();
+}
+
+bool Frame::is_recomputing_any() {
+  return recomputes > 0;
 }
 
 void Frame::recompute(Recomputed& into, std::optional<size_t> only) {
@@ -318,6 +363,8 @@ void Frame::recompute(Recomputed& into, std::optional<size_t> only) {
   };
   try {
     const Flag recomputing(is_recomputing_);
+    Unpacking unpacking(parcel_.get());
+    unpacking.begin(task);
     RecomputePass pass(*this, tensors, only);
     region_.check_inputs();
     pass.run();

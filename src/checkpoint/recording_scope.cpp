@@ -3,6 +3,7 @@
 
 #include "checkpoint/engine_ops.h"
 #include "checkpoint/frame.h"
+#include "checkpoint/region_listener.h"
 
 #include <ATen/core/grad_mode.h>
 
@@ -26,7 +27,12 @@ class ForwardHooks final : public torch::autograd::SavedVariableHooks {
 
   // Numbered here and not in the constructor: autograd makes hooks for wrapped numbers and never
   // packs.
-  void call_pack_hook(const at::Tensor& tensor) override { slot_ = frame_->pack(tensor); }
+  void call_pack_hook(const at::Tensor& tensor) override {
+    slot_ = frame_->pack(tensor);
+    if (auto* listener = region_listener()) {
+      listener->packed(*frame_, tensor);
+    }
+  }
   at::Tensor call_unpack_hook() override { return frame_->unpack(*slot_); }
 
  private:
@@ -34,16 +40,33 @@ class ForwardHooks final : public torch::autograd::SavedVariableHooks {
   std::optional<size_t> slot_;
 };
 
+OpObserver* observer_of_forward(const std::shared_ptr<Frame>& frame,
+                                const CheckpointOptions& options,
+                                const std::vector<at::Tensor>& inputs,
+                                OpObserver* recorder) {
+  auto* listener = region_listener();
+  return listener == nullptr ? recorder
+                             : listener->forward_begins(frame, options, inputs, recorder);
+}
+
+void tell_forward_ended(const Frame& frame) {
+  if (auto* listener = region_listener()) {
+    listener->forward_ended(frame);
+  }
+}
+
 }  // namespace
 
 struct RecordingScope::State final : HookSource, WriteListener {
-  explicit State(std::shared_ptr<Frame> region_frame)
+  State(std::shared_ptr<Frame> region_frame,
+        const CheckpointOptions& options,
+        const std::vector<at::Tensor>& inputs)
       : frame(std::move(region_frame)),
         recorder(frame->make_recorder()),
         hooks(this),
         writes(kWriteKey),
         listening(this, WriteListenerGuard::Others::Listen),
-        observing(recorder.get()) {}
+        observing(observer_of_forward(frame, options, inputs, recorder.get())) {}
 
   std::unique_ptr<torch::autograd::SavedVariableHooks> make_hooks() override {
     return std::make_unique<ForwardHooks>(frame);
@@ -65,13 +88,14 @@ RecordingScope::RecordingScope(const CheckpointOptions& options,
   require_engine();
   observe_writes();
   frame_ = std::make_shared<Frame>(options, std::move(body), inputs);
-  state_ = std::make_unique<State>(frame_);
+  state_ = std::make_unique<State>(frame_, options, inputs);
 }
 
 RecordingScope::~RecordingScope() {
   if (!is_complete_) {
     state_.reset();
     frame_->abandon();
+    tell_forward_ended(*frame_);
   }
 }
 
@@ -79,6 +103,7 @@ void RecordingScope::complete() {
   state_.reset();
   frame_->complete_forward();
   is_complete_ = true;
+  tell_forward_ended(*frame_);
 }
 
 void RecordingScope::annotate(c10::Error& error) const {

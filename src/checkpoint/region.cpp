@@ -22,6 +22,7 @@ Region::Region(const CheckpointOptions& region_options,
       body(std::move(region_body)),
       callable(body->callable_type()),
       inputs(region_inputs) {
+  check_options();
   check_recordable();
   if (options.preserve_rng_state) {
     rng = take_rng_state(options.generators);
@@ -44,6 +45,28 @@ void Region::check_recordable() const {
                      label(),
                      " is recorded as a CUDA graph, where DeterminismCheck::Values cannot read "
                      "values. Use DeterminismCheck::Metadata."));
+}
+
+void Region::check_options() const {
+  const auto refuse = [this](const char* why) {
+    throw CheckpointError(c10::str("[reprise] ", label(), ": ", why));
+  };
+  if (options.allow_lossy && !options.policy) {
+    refuse("allow_lossy has no effect without a policy that compresses.");
+  }
+  if (options.allow_lossy && options.determinism_check == DeterminismCheck::Values) {
+    refuse(
+        "with allow_lossy values come back changed, which DeterminismCheck::Values would report. "
+        "Use DeterminismCheck::Metadata.");
+  }
+  if (options.offload_inputs && options.use_reentrant) {
+    refuse("offload_inputs has no effect in a reentrant region. Use use_reentrant = false.");
+  }
+  if (options.offload_inputs && inputs.are_hooked()) {
+    refuse(
+        "offload_inputs has no effect inside another region, which owns the inputs. Set it for "
+        "the outermost region.");
+  }
 }
 
 void Region::complete_forward(bool will_run_again) {

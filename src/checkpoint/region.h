@@ -26,6 +26,8 @@ struct Region {
   /// Forward has run. Throws if it changed an input in such a way that it cannot be run again.
   void complete_forward(bool will_run_again);
 
+  /// Throws if an option has no effect here.
+  void check_options() const;
   /// Throws if process-wide settings changed since forward.
   void check_globals() const;
   /// Throws if an input was changed in place since forward. Call it with the writes of forward

@@ -1,8 +1,33 @@
 #include "checkpoint/saved_inputs.h"
 
+#include "checkpoint/hollow_tensor.h"
+
+#include <algorithm>
 #include <utility>
 
 namespace reprise::detail {
+namespace {
+
+/// Stands in for an input whose bytes are in a parcel.
+class MovedInput final : public torch::autograd::SavedVariableHooks {
+ public:
+  MovedInput(std::shared_ptr<Parcel> parcel, size_t item)
+      : parcel_(std::move(parcel)), item_(item) {}
+  void call_pack_hook(const at::Tensor& tensor) override { tensor_ = hollow(tensor); }
+  at::Tensor call_unpack_hook() override { return filled(tensor_, parcel_->take(item_)); }
+
+ private:
+  const std::shared_ptr<Parcel> parcel_;
+  const size_t item_;
+  at::Tensor tensor_;
+};
+
+/// A result of some operator, and no view of a leaf.
+bool is_activation(const at::Tensor& tensor) {
+  return !tensor.is_leaf() && !(tensor.is_view() && tensor._base().is_leaf());
+}
+
+}  // namespace
 
 SavedInputs::SavedInputs(const std::vector<at::Tensor>& inputs) {
   inputs_.reserve(inputs.size());
@@ -31,6 +56,48 @@ std::optional<size_t> SavedInputs::first_modified(
     }
   }
   return std::nullopt;
+}
+
+bool SavedInputs::is_unchanged(const Input& input) {
+  return input.storage != nullptr && input.version_counter.current_version() == input.version;
+}
+
+bool SavedInputs::are_hooked() const {
+  return std::any_of(
+      inputs_.begin(), inputs_.end(), [](const Input& input) { return input.saved.has_hooks(); });
+}
+
+void SavedInputs::offer(Outgoing& outgoing,
+                        const std::function<bool(const c10::StorageImpl*)>& is_written) const {
+  for (const auto& input : inputs_) {
+    if (input.storage == nullptr) {
+      continue;
+    }
+    if (!is_unchanged(input) || is_written(input.storage)) {
+      // Its recompute starts from the content that the write log has.
+      outgoing.stay(input.storage->nbytes());
+      continue;
+    }
+    const auto tensor = input.saved.unpack();
+    if (is_activation(tensor) && can_be_hollow(tensor)) {
+      outgoing.add(tensor.storage(), /*is_shared=*/true);
+    } else {
+      outgoing.stay(tensor.storage().nbytes());
+    }
+  }
+}
+
+void SavedInputs::move_to(const Outgoing& outgoing, const std::shared_ptr<Parcel>& parcel) {
+  for (auto& input : inputs_) {
+    if (!is_unchanged(input)) {
+      continue;
+    }
+    const auto tensor = input.saved.unpack();
+    const auto item = outgoing.find(tensor.storage());
+    if (item && is_activation(tensor) && can_be_hollow(tensor)) {
+      input.saved.register_hooks(std::make_unique<MovedInput>(parcel, *item));
+    }
+  }
 }
 
 std::vector<at::Tensor> SavedInputs::unpack() const {

@@ -1,12 +1,15 @@
 // The tensors a region was called with, kept for its recompute.
 #pragma once
 
+#include "checkpoint/offload_outgoing.h"
+
 #include <ATen/core/Tensor.h>
 #include <c10/core/StorageImpl.h>
 #include <c10/core/TensorImpl.h>
 #include <torch/csrc/autograd/saved_variable.h>
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -29,6 +32,15 @@ class SavedInputs {
   std::optional<size_t> first_modified(
       const std::function<bool(const c10::StorageImpl*)>& is_ignored = {}) const;
 
+  /// Whether they belong to a region around this one.
+  bool are_hooked() const;
+  /// End of forward: offers activations, other than those whose storage `is_written` names. Leaves
+  /// (parameters, masks, a batch) stay: somebody else owns them.
+  void offer(Outgoing& outgoing,
+             const std::function<bool(const c10::StorageImpl*)>& is_written) const;
+  /// What was offered and taken is in `parcel` now. Changes in place are noticed as before.
+  void move_to(const Outgoing& outgoing, const std::shared_ptr<Parcel>& parcel);
+
  private:
   struct Input {
     torch::autograd::SavedVariable saved;
@@ -38,6 +50,9 @@ class SavedInputs {
     uint32_t version = 0;
     const c10::StorageImpl* storage = nullptr;  // identity only
   };
+  /// Has a storage that nobody wrote since.
+  static bool is_unchanged(const Input& input);
+
   std::vector<Input> inputs_;
 };
 

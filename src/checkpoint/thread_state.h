@@ -3,6 +3,8 @@
 // afterwards.
 #pragma once
 
+#include <reprise/detail/planned_region.h>
+
 #include <ATen/core/grad_mode.h>
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/ScalarType.h>
@@ -56,6 +58,8 @@ class ThreadStateGuard {
   c10::impl::ForceDispatchKeyGuard keys_;
   at::AutoGradMode grad_mode_{true};
   c10::OptionalDeviceGuard device_;
+  // What a recompute makes again was decided about in forward.
+  RegionPlannerGuard planner_{nullptr};
 };
 
 }  // namespace reprise::detail

@@ -58,16 +58,16 @@ class CountingAllocator final : public c10::Allocator {
     std::memcpy(to, from, bytes);
   }
 
+  static int64_t size_of(void* data) {
+    const size_t size = large().size_of(data);
+    return static_cast<int64_t>(size > 0 ? size : malloc_usable_size(data));
+  }
+
  private:
   static LargeBlocks& large() {
     // Never destroyed: tensors with static storage are freed at exit.
     static auto* blocks = new LargeBlocks();  // allow: owning-new
     return *blocks;
-  }
-
-  static int64_t size_of(void* data) {
-    const size_t size = large().size_of(data);
-    return static_cast<int64_t>(size > 0 ? size : malloc_usable_size(data));
   }
 
   static void free_counted(void* data) {
@@ -106,6 +106,11 @@ int64_t CpuCounter::live() {
 
 int64_t CpuCounter::peak() {
   return peak_bytes.load(std::memory_order_relaxed);
+}
+
+int64_t CpuCounter::size_of(const void* data) {
+  // Only asked about; malloc_usable_size takes no const.
+  return data == nullptr ? 0 : CountingAllocator::size_of(const_cast<void*>(data));
 }
 
 void CpuCounter::set_peak(int64_t bytes) {

@@ -10,6 +10,8 @@ struct CpuCounter {
   static bool is_installed();
   static int64_t live();
   static int64_t peak();
+  /// What a live block counts for.
+  static int64_t size_of(const void* data);
   /// Sets the peak to `bytes`, but not below what is alive.
   static void set_peak(int64_t bytes);
 };

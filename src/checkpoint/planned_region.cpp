@@ -1,0 +1,37 @@
+#include <reprise/detail/planned_region.h>
+
+#include <c10/util/Exception.h>
+
+namespace reprise::detail {
+namespace {
+
+thread_local RegionPlanner* planner_in_force = nullptr;
+
+std::optional<CheckpointOptions> ask_planner(const CheckpointOptions& asked) {
+  TORCH_CHECK(!asked.use_reentrant,
+              "[plan] region \"",
+              asked.name,
+              "\" asks for use_reentrant, which knows no decisions per operator: a plan cannot "
+              "cover it. Use the default variant.");
+  return planner_in_force->plan(asked);
+}
+
+}  // namespace
+
+RegionPlanner::RegionPlanner() = default;
+RegionPlanner::~RegionPlanner() = default;
+
+bool has_region_planner() {
+  return planner_in_force != nullptr;
+}
+
+RegionPlannerGuard::RegionPlannerGuard(RegionPlanner* planner)
+    : previous_(std::exchange(planner_in_force, planner)) {}
+
+RegionPlannerGuard::~RegionPlannerGuard() {
+  planner_in_force = previous_;
+}
+
+PlannedRegion::PlannedRegion(const CheckpointOptions& asked) : options_(ask_planner(asked)) {}
+
+}  // namespace reprise::detail

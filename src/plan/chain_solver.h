@@ -1,0 +1,72 @@
+// The memory planner's solver: the fastest plan for every budget of bytes at once.
+//
+// The curve of best plans is worked out without knowing a budget; a budget picks from it. So more
+// bytes never predict more time, and equal input gives equal plans.
+#pragma once
+
+#include "plan/block_options.h"
+#include "plan/chain_units.h"
+#include "plan/plan.h"
+#include "plan/solver_options.h"
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace reprise::plan {
+
+class REPRISE_API ChainSolver {
+ public:
+  /// Solves. Throws std::invalid_argument for costs that contradict each other.
+  ChainSolver(ChainCosts costs, const SolverOptions& options);
+
+  /// Best plans, from the smallest peak (slowest) to the largest (fastest).
+  const std::vector<CurvePoint>& curve() const { return curve_; }
+
+  /// The least budget for which there is a plan.
+  int64_t least_bytes() const { return curve_.front().peak_bytes; }
+
+  /// The fastest plan within the budget; none below least_bytes().
+  std::optional<Plan> plan_for(int64_t budget_bytes) const;
+
+  /// How far the curve may be from the best there is.
+  const Slack& slack() const { return slack_; }
+
+ private:
+  struct Step {
+    uint32_t unit;
+    uint32_t next;
+  };
+  /// One search over the chain: for each place and point, what comes first and what next.
+  using Steps = std::vector<std::vector<Step>>;
+  /// Where a point of the curve comes from.
+  struct Origin {
+    size_t search;
+    size_t point;
+  };
+
+  /// How a search minds the host limit.
+  enum class Host : uint8_t {
+    Ignored,
+    Shared,   ///< the first blocks have a share each, the others none
+    Counted,  ///< as a third sum beside peak and time
+  };
+
+  std::vector<int64_t> flight_levels(const std::vector<int64_t>& moved);
+  void search(int64_t flight_bytes, Host host);
+  void keep_best();
+  void add_up_slack();
+
+  const ChainCosts costs_;
+  const SolverOptions options_;
+  std::vector<BlockOptions> kinds_;
+  std::vector<std::vector<ChainUnit>> units_;
+  std::vector<Steps> searches_;
+  std::vector<CurvePoint> curve_;
+  std::vector<int64_t> held_;  // of the curve's points: the last tie-break
+  std::vector<Origin> origins_;
+  Slack slack_;
+  Slack search_slack_;  // the largest of one search
+};
+
+}  // namespace reprise::plan

@@ -1,0 +1,151 @@
+#include "plan/region_decisions.h"
+
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <map>
+#include <string_view>
+#include <utility>
+
+namespace reprise::plan {
+namespace {
+
+std::string display(std::string_view name, std::string_view overload) {
+  return overload.empty() ? std::string(name) : c10::str(name, ".", overload);
+}
+
+class PlannedPolicy final : public Policy {
+ public:
+  explicit PlannedPolicy(std::vector<OpDecision> ops) : ops_(std::move(ops)) {
+    for (const auto& op : ops_) {
+      auto& calls = calls_[{op.name, op.overload}];
+      calls.decisions.resize(std::max(calls.decisions.size(), op.call_index + 1),
+                             Decision::Recompute);
+      TORCH_CHECK(calls.decisions[op.call_index] == Decision::Recompute,
+                  "[plan] call #",
+                  op.call_index,
+                  " of ",
+                  display(op.name, op.overload),
+                  " is decided about twice in one region.");
+      calls.decisions[op.call_index] = op.decision;
+      calls.kept += op.decision == Decision::Keep ? 1 : 0;
+    }
+  }
+
+  Decision decide(const OpContext& op) const override {
+    const auto found = calls_.find({op.name, op.overload});
+    return found != calls_.end() && op.call_index < found->second.decisions.size()
+               ? found->second.decisions[op.call_index]
+               : Decision::Recompute;
+  }
+
+  void verify(const std::vector<KeptOp>& kept) const override {
+    std::map<std::pair<std::string_view, std::string_view>, size_t> found;
+    for (const auto& op : kept) {
+      found[{op.name, op.overload}] = op.kept;
+    }
+    for (const auto& [op, calls] : calls_) {
+      TORCH_CHECK(found[op] == calls.kept,
+                  "[plan] ",
+                  calls.kept,
+                  " results of ",
+                  display(op.first, op.second),
+                  " were planned to be kept in a region that had ",
+                  found[op],
+                  " of these calls. The step is not the one that was planned: plan again.");
+    }
+  }
+
+  std::string describe() const override {
+    return c10::str("plan(", ops_.size(), ops_.size() == 1 ? " operator)" : " operators)");
+  }
+
+ private:
+  struct Calls {
+    std::vector<Decision> decisions;  // by call
+    size_t kept = 0;
+  };
+  const std::vector<OpDecision> ops_;  // holds what the keys look at
+  std::map<std::pair<std::string_view, std::string_view>, Calls> calls_;
+};
+
+}  // namespace
+
+std::shared_ptr<const Policy> planned_policy(std::vector<OpDecision> ops) {
+  return std::make_shared<PlannedPolicy>(std::move(ops));
+}
+
+PlanGuard::PlanGuard(std::vector<RegionDecision> decisions) : in_force_(this) {
+  for (auto& decision : decisions) {
+    TORCH_CHECK(!decision.is_plain || decision.ops.empty(),
+                "[plan] region \"",
+                decision.name,
+                "\" is planned to run plainly and to keep ",
+                decision.ops.size(),
+                " results: a plain run keeps all that autograd needs. Choose one of the two.");
+    auto policy = decision.ops.empty() ? nullptr : planned_policy(decision.ops);
+    planned_.push_back({std::move(decision), std::move(policy)});
+  }
+}
+
+PlanGuard::~PlanGuard() = default;
+
+std::string PlanGuard::planned_names() const {
+  std::string names;
+  for (const auto& planned : planned_) {
+    names += (names.empty() ? "\"" : ", \"") + planned.decision.name + "\"";
+  }
+  return names;
+}
+
+std::optional<CheckpointOptions> PlanGuard::plan(const CheckpointOptions& asked) {
+  TORCH_CHECK(entered_ < planned_.size(),
+              "[plan] the step enters region \"",
+              asked.name,
+              "\" after the ",
+              planned_.size(),
+              " that were planned (",
+              planned_names(),
+              "). The step is not the one that was planned: plan again.");
+  const auto& planned = planned_[entered_];
+  TORCH_CHECK(asked.name == planned.decision.name,
+              "[plan] region #",
+              entered_,
+              " of the step is \"",
+              asked.name,
+              "\"; planned in its place was \"",
+              planned.decision.name,
+              "\". The step is not the one that was planned: plan again.");
+  TORCH_CHECK(asked.policy == nullptr,
+              "[plan] region \"",
+              asked.name,
+              "\" brings the policy ",
+              asked.policy->describe(),
+              ", which the plan would override. Leave it to the plan.");
+  ++entered_;
+  if (planned.decision.is_plain) {
+    return std::nullopt;
+  }
+  CheckpointOptions options = asked;
+  options.policy = planned.policy;
+  return options;
+}
+
+void PlanGuard::finish() const {
+  TORCH_CHECK(entered_ == planned_.size(),
+              "[plan] the step entered ",
+              entered_,
+              " regions; planned were ",
+              planned_.size(),
+              " (",
+              planned_names(),
+              "). The step is not the one that was planned: plan again.");
+}
+
+void run_planned(std::vector<RegionDecision> decisions, const std::function<void()>& step) {
+  const PlanGuard guard(std::move(decisions));
+  step();
+  guard.finish();
+}
+
+}  // namespace reprise::plan

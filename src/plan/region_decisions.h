@@ -1,0 +1,68 @@
+// Puts a plan into effect: which regions of a step run plainly, and which results the others keep.
+//
+// The regions of a step are matched with the plan by order of entry and checked by name; only
+// outermost regions count, and what runs inside one belongs to its decision. A step that differs
+// from the plan is an error.
+#pragma once
+
+#include <reprise/detail/planned_region.h>
+#include <reprise/export.h>
+#include <reprise/policy.h>
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace reprise::plan {
+
+/// What becomes of the result of one operator call; what is not named is computed again.
+struct OpDecision {
+  std::string name;           ///< "aten::mm"
+  std::string overload = {};  ///< empty for the default overload
+  size_t call_index = 0;      ///< as policies count: Note [Numbering of operator calls]
+  Decision decision = Decision::Keep;
+};
+
+struct RegionDecision {
+  std::string name;       ///< CheckpointOptions::name of the region that it is for
+  bool is_plain = false;  ///< run as if it were no region
+  std::vector<OpDecision> ops = {};
+};
+
+/// A policy that follows `ops`. Operators of the list that a region did not run are an error when
+/// its forward ends.
+REPRISE_API std::shared_ptr<const Policy> planned_policy(std::vector<OpDecision> ops);
+
+/// In force on its thread while it lives: around one forward, or around forward and backward.
+class REPRISE_API PlanGuard final : detail::RegionPlanner {
+ public:
+  explicit PlanGuard(std::vector<RegionDecision> decisions);
+  ~PlanGuard();
+  PlanGuard(const PlanGuard&) = delete;
+  PlanGuard& operator=(const PlanGuard&) = delete;
+
+  /// The step's forward is over: throws if it ran fewer regions than planned. Without this call a
+  /// plan for more regions than there are goes unnoticed, since a destructor cannot throw.
+  void finish() const;
+
+ private:
+  struct Planned {
+    RegionDecision decision;
+    std::shared_ptr<const Policy> policy;  // null: nothing is kept
+  };
+  std::optional<CheckpointOptions> plan(const CheckpointOptions& asked) override;
+  std::string planned_names() const;
+
+  std::vector<Planned> planned_;
+  size_t entered_ = 0;
+  detail::RegionPlannerGuard in_force_;
+};
+
+/// Runs `step` with a PlanGuard and finish().
+REPRISE_API void run_planned(std::vector<RegionDecision> decisions,
+                             const std::function<void()>& step);
+
+}  // namespace reprise::plan

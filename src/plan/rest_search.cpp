@@ -1,0 +1,148 @@
+// Candidates for a rest, pruned; through a grid of buckets where there are too many.
+#include "plan/rest_search.h"
+
+#include "plan/rest_buckets.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+namespace reprise::plan {
+namespace {
+
+constexpr size_t kFewCandidates = 8192;  // so few are sorted, and none is lost
+
+/// Calls `use(unit, rest, point)` for every first unit and every point of the rest after it.
+template <class Use>
+void for_each_candidate(const std::vector<ChainUnit>& units,
+                        size_t place,
+                        const std::vector<Rest>& rests,
+                        const RestSearch& search,
+                        Use&& use) {
+  const int64_t host_limit = search.host_limit.value_or(std::numeric_limits<int64_t>::max());
+  for (const auto& unit : units) {
+    const auto& rest = rests[place + unit.blocks];
+    size_t first = 0;
+    // Where the unit's own need is the peak, the best of what is below it will do.
+    while (!search.host_limit && first + 1 < rest.size() &&
+           unit.held_bytes + rest[first + 1].peak <= unit.need_bytes) {
+      ++first;
+    }
+    for (size_t p = first; p < rest.size(); ++p) {
+      if (unit.moved_bytes + rest[p].host <= host_limit) {
+        use(unit, rest, p);
+      }
+    }
+  }
+}
+
+/// Lowest values of a prefix of ranks, as a Fenwick tree.
+class PrefixBest {
+ public:
+  explicit PrefixBest(size_t ranks) : best_(ranks + 1) {}
+
+  bool has_as_good(size_t rank, const RestPoint& point) const {
+    for (size_t i = rank + 1; i > 0; i -= i & (~i + 1)) {
+      if (best_[i] != nullptr && !is_better(point, *best_[i])) {
+        return true;
+      }
+    }
+    return false;
+  }
+  void add(size_t rank, const RestPoint& point) {
+    for (size_t i = rank + 1; i < best_.size(); i += i & (~i + 1)) {
+      if (best_[i] == nullptr || is_better(point, *best_[i])) {
+        best_[i] = &point;
+      }
+    }
+  }
+
+ private:
+  std::vector<const RestPoint*> best_;
+};
+
+/// Leaves out what another point equals or beats in peak and time, and in host bytes where there is
+/// a limit. Equal ones: the first stays.
+Rest prune(Rest points, bool has_host_limit) {
+  std::stable_sort(points.begin(), points.end(), [](const RestPoint& a, const RestPoint& b) {
+    return a.peak != b.peak ? a.peak < b.peak : is_better(a, b);
+  });
+  std::vector<int64_t> hosts(1);
+  if (has_host_limit) {
+    for (const auto& point : points) {
+      hosts.push_back(point.host);
+    }
+    std::sort(hosts.begin(), hosts.end());
+    hosts.erase(std::unique(hosts.begin(), hosts.end()), hosts.end());
+  }
+  PrefixBest best(hosts.size());
+  Rest kept;
+  kept.reserve(points.size());  // `best` points into it
+  for (const auto& point : points) {
+    const auto rank = has_host_limit
+                          ? std::lower_bound(hosts.begin(), hosts.end(), point.host) - hosts.begin()
+                          : 0;
+    if (!best.has_as_good(static_cast<size_t>(rank), point)) {
+      kept.push_back(point);
+      best.add(static_cast<size_t>(rank), kept.back());
+    }
+  }
+  return kept;
+}
+
+size_t count_candidates(const std::vector<ChainUnit>& units,
+                        size_t place,
+                        const std::vector<Rest>& rests) {
+  size_t count = 0;
+  for (const auto& unit : units) {
+    count += rests[place + unit.blocks].size();
+  }
+  return count;
+}
+
+RestResult extend_thinned(const std::vector<ChainUnit>& units,
+                          size_t place,
+                          const std::vector<Rest>& rests,
+                          const RestSearch& search) {
+  // A rest is ordered by peak, so its ends give the range of what becomes of it.
+  int64_t lowest = std::numeric_limits<int64_t>::max(), highest = 0;
+  for (const auto& unit : units) {
+    const auto& rest = rests[place + unit.blocks];
+    if (!rest.empty()) {
+      lowest = std::min(lowest, std::max(unit.need_bytes, unit.held_bytes + rest.front().peak));
+      highest = std::max(highest, std::max(unit.need_bytes, unit.held_bytes + rest.back().peak));
+    }
+  }
+  Buckets buckets(lowest, highest, search);
+  for_each_candidate(
+      units, place, rests, search, [&](const ChainUnit& unit, const Rest& rest, size_t point) {
+        buckets.add(unit, rest, point);
+      });
+  return {prune(buckets.points(), search.host_limit.has_value()),
+          buckets.width(),
+          buckets.host_width()};
+}
+
+}  // namespace
+
+RestResult extend(const std::vector<ChainUnit>& units,
+                  size_t place,
+                  const std::vector<Rest>& rests,
+                  const RestSearch& search) {
+  const size_t count = count_candidates(units, place, rests);
+  if (count <= kFewCandidates || search.points == std::numeric_limits<size_t>::max()) {
+    RestResult result;
+    result.rest.reserve(count);
+    for_each_candidate(
+        units, place, rests, search, [&](const ChainUnit& unit, const Rest& rest, size_t point) {
+          result.rest.push_back(joined(unit, rest, point));
+        });
+    result.rest = prune(std::move(result.rest), search.host_limit.has_value());
+    if (result.rest.size() <= search.points) {
+      return result;
+    }
+  }
+  return extend_thinned(units, place, rests, search);
+}
+
+}  // namespace reprise::plan

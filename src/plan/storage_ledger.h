@@ -1,0 +1,32 @@
+// The storages that a traced step makes, told apart by weak references: an address is reused as
+// soon as a storage dies, a weak reference is not, and it keeps no bytes alive.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Storage.h>
+#include <c10/util/flat_hash_map.h>
+
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <vector>
+
+namespace reprise::plan {
+
+class StorageLedger {
+ public:
+  /// The number of the tensor's storage; nothing if the step did not make it, as far as we saw.
+  std::optional<size_t> find(const at::Tensor& tensor) const;
+  /// Numbers in order of being added.
+  size_t add(const at::Tensor& tensor);
+  bool is_alive(size_t number) const { return !storages_[number].expired(); }
+  /// Calls `bury(number)` for each that has died since the last call.
+  void collect_dead(const std::function<void(size_t)>& bury);
+
+ private:
+  std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> storages_;
+  std::vector<size_t> living_;
+  ska::flat_hash_map<const c10::StorageImpl*, size_t> numbers_;
+};
+
+}  // namespace reprise::plan

@@ -1,0 +1,31 @@
+#include "plan/trace_clock.h"
+
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+namespace reprise::plan {
+
+size_t TraceClock::mark() {
+  if (device_.is_cpu()) {
+    moments_.push_back(std::chrono::steady_clock::now());
+    return moments_.size() - 1;
+  }
+  auto& event = events_.emplace_back(device_.type(), c10::EventFlag::BACKEND_DEFAULT);
+  event.record(c10::impl::VirtualGuardImpl(device_.type()).getStream(device_));
+  return events_.size() - 1;
+}
+
+void TraceClock::finish() const {
+  // All of them: they may lie on several streams.
+  for (const auto& event : events_) {
+    event.synchronize();
+  }
+}
+
+double TraceClock::ms_between(size_t from, size_t to) const {
+  if (device_.is_cpu()) {
+    return std::chrono::duration<double, std::milli>(moments_[to] - moments_[from]).count();
+  }
+  return events_[from].elapsedTime(events_[to]);
+}
+
+}  // namespace reprise::plan

@@ -1,0 +1,162 @@
+// Budgets on real models: the bound holds, the prediction is exact, bytes buy time, and no budget
+// changes a bit of loss or gradients.
+#include "plan/activation_meter.h"
+#include "plan/step_planner.h"
+#include "support/bitwise.h"
+#include "support/fixtures.h"
+#include "support/tensors.h"
+
+#include <reprise/io/json.h>
+#include <reprise/loss/head.h>
+#include <reprise/loss/next_token.h>
+#include <reprise/memory.h>
+#include <reprise/model/block_checkpointing.h>
+#include <reprise/model/lora.h>
+#include <reprise/model/model.h>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace reprise::testing {
+namespace {
+
+constexpr int64_t kRows = 4, kLength = 48, kVocabulary = 256, kBudgets = 12;
+
+// A fixture's architecture, large enough that tensors are more than their headers.
+std::shared_ptr<Model> model_of(const std::string& family, bool has_lora) {
+  Json json = read_json(fixtures() / "models" / family / "config.json");
+  const bool is_gpt2 = family == "gpt2";
+  json[is_gpt2 ? "n_embd" : "hidden_size"] = 64;
+  json[is_gpt2 ? "n_inner" : "intermediate_size"] = 160;
+  json[is_gpt2 ? "n_layer" : "num_hidden_layers"] = 5;
+  json[is_gpt2 ? "n_positions" : "max_position_embeddings"] = 64;
+  json["vocab_size"] = kVocabulary;
+  torch::manual_seed(5);
+  auto model = std::make_shared<Model>(
+      ModelConfig::from_json(json, family), HeadKind::CausalLm, at::TensorOptions(at::kFloat));
+  {
+    const torch::NoGradGuard no_grad;
+    for (auto& parameter : model->parameters()) {
+      if (parameter.dim() == 1) {
+        parameter.fill_(1);
+      } else {
+        parameter.normal_(0, 0.1);
+      }
+    }
+  }
+  if (has_lora) {
+    LoraConfig config;
+    config.rank = 4;
+    add_lora(*model, config, /*seed=*/3);
+  }
+  model->train();
+  model->enable_checkpointing(BlockChoice::all());
+  return model;
+}
+
+struct Budgets : ::testing::TestWithParam<std::pair<std::string, bool>> {
+  void SetUp() override {
+    track_cpu_memory();
+    model = model_of(GetParam().first, GetParam().second);
+    input.input_ids = torch::randint(kVocabulary, {kRows, kLength}, at::kLong);
+    targets = at::constant_pad_nd(input.input_ids.slice(1, 1), {0, 1}, kIgnoredLabel);
+    for (const auto& [name, parameter] : trained_parameters(*model)) {
+      parameters.push_back(parameter);
+    }
+  }
+
+  /// Of its own, so that backward finds no other owner of the hidden states.
+  at::Tensor mean_loss() {
+    const auto values =
+        linear_cross_entropy(model->hidden_states(input), model->linear_head(), targets);
+    return values.sum / static_cast<double>(values.tokens);
+  }
+
+  void step() {
+    const auto mean = mean_loss();
+    mean.backward();
+    loss = mean.detach();
+  }
+
+  /// Loss and gradients, which are dropped then.
+  std::vector<at::Tensor> taken() {
+    std::vector<at::Tensor> values{loss};
+    for (auto& parameter : parameters) {
+      values.push_back(std::exchange(parameter.mutable_grad(), {}));
+    }
+    return values;
+  }
+
+  int64_t measured(const std::vector<plan::RegionDecision>& decisions) {
+    plan::ActivationMeter meter(at::kCPU, parameters);
+    plan::run_planned(decisions, [this] { step(); });
+    return meter.peak();
+  }
+
+  std::shared_ptr<Model> model;
+  ModelInput input;
+  at::Tensor targets, loss;
+  std::vector<at::Tensor> parameters;
+};
+
+TEST_P(Budgets, AreHeldAndChangeNoBits) {
+  model->disable_checkpointing();
+  step();
+  const auto expected = taken();
+  model->enable_checkpointing(BlockChoice::all());
+
+  const plan::StepPlanner planner(plan::trace_step([this] { step(); }, at::kCPU));
+  ASSERT_LT(planner.least_bytes(), planner.most_bytes());
+  EXPECT_TRUE(planner.plan_for(planner.most_bytes()).is_plain());
+  EXPECT_EQ(planner.curve().back().extra_ms, 0);
+
+  std::vector<double> used;
+  double slower = std::numeric_limits<double>::infinity();
+  for (int64_t i = 0; i < kBudgets; ++i) {
+    const int64_t budget =
+        planner.least_bytes() + (planner.most_bytes() - planner.least_bytes()) * i / (kBudgets - 1);
+    const plan::StepPlan& plan = planner.plan_for(budget);
+    EXPECT_LE(plan.extra_ms, slower) << "more bytes, more time";
+    slower = plan.extra_ms;
+    const int64_t peak = measured(plan.decisions);
+    expect_bitwise_equal(taken(), expected);
+    // Malloc rounds the small ones.
+    EXPECT_LE(peak, budget + budget / 100) << "budget " << i;
+    EXPECT_NEAR(static_cast<double>(peak),
+                static_cast<double>(plan.peak_bytes),
+                0.03 * static_cast<double>(plan.peak_bytes))
+        << "budget " << i;
+    used.push_back(static_cast<double>(peak) / static_cast<double>(budget));
+  }
+  std::sort(used.begin(), used.end());
+  EXPECT_GE(used[used.size() / 2], 0.9) << "bytes that the plans leave unused";
+}
+
+TEST_P(Budgets, BelowTheLeastAreRefusedWithTheLeast) {
+  const plan::StepPlanner planner(plan::trace_step([this] { step(); }, at::kCPU));
+  const auto message = message_of<c10::Error>([&] { planner.plan_for(planner.least_bytes() - 1); });
+  EXPECT_TRUE(contains(message, std::to_string(planner.least_bytes()))) << message;
+}
+
+INSTANTIATE_TEST_SUITE_P(Families,
+                         Budgets,
+                         ::testing::Values(std::pair("llama", false),
+                                           std::pair("llama", true),
+                                           std::pair("qwen2", false),
+                                           std::pair("qwen2", true),
+                                           std::pair("gpt2", false),
+                                           std::pair("gpt2", true),
+                                           std::pair("gpt_neox", false),
+                                           std::pair("gpt_neox", true)),
+                         [](const auto& family) {
+                           return family.param.first + (family.param.second ? "_lora" : "");
+                         });
+
+}  // namespace
+}  // namespace reprise::testing

@@ -1,0 +1,131 @@
+// A chain of blocks whose tensors are all of one size, 1 MiB, which the CPU counter counts exactly:
+// bytes of a step come out in whole tensors, and scalars are the only rest.
+#pragma once
+
+#include "plan/activation_meter.h"
+#include "plan/region_decisions.h"
+#include "plan/step_trace.h"
+#include "plan/trace_peaks.h"
+
+#include <reprise/reprise.h>
+
+#include <torch/torch.h>
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace reprise::testing {
+
+constexpr int64_t kSide = 512;
+constexpr int64_t kTensor = kSide * kSide * static_cast<int64_t>(sizeof(float));
+constexpr int64_t kScalars = 4096;  // loss, its gradient and such
+
+using Block =
+    std::function<at::Tensor(const at::Tensor& h, const std::vector<at::Tensor>& weights)>;
+
+/// h + tanh(h w0) w1: four operators, of which autograd saves inputs, weights and tanh's result.
+inline at::Tensor residual_block(const at::Tensor& h, const std::vector<at::Tensor>& weights) {
+  return h + torch::mm(torch::tanh(torch::mm(h, weights[0])), weights[1]);
+}
+
+struct Chain {
+  explicit Chain(size_t count,
+                 const Block& block = residual_block,
+                 c10::Device where = c10::Device(c10::kCPU))
+      : Chain(std::vector<Block>(count, block), where) {}
+  explicit Chain(std::vector<Block> functions, c10::Device where = c10::Device(c10::kCPU))
+      : blocks(std::move(functions)), device(where), x(torch::randn({kSide, kSide}, device)) {
+    for (size_t i = 0; i < blocks.size(); ++i) {
+      weights.push_back({weight(), weight()});
+    }
+  }
+
+  at::Tensor weight() const {
+    return (torch::randn({kSide, kSide}, device) * 0.04).requires_grad_();
+  }
+
+  std::vector<at::Tensor> parameters() const {
+    std::vector<at::Tensor> all;
+    for (const auto& pair : weights) {
+      all.insert(all.end(), pair.begin(), pair.end());
+    }
+    return all;
+  }
+
+  void step() const {
+    auto h = x;
+    for (size_t i = 0; i < weights.size(); ++i) {
+      const auto fn = [run = blocks[i], w = weights[i]](const at::Tensor& input) {
+        return run(input, w);
+      };
+      h = checkpoint(CheckpointOptions{.name = "block" + std::to_string(i)}, fn, std::move(h));
+    }
+    // Moved, so that no name keeps the last block's result alive.
+    std::exchange(h, {}).square().mean().backward();
+  }
+
+  std::vector<at::Tensor> gradients() const {
+    std::vector<at::Tensor> all;
+    for (auto& parameter : parameters()) {
+      all.push_back(parameter.grad().defined() ? parameter.grad().clone() : at::Tensor());
+    }
+    return all;
+  }
+
+  void clear_gradients() const {
+    for (auto& parameter : parameters()) {
+      parameter.mutable_grad() = at::Tensor();
+    }
+  }
+
+  std::vector<Block> blocks;
+  c10::Device device;
+  at::Tensor x;
+  std::vector<std::vector<at::Tensor>> weights;
+};
+
+inline plan::OpDecision keep(const plan::TracedOp& op) {
+  return {.name = op.name, .overload = op.overload, .call_index = op.call_index};
+}
+
+/// Decisions for all regions: `decide` says for a region and an operator whether it is kept.
+inline std::vector<plan::RegionDecision> keeping(
+    const plan::StepTrace& trace,
+    const std::function<bool(size_t, const plan::TracedOp&)>& decide) {
+  std::vector<plan::RegionDecision> decisions;
+  for (size_t i = 0; i < trace.regions.size(); ++i) {
+    decisions.push_back({.name = trace.regions[i].name});
+    for (const auto& op : trace.regions[i].ops) {
+      if (op.can_keep && decide(i, op)) {
+        decisions.back().ops.push_back(keep(op));
+      }
+    }
+  }
+  return decisions;
+}
+
+inline std::vector<plan::RegionDecision> all_full(const plan::StepTrace& trace) {
+  return keeping(trace, [](size_t, const plan::TracedOp&) { return false; });
+}
+
+inline std::vector<plan::RegionDecision> all_plain(const plan::StepTrace& trace) {
+  auto decisions = all_full(trace);
+  for (auto& decision : decisions) {
+    decision.is_plain = true;
+  }
+  return decisions;
+}
+
+/// Most activation bytes of a real step under `decisions`.
+inline int64_t measured_peak(c10::Device device,
+                             const std::vector<at::Tensor>& parameters,
+                             const std::vector<plan::RegionDecision>& decisions,
+                             const std::function<void()>& step) {
+  plan::ActivationMeter meter(device, parameters);
+  plan::run_planned(decisions, step);
+  return meter.peak();
+}
+
+}  // namespace reprise::testing

@@ -1,0 +1,223 @@
+// Plans in effect: what they leave as it was, that they change no bits, and steps that differ from
+// the plan.
+#include "plan/chain.h"
+#include "support/bitwise.h"
+#include "support/zoo.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <string>
+#include <vector>
+
+namespace reprise::testing {
+namespace {
+
+using plan::PlanGuard;
+using plan::RegionDecision;
+using plan::run_planned;
+using plan::trace_step;
+using plan::TracedOp;
+
+std::vector<at::Tensor> state_of(ZooModel& model) {
+  std::vector<at::Tensor> state;
+  for (const auto& parameter : model.parameters()) {
+    state.push_back(parameter.detach().clone());
+    state.push_back(parameter.grad().defined() ? parameter.grad().clone() : at::Tensor());
+  }
+  for (const auto& buffer : model.buffers()) {
+    state.push_back(buffer.clone());
+  }
+  return state;
+}
+
+std::function<void()> step_of(const std::shared_ptr<ZooModel>& model, const at::Tensor& x) {
+  return [model, x] { model->loss(x, with({.name = "region"})).backward(); };
+}
+
+TEST(Tracing, LeavesGradientsBuffersAndRandomStateUntouched) {
+  for (const auto& entry : zoo()) {
+    for (const bool has_gradients : {false, true}) {
+      torch::manual_seed(3);
+      const auto model = entry.make();
+      const auto x = model->input();
+      const auto step = step_of(model, x);
+      if (has_gradients) {
+        step();
+      }
+      std::vector<const void*> gradients;
+      for (const auto& parameter : model->parameters()) {
+        gradients.push_back(parameter.grad().defined() ? parameter.grad().data_ptr() : nullptr);
+      }
+      const auto before = state_of(*model);
+      const auto random = at::detail::getDefaultCPUGenerator().get_state();
+      trace_step(step, c10::kCPU);
+      SCOPED_TRACE(entry.name);
+      expect_bitwise_equal(state_of(*model), before);
+      EXPECT_TRUE(torch::equal(at::detail::getDefaultCPUGenerator().get_state(), random));
+      size_t i = 0;
+      for (const auto& parameter : model->parameters()) {
+        EXPECT_EQ(parameter.grad().defined() ? parameter.grad().data_ptr() : nullptr,
+                  gradients[i++]);
+      }
+    }
+  }
+}
+
+TEST(Tracing, LeavesStateUntouchedWhenTheStepThrows) {
+  const auto model = std::make_shared<ConvNet>();
+  const auto x = model->input();
+  const auto before = state_of(*model);
+  EXPECT_THROW(trace_step(
+                   [&] {
+                     model->loss(x, with({.name = "region"})).backward();
+                     throw std::runtime_error("no");
+                   },
+                   c10::kCPU),
+               std::runtime_error);
+  expect_bitwise_equal(state_of(*model), before);
+  trace_step(step_of(model, x), c10::kCPU);
+}
+
+TEST(Tracing, RefusesStepsWithNothingToPlan) {
+  const auto x = torch::randn({4, 4}).requires_grad_();
+  EXPECT_TRUE(contains(
+      message_of<c10::Error>([&] { trace_step([&] { x.tanh().sum().backward(); }, c10::kCPU); }),
+      "ran no region"));
+  const auto region = [&] { return checkpoint([](const at::Tensor& h) { return h.tanh(); }, x); };
+  EXPECT_TRUE(contains(message_of<c10::Error>([&] { trace_step([&] { region(); }, c10::kCPU); }),
+                       "no backward"));
+  const CheckpointOptions reentrant{.use_reentrant = true, .name = "old"};
+  EXPECT_TRUE(contains(message_of<c10::Error>([&] {
+                         trace_step(
+                             [&] {
+                               checkpoint(
+                                   reentrant, [](const at::Tensor& h) { return h.tanh(); }, x)
+                                   .sum()
+                                   .backward();
+                             },
+                             c10::kCPU);
+                       }),
+                       "\"old\" asks for use_reentrant"));
+}
+
+TEST(Plan, ChangesNoBits) {
+  for (const auto& entry : zoo()) {
+    const auto run =
+        [&](const std::function<std::vector<RegionDecision>(const plan::StepTrace&)>& decide) {
+          torch::manual_seed(11);
+          const auto model = entry.make();
+          const auto x = model->input();
+          const auto step = step_of(model, x);
+          if (decide) {
+            const auto trace = trace_step(step, c10::kCPU);
+            run_planned(decide(trace), step);
+          } else {
+            model->loss(x, [](const Fn& fn, const at::Tensor& h) { return fn(h); }).backward();
+          }
+          auto state = state_of(*model);
+          state.push_back(at::detail::getDefaultCPUGenerator().get_state());
+          return state;
+        };
+    const auto expected = run({});
+    SCOPED_TRACE(entry.name);
+    expect_bitwise_equal(run(all_full), expected);
+    expect_bitwise_equal(run(all_plain), expected);
+    for (const size_t every : {1, 2, 3}) {
+      size_t count = 0;
+      expect_bitwise_equal(run([&](const plan::StepTrace& trace) {
+                             auto decisions = keeping(trace, [&](size_t, const TracedOp&) {
+                               return count++ % every == 0;
+                             });
+                             decisions[every % 2] = {.name = "region", .is_plain = true};
+                             return decisions;
+                           }),
+                           expected);
+    }
+  }
+}
+
+/// Counts the calls of a block in a step under `decision`.
+size_t runs_under(const RegionDecision& decision) {
+  size_t runs = 0;
+  const auto x = torch::randn({4, 4}).requires_grad_();
+  run_planned({decision}, [&] {
+    const auto fn = [&runs](const at::Tensor& h) {
+      ++runs;
+      return h.tanh().exp();
+    };
+    checkpoint(CheckpointOptions{.name = "a"}, fn, x).sum().backward();
+  });
+  return runs;
+}
+
+TEST(Plan, RunsPlainRegionsOnce) {
+  EXPECT_EQ(runs_under({.name = "a", .is_plain = true}), 1U);
+  EXPECT_EQ(runs_under({.name = "a"}), 2U);
+}
+
+TEST(Plan, CountsOnlyOutermostRegions) {
+  const auto x = torch::randn({4, 4}).requires_grad_();
+  const auto inner = [](const at::Tensor& h) { return h.tanh().exp(); };
+  const auto outer = [inner](const at::Tensor& h) {
+    return checkpoint(CheckpointOptions{.name = "inner"}, inner, h) * 2;
+  };
+  const auto step = [&] {
+    auto y = checkpoint(CheckpointOptions{.name = "outer"}, outer, x);
+    checkpoint(CheckpointOptions{.name = "last"}, inner, y).sum().backward();
+  };
+  const auto trace = trace_step(step, c10::kCPU);
+  ASSERT_EQ(trace.regions.size(), 2U);
+  EXPECT_EQ(trace.regions[0].name, "outer");
+  step();
+  const auto expected = x.grad().clone();
+  for (const bool is_plain : {false, true}) {
+    x.mutable_grad() = at::Tensor();
+    // The backward call inside the scope makes inner regions again, which are not counted either.
+    run_planned({{.name = "outer", .is_plain = is_plain}, {.name = "last"}}, step);
+    EXPECT_TRUE(bitwise_equal(x.grad(), expected));
+  }
+}
+
+struct TwoRegions {
+  void operator()() const {
+    const auto fn = [](const at::Tensor& h) { return h.tanh().exp(); };
+    auto y = checkpoint(CheckpointOptions{.name = "a"}, fn, x);
+    checkpoint(CheckpointOptions{.policy = policy, .name = "b"}, fn, y).sum().backward();
+  }
+  at::Tensor x = torch::randn({4, 4}).requires_grad_();
+  std::shared_ptr<const Policy> policy = nullptr;
+};
+
+std::string refusal(const std::vector<RegionDecision>& decisions, const TwoRegions& step = {}) {
+  return message_of<c10::Error>([&] { run_planned(decisions, step); });
+}
+
+TEST(Plan, RefusesStepsThatDiffer) {
+  EXPECT_TRUE(contains(refusal({{.name = "a"}, {.name = "c"}}),
+                       "region #1 of the step is \"b\"; planned in its place was \"c\""));
+  EXPECT_TRUE(contains(refusal({{.name = "a"}}), "\"b\" after the 1 that were planned (\"a\")"));
+  EXPECT_TRUE(contains(refusal({{.name = "a"}, {.name = "b"}, {.name = "c"}}),
+                       "entered 2 regions; planned were 3 (\"a\", \"b\", \"c\")"));
+  EXPECT_TRUE(contains(
+      refusal({{.name = "a"}, {.name = "b", .ops = {{.name = "aten::tanh", .call_index = 1}}}}),
+      "1 results of aten::tanh were planned to be kept in a region that had 0"));
+  EXPECT_TRUE(contains(
+      refusal({{.name = "a", .is_plain = true, .ops = {{.name = "aten::tanh"}}}, {.name = "b"}}),
+      "planned to run plainly and to keep 1"));
+  EXPECT_TRUE(contains(refusal({{.name = "a"}, {.name = "b"}},
+                               TwoRegions{.policy = policy::save_ops({"aten::tanh"})}),
+                       "save_ops(aten::tanh), which the plan would override"));
+  run_planned({{.name = "a"}, {.name = "b", .ops = {{.name = "aten::exp"}}}}, TwoRegions{});
+}
+
+TEST(Plan, IsOverWhenItsScopeIs) {
+  const TwoRegions step;
+  { const PlanGuard guard({{.name = "a"}}); }
+  step();
+  EXPECT_TRUE(step.x.grad().defined());
+}
+
+}  // namespace
+}  // namespace reprise::testing

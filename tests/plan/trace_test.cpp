@@ -1,0 +1,291 @@
+// The trace of a step against what can be counted by hand, and the bytes that it predicts against
+// those of real steps.
+#include "plan/chain.h"
+#include "support/devices.h"
+#include "support/zoo.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace reprise::testing {
+namespace {
+
+using plan::predict_peaks;
+using plan::StepTrace;
+using plan::trace_step;
+using plan::TracedOp;
+
+StepTrace trace_of(const Chain& chain) {
+  return trace_step([&] { chain.step(); }, chain.device);
+}
+
+std::vector<std::string> names_of(const plan::TracedRegion& region) {
+  std::vector<std::string> names;
+  for (const auto& op : region.ops) {
+    names.push_back(op.overload.empty() ? op.name : op.name + "." + op.overload);
+  }
+  return names;
+}
+
+TEST(Trace, ListsOperatorsWithBytesAndWhatIsSaved) {
+  const Chain chain(3);
+  const auto trace = trace_of(chain);
+  ASSERT_EQ(trace.regions.size(), 3U);
+  for (size_t i = 0; i < 3; ++i) {
+    const auto& region = trace.regions[i];
+    EXPECT_EQ(region.name, "block" + std::to_string(i));
+    ASSERT_EQ(names_of(region),
+              (std::vector<std::string>{"aten::mm", "aten::tanh", "aten::mm", "aten::add.Tensor"}));
+    for (const auto& op : region.ops) {
+      EXPECT_EQ(op.bytes, kTensor);
+      EXPECT_EQ(op.workspace_bytes, 0) << op.name;
+      EXPECT_TRUE(op.can_keep);
+      EXPECT_EQ(op.is_saved, op.name == "aten::tanh") << op.name;
+      EXPECT_GT(op.forward_ms, 0);
+    }
+    EXPECT_EQ(region.ops[0].call_index, 0U);
+    EXPECT_EQ(region.ops[2].call_index, 1U);
+    EXPECT_EQ(region.ops[0].op_class, OpClass::Matmul);
+    // The second product saves its arguments before it computes: there the recompute stops.
+    EXPECT_EQ(region.rerun_ops, 2U);
+    EXPECT_EQ(region.saved_bytes, kTensor);
+    EXPECT_EQ(region.output_bytes, kTensor);
+    EXPECT_EQ(region.input_bytes, i == 0 ? 0 : kTensor);
+    EXPECT_EQ(region.log_bytes, 0);
+    EXPECT_EQ(region.entry_bytes, static_cast<int64_t>(i) * kTensor);
+    EXPECT_EQ(region.forward_peak, 4 * kTensor);  // temporaries live to the end of the statement
+    EXPECT_GT(region.forward_ms, region.ops[0].forward_ms);
+    EXPECT_GT(region.recompute_ms, 0);
+    EXPECT_GT(region.backward_ms, 0);
+  }
+  EXPECT_EQ(trace.regions[1].kind, trace.regions[2].kind);
+  EXPECT_NE(trace.regions[0].kind, trace.regions[1].kind);  // its input is not the step's
+  EXPECT_EQ(trace.kinds.size(), 2U);
+  EXPECT_EQ(trace.head_bytes, 3 * kTensor);
+}
+
+TEST(Trace, ViewsFactoriesAndWritesCannotBeKept) {
+  const Chain chain(1, [](const at::Tensor& h, const std::vector<at::Tensor>& w) {
+    auto y = torch::mm(h, w[0]).view({kSide / 2, -1});
+    y = y + torch::ones_like(y);
+    return y.relu_().view({kSide, kSide});
+  });
+  const auto trace = trace_of(chain);
+  for (const auto& op : trace.regions[0].ops) {
+    const bool can =
+        op.name == "aten::mm" || op.name == "aten::add" || op.name == "aten::empty_like";
+    if (op.name == "aten::view" || op.name == "aten::relu_" || op.name == "aten::fill_") {
+      EXPECT_EQ(op.bytes, 0) << op.name;
+      EXPECT_FALSE(op.can_keep) << op.name;
+    } else if (can) {
+      EXPECT_EQ(op.bytes, kTensor) << op.name;
+    }
+  }
+}
+
+/// Softmax makes a transposed argument contiguous: one tensor that it does not return.
+at::Tensor block_with_workspace(const at::Tensor& h, const std::vector<at::Tensor>& w) {
+  auto y = torch::mm(h, w[0]);
+  y = torch::softmax(y.t(), -1);
+  return torch::mm(y, w[1]);
+}
+
+TEST(Trace, SeesTheWorkspaceOfAnOperator) {
+  const auto trace = trace_of(Chain(1, block_with_workspace));
+  for (const auto& op : trace.regions[0].ops) {
+    EXPECT_NEAR(static_cast<double>(op.workspace_bytes),
+                op.name == "aten::_softmax" ? kTensor : 0,
+                1 << 16)  // the kernel's own buffers
+        << op.name;
+  }
+}
+
+/// What a prediction says and a real step needs, for many decisions.
+void expect_exact(const Chain& chain) {
+  const auto trace = trace_of(chain);
+  std::vector<std::pair<std::string, std::vector<plan::RegionDecision>>> cases = {
+      {"full", all_full(trace)}, {"plain", all_plain(trace)}};
+  for (size_t k = 0; k < trace.regions[0].ops.size(); ++k) {
+    const auto& one = trace.regions[0].ops[k];
+    cases.emplace_back("keep " + one.name + " everywhere",
+                       keeping(trace, [&](size_t, const auto& op) {
+                         return op.name == one.name && op.call_index == one.call_index;
+                       }));
+  }
+  cases.emplace_back("keep all", keeping(trace, [](size_t, const auto&) { return true; }));
+  cases.emplace_back("keep in the first region",
+                     keeping(trace, [](size_t region, const auto&) { return region == 0; }));
+  auto mixed = keeping(trace, [](size_t region, const auto&) { return region == 1; });
+  mixed[0] = {.name = mixed[0].name, .is_plain = true};
+  cases.emplace_back("mixed", mixed);
+  mixed.back() = {.name = mixed.back().name, .is_plain = true};
+  cases.emplace_back("mixed, the last one plain", mixed);
+  for (const auto& [name, decisions] : cases) {
+    chain.clear_gradients();
+    const auto measured =
+        measured_peak(chain.device, chain.parameters(), decisions, [&] { chain.step(); });
+    const auto predicted = predict_peaks(trace, decisions).peak();
+    EXPECT_NEAR(static_cast<double>(predicted) / kTensor,
+                static_cast<double>(measured) / kTensor,
+                static_cast<double>(kScalars) / kTensor)
+        << name;
+  }
+  EXPECT_EQ(predict_peaks(trace, all_full(trace)).peak(), trace.peak);
+  // Gradients that exist already are added to, which takes no other bytes.
+  EXPECT_NEAR(static_cast<double>(measured_peak(
+                  chain.device, chain.parameters(), all_full(trace), [&] { chain.step(); })),
+              static_cast<double>(trace.peak),
+              kScalars);
+}
+
+TEST(PredictedPeaks, EqualRealStepsOfResidualBlocks) {
+  expect_exact(Chain(4));
+}
+
+TEST(PredictedPeaks, EqualRealStepsOnTheGpu) {
+  REPRISE_REQUIRE_CUDA();
+  expect_exact(Chain(4, residual_block, c10::kCUDA));
+}
+
+TEST(PredictedPeaks, EqualRealStepsOfBlocksThatEndInWhatTheySave) {
+  expect_exact(Chain(3, [](const at::Tensor& h, const std::vector<at::Tensor>& w) {
+    return torch::tanh(torch::mm(torch::sigmoid(torch::mm(h, w[0])), w[1]));
+  }));
+}
+
+TEST(PredictedPeaks, EqualRealStepsThatWriteInPlace) {
+  expect_exact(Chain(3, [](const at::Tensor& h, const std::vector<at::Tensor>& w) {
+    auto y = torch::mm(h, w[0]).mul_(0.5);
+    y = torch::gelu(y).add_(h);
+    return torch::mm(torch::softmax(y, -1), w[1]).relu_();
+  }));
+}
+
+TEST(PredictedPeaks, EqualRealStepsOfDeepBlocks) {
+  expect_exact(Chain(3, [](const at::Tensor& h, const std::vector<at::Tensor>& w) {
+    auto y = torch::mm(h, w[0]);
+    auto gate = torch::silu(y);
+    auto z = torch::layer_norm(gate * y, {kSide});
+    return h + torch::dropout(torch::mm(z.exp().tanh(), w[1]), 0.2, true);
+  }));
+}
+
+TEST(PredictedPeaks, EqualRealStepsOfOperatorsWithWorkspace) {
+  expect_exact(Chain(3, block_with_workspace));
+}
+
+TEST(PredictedPeaks, EqualRealStepsOfRegionsInRegions) {
+  expect_exact(Chain(3, [](const at::Tensor& h, const std::vector<at::Tensor>& w) {
+    const auto inner = [w](const at::Tensor& y) { return torch::mm(y, w[0]).tanh().sigmoid(); };
+    auto y = checkpoint(CheckpointOptions{.name = "inner"}, inner, torch::mm(h, w[1]).tanh());
+    return h + y.exp();
+  }));
+}
+
+/// Eight times as much inside as the others hold, so that the peak of a step is where it stands.
+at::Tensor wide_block(const at::Tensor& h, const std::vector<at::Tensor>& w) {
+  auto y = torch::mm(h, w[0]);
+  std::vector<at::Tensor> parts(8, y);
+  y = torch::cat(parts, 1);
+  y = y.tanh();
+  y = y.sigmoid();
+  y = y.exp();
+  return h + torch::mm(y.narrow(1, 0, kSide), w[1]);
+}
+
+TEST(PredictedPeaks, EqualRealStepsWhereverTheLargestBlockStands) {
+  for (size_t i = 0; i < 3; ++i) {
+    std::vector<Block> blocks(3, residual_block);
+    blocks[i] = wide_block;
+    expect_exact(Chain(blocks));
+  }
+}
+
+TEST(PredictedPeaks, EqualRealStepsOfTheZoo) {
+  for (const auto& entry : zoo()) {
+    torch::manual_seed(7);
+    const auto model = entry.make();
+    const auto x = model->input();
+    const auto step = [&] { model->loss(x, with({.name = "region"})).backward(); };
+    const auto trace = trace_step(step, c10::kCPU);
+    const std::vector<std::vector<plan::RegionDecision>> cases = {
+        all_full(trace), all_plain(trace), keeping(trace, [](size_t, const auto&) {
+          return true;
+        })};
+    for (size_t i = 0; i < cases.size(); ++i) {
+      model->zero_grad(/*set_to_none=*/true);
+      const auto measured = measured_peak(c10::kCPU, model->parameters(), cases[i], step);
+      const auto predicted = predict_peaks(trace, cases[i]).peak();
+      // The tensors are small, and malloc rounds equal requests differently.
+      EXPECT_NEAR(static_cast<double>(predicted),
+                  static_cast<double>(measured),
+                  256 + 0.05 * static_cast<double>(measured))
+          << entry.name << ", case " << i;
+    }
+  }
+}
+
+/// The sums by which a solver adds up regions, at every point of the step.
+void expect_additive(const StepTrace& trace, const std::vector<plan::RegionDecision>& decisions) {
+  const auto step = predict_peaks(trace, decisions);
+  const auto full = predict_peaks(trace, all_full(trace));
+  int64_t held = 0;
+  for (size_t i = 0; i < decisions.size(); ++i) {
+    const auto region = plan::region_peaks(trace, i, decisions[i]);
+    const int64_t below = trace.regions[i].entry_bytes + held;
+    EXPECT_EQ(step.forward[i], below + region.forward) << i;
+    EXPECT_EQ(std::max(step.recompute[i], step.backward[i]), below + region.backward) << i;
+    held += region.held;
+  }
+  EXPECT_EQ(step.head, full.head + held);
+  EXPECT_EQ(full.head, trace.head_bytes + trace.head_peak);
+  EXPECT_EQ(step.before, trace.before_peak);
+}
+
+TEST(PredictedPeaks, AddUpFromRegions) {
+  std::vector<Block> blocks(4, residual_block);
+  blocks[1] = wide_block;
+  const auto trace = trace_of(Chain(blocks));
+  expect_additive(trace, all_full(trace));
+  expect_additive(trace, all_plain(trace));
+  expect_additive(trace, keeping(trace, [](size_t, const auto&) { return true; }));
+  auto mixed = keeping(trace, [](size_t region, const auto& op) {
+    return region % 2 == 1 && op.name == "aten::mm";
+  });
+  mixed[2] = {.name = mixed[2].name, .is_plain = true};
+  expect_additive(trace, mixed);
+}
+
+TEST(PredictedPeaks, KnowWhatARegionHolds) {
+  const auto trace = trace_of(Chain(2));
+  const auto all = keeping(trace, [](size_t, const auto&) { return true; });
+  for (size_t i = 0; i < 2; ++i) {
+    const auto held = [&](const plan::RegionDecision& decision) {
+      return plan::region_peaks(trace, i, decision).held;
+    };
+    EXPECT_EQ(held({.name = all[i].name}), 0);
+    EXPECT_EQ(held({.name = all[i].name, .is_plain = true}), kTensor);
+    // Two products and tanh; the sum is held by whoever gets it.
+    EXPECT_EQ(held(all[i]), 3 * kTensor);
+  }
+}
+
+TEST(ActivationMeter, CountsAGradientUntilItIsInPlace) {
+  auto weight = torch::randn({kSide, kSide}).requires_grad_();
+  const auto step = [&] { (weight * 2).sum().backward(); };
+  for (const bool accumulates : {false, true}) {
+    plan::ActivationMeter meter(c10::kCPU, {weight});
+    step();
+    // The product, a temporary of the statement, and the gradient before it is in place.
+    EXPECT_NEAR(static_cast<double>(meter.peak()), 2 * kTensor, kScalars) << accumulates;
+    EXPECT_NEAR(static_cast<double>(meter.now()), 0, kScalars) << accumulates;
+  }
+}
+
+}  // namespace
+}  // namespace reprise::testing
