@@ -74,7 +74,8 @@ int main(int argc, char** argv) {
   app.add_option(
          "--modes",
          options.modes,
-         "none, attention, matmuls, every<n>, full; <policy>_but_last leaves the last block plain")
+         "none, attention, matmuls, every<n>, full; <policy>_but_last leaves the last block plain, "
+         "<policy>_offload moves the inputs of blocks to the host")
       ->delimiter(',');
   app.add_option("--steps", options.steps)->check(CLI::PositiveNumber);
   app.add_option("--warmup", options.warmup)->check(CLI::NonNegativeNumber);

@@ -28,6 +28,7 @@ MODES = {"none": "no checkpointing", "full": "full recompute", "gc": "full recom
          "selective": "attention kept", "matmuls": "every second matmul kept", "every2": "every second block",
          "full_but_last": "full, but for the last block",
          "attention_but_last": "attention kept, last block plain",
+         "full_offload": "full, inputs offloaded",
          "offload": "full, inputs offloaded"}
 RECORDED = " (recorded)"  # a mode whose step was recorded once and is replayed: bench_gpu --graph
 

@@ -52,7 +52,7 @@ inline void set_mode(reprise::Model& model, const std::string& mode, bool is_rec
     model.disable_checkpointing();
     return;
   }
-  const std::string every = "every", but_last = "_but_last";
+  const std::string every = "every", but_last = "_but_last", offload = "_offload";
   auto blocks = reprise::BlockChoice::all();
   std::string policy = mode;
   if (mode.starts_with(every)) {
@@ -62,8 +62,11 @@ inline void set_mode(reprise::Model& model, const std::string& mode, bool is_rec
     // Backward begins with the last block: computing it again frees nothing that is needed later.
     blocks = reprise::BlockChoice::first(model.config().layers - 1);
     policy = mode.substr(0, mode.size() - but_last.size());
+  } else if (mode.ends_with(offload)) {
+    policy = mode.substr(0, mode.size() - offload.size());
   }
   auto options = reprise::checkpoint_options_named(policy);
+  options.offload_inputs = mode.ends_with(offload);
   options.preserve_rng_state = !is_recorded;
   model.enable_checkpointing(blocks, options);
 }

@@ -6,6 +6,7 @@
 #include <reprise/modules.h>
 #include <reprise/offload.h>
 #include <reprise/options.h>
+#include <reprise/plan.h>
 #include <reprise/policy.h>
 #include <reprise/stats.h>
 #include <reprise/tensor_fields.h>

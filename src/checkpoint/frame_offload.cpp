@@ -16,6 +16,14 @@ namespace {
                                  "Leave offload_inputs off for this device."));
 }
 
+// The copies would be replayed into pages that other regions use by then.
+[[noreturn]] void refuse_recording(const Region& region) {
+  throw CheckpointError(c10::str("[offload] ",
+                                 region.label(),
+                                 " is recorded as a CUDA graph, which cannot offload. Keep or "
+                                 "recompute instead, or do not record the step."));
+}
+
 }  // namespace
 
 void Frame::send_parcel(bool counts) {
@@ -37,6 +45,9 @@ void Frame::send_parcel(bool counts) {
     recording_->offer(outgoing);
   }
   if (!outgoing.is_empty()) {
+    if (is_recorded()) {
+      refuse_recording(region_);
+    }
     parcel_ = send(outgoing.items(), region_.options.name);
     parcel_->owner = weak_from_this();
     if (region_.options.offload_inputs) {

@@ -99,11 +99,16 @@ void Depot::set(const OffloadSettings& settings) {
               settings.host_budget,
               ". Set it between training steps.");
   settings_ = settings;
+  bool has_freed = false;
   for (auto& [owner, pages] : spare_) {
     while (!pages.empty() && bytes_of_pages(made_) > budget()) {
       pages.pop_back();
       --made_;
+      has_freed = true;
     }
+  }
+  if (has_freed) {
+    tier->empty_cache();
   }
 }
 

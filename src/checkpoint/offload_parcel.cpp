@@ -54,11 +54,7 @@ Parcel::Parcel(std::shared_ptr<Depot> depot, std::vector<Item> items, std::strin
 }
 
 Parcel::~Parcel() {
-  try {
-    release();
-  } catch (...) {
-    // The device is gone, and its memory with it.
-  }
+  release();
   depot_->give_back(device_, std::move(pages_));
 }
 
@@ -141,9 +137,13 @@ c10::Storage Parcel::take(size_t item) {
   return storages_[item];
 }
 
-void Parcel::release() {
+void Parcel::release() noexcept {
   const std::scoped_lock lock(mutex_);
-  release_locked();
+  try {
+    release_locked();
+  } catch (...) {
+    storages_.clear();  // the device is gone, and its memory with it
+  }
 }
 
 void Parcel::release_locked() {

@@ -50,7 +50,7 @@ class Parcel {
   /// An item's bytes, for the device's current stream.
   c10::Storage take(size_t item);
   /// Lets go of the device's bytes.
-  void release();
+  void release() noexcept;
   /// The same, at the end of the next forward: counts what the program still holds as not moved.
   void leave();
 

@@ -13,6 +13,16 @@ std::optional<CheckpointOptions> ask_planner(const CheckpointOptions& asked) {
               asked.name,
               "\" asks for use_reentrant, which knows no decisions per operator: a plan cannot "
               "cover it. Use the default variant.");
+  TORCH_CHECK(asked.policy == nullptr,
+              "[plan] region \"",
+              asked.name,
+              "\" brings the policy ",
+              asked.policy->describe(),
+              ", which the plan would override. Leave it to the plan.");
+  TORCH_CHECK(!asked.offload_inputs,
+              "[plan] region \"",
+              asked.name,
+              "\" asks for offload_inputs, which plans do not predict. Leave it off.");
   return planner_in_force->plan(asked);
 }
 

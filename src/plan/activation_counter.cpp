@@ -2,7 +2,7 @@
 
 #include "memory/cpu_counter.h"
 
-namespace reprise::plan {
+namespace reprise::planning {
 namespace {
 
 constexpr int64_t kCudaRounding = 512;
@@ -43,4 +43,4 @@ void ActivationCounter::set_aside(const c10::Storage& storage) {
   }
 }
 
-}  // namespace reprise::plan
+}  // namespace reprise::planning

@@ -20,7 +20,7 @@
 #include <set>
 #include <vector>
 
-namespace reprise::plan {
+namespace reprise::planning {
 
 /// Bytes that a living storage counts for on `device`; 0 if it lies elsewhere. A CUDA allocator may
 /// give a block that is up to 1 MiB larger than this, if no smaller one is free.
@@ -49,4 +49,4 @@ class ActivationCounter {
   std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> set_aside_;
 };
 
-}  // namespace reprise::plan
+}  // namespace reprise::planning

@@ -10,7 +10,7 @@
 #include <mutex>
 #include <utility>
 
-namespace reprise::plan {
+namespace reprise::planning {
 
 /// Gradients arrive on the threads of the autograd engine.
 class ActivationMeter::State {
@@ -95,4 +95,4 @@ int64_t ActivationMeter::now() const {
   return state_->now();
 }
 
-}  // namespace reprise::plan
+}  // namespace reprise::planning

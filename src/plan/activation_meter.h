@@ -10,7 +10,7 @@
 #include <memory>
 #include <vector>
 
-namespace reprise::plan {
+namespace reprise::planning {
 
 /// Measures from its construction on. Hears of gradients through a hook on each parameter, so one
 /// meter at a time may watch a parameter. For the CPU call track_cpu_memory() first.
@@ -34,4 +34,4 @@ class REPRISE_API ActivationMeter {
   std::vector<at::Tensor> parameters_;
 };
 
-}  // namespace reprise::plan
+}  // namespace reprise::planning

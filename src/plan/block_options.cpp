@@ -10,7 +10,7 @@
 #include <tuple>
 #include <utility>
 
-namespace reprise::plan {
+namespace reprise::planning {
 namespace {
 
 class DecisionSearch {
@@ -188,4 +188,4 @@ BlockOptions block_options(const BlockCosts& block,
   return result;
 }
 
-}  // namespace reprise::plan
+}  // namespace reprise::planning

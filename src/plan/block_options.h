@@ -9,7 +9,7 @@
 
 #include <vector>
 
-namespace reprise::plan {
+namespace reprise::planning {
 
 /// One way. Bytes are on top of what earlier blocks hold.
 struct BlockOption {
@@ -49,4 +49,4 @@ REPRISE_API BlockOption price(const BlockCosts& block,
                               bool offloads_input);
 REPRISE_API BlockOption price_plain(const BlockCosts& block);
 
-}  // namespace reprise::plan
+}  // namespace reprise::planning

@@ -5,7 +5,7 @@
 #include <stdexcept>
 #include <utility>
 
-namespace reprise::plan {
+namespace reprise::planning {
 namespace {
 
 bool is_allowed(const OpCosts& op, Choice choice) {
@@ -93,4 +93,4 @@ BlockOption price(const BlockCosts& block, std::vector<Choice> choices, bool off
   return option;
 }
 
-}  // namespace reprise::plan
+}  // namespace reprise::planning

@@ -13,7 +13,7 @@
 #include <tuple>
 #include <utility>
 
-namespace reprise::plan {
+namespace reprise::planning {
 
 /// Note [A reserve for bytes in flight]
 /// What a block offloads is on the device a little longer, beside the next block's forward, and
@@ -200,4 +200,4 @@ std::optional<Plan> ChainSolver::plan_for(int64_t budget_bytes) const {
   return plan;
 }
 
-}  // namespace reprise::plan
+}  // namespace reprise::planning

@@ -5,15 +5,15 @@
 #pragma once
 
 #include "plan/block_options.h"
+#include "plan/chain_plan.h"
 #include "plan/chain_units.h"
-#include "plan/plan.h"
 #include "plan/solver_options.h"
 
 #include <cstdint>
 #include <optional>
 #include <vector>
 
-namespace reprise::plan {
+namespace reprise::planning {
 
 class REPRISE_API ChainSolver {
  public:
@@ -69,4 +69,4 @@ class REPRISE_API ChainSolver {
   Slack search_slack_;  // the largest of one search
 };
 
-}  // namespace reprise::plan
+}  // namespace reprise::planning

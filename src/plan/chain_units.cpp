@@ -7,7 +7,7 @@
 #include <iterator>
 #include <tuple>
 
-namespace reprise::plan {
+namespace reprise::planning {
 namespace {
 
 int64_t worst(const std::vector<Moment>& moments) {
@@ -134,4 +134,4 @@ UnitPlan unit_plan(const ChainCosts& costs,
   return plan;
 }
 
-}  // namespace reprise::plan
+}  // namespace reprise::planning

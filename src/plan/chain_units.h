@@ -2,12 +2,12 @@
 #pragma once
 
 #include "plan/block_options.h"
-#include "plan/plan.h"
+#include "plan/chain_plan.h"
 
 #include <cstdint>
 #include <vector>
 
-namespace reprise::plan {
+namespace reprise::planning {
 
 /// One way to hold one or more blocks, with the sums that the chain's search needs.
 struct ChainUnit {
@@ -40,4 +40,4 @@ UnitPlan unit_plan(const ChainCosts& costs,
                    size_t first_block,
                    const ChainUnit& unit);
 
-}  // namespace reprise::plan
+}  // namespace reprise::planning

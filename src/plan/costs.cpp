@@ -6,7 +6,7 @@
 #include <initializer_list>
 #include <stdexcept>
 
-namespace reprise::plan {
+namespace reprise::planning {
 namespace {
 
 void check(bool holds, const std::string& where, const char* what) {
@@ -116,4 +116,4 @@ std::vector<int64_t> gradients_from(const ChainCosts& costs) {
   return gradients;
 }
 
-}  // namespace reprise::plan
+}  // namespace reprise::planning

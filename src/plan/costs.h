@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-namespace reprise::plan {
+namespace reprise::planning {
 
 /// What happens to one operator's result between forward and backward. In the order of
 /// reprise::Decision, which this stands for where LibTorch's headers are not wanted.
@@ -99,4 +99,4 @@ int64_t full_replay_ns(const BlockCosts& block);
 /// Gradients that exist while block `index` is in its backward: its own and those of all after it.
 std::vector<int64_t> gradients_from(const ChainCosts& costs);
 
-}  // namespace reprise::plan
+}  // namespace reprise::planning

@@ -6,7 +6,7 @@
 #include <iterator>
 #include <tuple>
 
-namespace reprise::plan {
+namespace reprise::planning {
 namespace {
 
 constexpr int64_t kSurplusWidth = 8;  // in widths of held bytes
@@ -153,4 +153,4 @@ Thinned thin(std::vector<DecisionPoint>& points,
   return {width, kSurplusWidth * width};
 }
 
-}  // namespace reprise::plan
+}  // namespace reprise::planning

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace reprise::plan {
+namespace reprise::planning {
 
 struct DecisionPoint {
   int64_t held = 0;     // bytes on the device
@@ -63,4 +63,4 @@ Thinned thin(std::vector<DecisionPoint>& points,
              size_t limit,
              const std::vector<int64_t>& moved_levels);
 
-}  // namespace reprise::plan
+}  // namespace reprise::planning

@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <string>
 
-namespace reprise::plan {
+namespace reprise::planning {
 namespace {
 
 Moment moment(Phase phase, size_t block, int64_t working, int64_t gradients) {
@@ -147,4 +147,4 @@ Prediction predict(const ChainCosts& costs, const std::vector<UnitPlan>& units) 
   return result;
 }
 
-}  // namespace reprise::plan
+}  // namespace reprise::planning

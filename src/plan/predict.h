@@ -5,11 +5,11 @@
 #pragma once
 
 #include "plan/block_options.h"
-#include "plan/plan.h"
+#include "plan/chain_plan.h"
 
 #include <vector>
 
-namespace reprise::plan {
+namespace reprise::planning {
 
 /// Forward and backward moments of a unit of one block, with nothing held before it.
 std::vector<Moment> block_moments(size_t block, const BlockOption& option, int64_t gradients);
@@ -28,4 +28,4 @@ int64_t segment_ns(const ChainCosts& costs, size_t first_block, size_t blocks, I
 /// moments are worked out again.
 REPRISE_API Prediction predict(const ChainCosts& costs, const std::vector<UnitPlan>& units);
 
-}  // namespace reprise::plan
+}  // namespace reprise::planning

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <utility>
 
-namespace reprise::plan {
+namespace reprise::planning {
 namespace {
 
 std::string display(std::string_view name, std::string_view overload) {
@@ -28,7 +28,7 @@ class PlannedPolicy final : public Policy {
                   display(op.name, op.overload),
                   " is decided about twice in one region.");
       calls.decisions[op.call_index] = op.decision;
-      calls.kept += op.decision == Decision::Keep ? 1 : 0;
+      calls.kept += op.decision == Decision::Recompute ? 0 : 1;
     }
   }
 
@@ -99,14 +99,16 @@ std::string PlanGuard::planned_names() const {
 }
 
 std::optional<CheckpointOptions> PlanGuard::plan(const CheckpointOptions& asked) {
-  TORCH_CHECK(entered_ < planned_.size(),
-              "[plan] the step enters region \"",
-              asked.name,
-              "\" after the ",
-              planned_.size(),
-              " that were planned (",
-              planned_names(),
-              "). The step is not the one that was planned: plan again.");
+  TORCH_CHECK(
+      entered_ < planned_.size(),
+      "[plan] the step enters region \"",
+      asked.name,
+      "\" after the ",
+      planned_.size(),
+      " that were planned (",
+      planned_names(),
+      "). A guard covers one forward. If this is its first, the step is not the one that was "
+      "planned: plan again.");
   const auto& planned = planned_[entered_];
   TORCH_CHECK(asked.name == planned.decision.name,
               "[plan] region #",
@@ -116,12 +118,6 @@ std::optional<CheckpointOptions> PlanGuard::plan(const CheckpointOptions& asked)
               "\"; planned in its place was \"",
               planned.decision.name,
               "\". The step is not the one that was planned: plan again.");
-  TORCH_CHECK(asked.policy == nullptr,
-              "[plan] region \"",
-              asked.name,
-              "\" brings the policy ",
-              asked.policy->describe(),
-              ", which the plan would override. Leave it to the plan.");
   ++entered_;
   if (planned.decision.is_plain) {
     return std::nullopt;
@@ -148,4 +144,4 @@ void run_planned(std::vector<RegionDecision> decisions, const std::function<void
   guard.finish();
 }
 
-}  // namespace reprise::plan
+}  // namespace reprise::planning

@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-namespace reprise::plan {
+namespace reprise::planning {
 
 /// What becomes of the result of one operator call; what is not named is computed again.
 struct OpDecision {
@@ -65,4 +65,4 @@ class REPRISE_API PlanGuard final : detail::RegionPlanner {
 REPRISE_API void run_planned(std::vector<RegionDecision> decisions,
                              const std::function<void()>& step);
 
-}  // namespace reprise::plan
+}  // namespace reprise::planning

@@ -14,7 +14,7 @@
 #include <optional>
 #include <vector>
 
-namespace reprise::plan {
+namespace reprise::planning {
 
 struct RestPoint {
   int64_t peak = 0;
@@ -54,4 +54,4 @@ inline RestPoint joined(const ChainUnit& unit, const Rest& rest, size_t p) {
   return point;
 }
 
-}  // namespace reprise::plan
+}  // namespace reprise::planning

@@ -11,7 +11,7 @@
 #include <limits>
 #include <vector>
 
-namespace reprise::plan {
+namespace reprise::planning {
 
 /// A grid over peaks, and over host bytes where there is a limit. A bucket has its fastest point,
 /// for speed, and its lowest, so that the least budget that works is not thinned away.
@@ -86,4 +86,4 @@ class Buckets {
   std::vector<RestPoint> fastest_, lowest_points_;
 };
 
-}  // namespace reprise::plan
+}  // namespace reprise::planning

@@ -7,7 +7,7 @@
 #include <limits>
 #include <utility>
 
-namespace reprise::plan {
+namespace reprise::planning {
 namespace {
 
 constexpr size_t kFewCandidates = 8192;  // so few are sorted, and none is lost
@@ -145,4 +145,4 @@ RestResult extend(const std::vector<ChainUnit>& units,
   return extend_thinned(units, place, rests, search);
 }
 
-}  // namespace reprise::plan
+}  // namespace reprise::planning

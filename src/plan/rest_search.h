@@ -5,7 +5,7 @@
 
 #include <vector>
 
-namespace reprise::plan {
+namespace reprise::planning {
 
 struct RestResult {
   Rest rest;
@@ -19,4 +19,4 @@ RestResult extend(const std::vector<ChainUnit>& units,
                   const std::vector<Rest>& rests,
                   const RestSearch& search);
 
-}  // namespace reprise::plan
+}  // namespace reprise::planning

@@ -6,7 +6,7 @@
 #include <limits>
 #include <optional>
 
-namespace reprise::plan {
+namespace reprise::planning {
 
 /// Sizes of the sets that the solver carries. Beyond them a set is thinned: neighbours within some
 /// bytes of each other are represented by the fastest of them, with its true numbers.
@@ -43,4 +43,4 @@ struct Slack {
   int64_t ns = 0;
 };
 
-}  // namespace reprise::plan
+}  // namespace reprise::planning

@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace reprise::plan {
+namespace reprise::planning {
 
 namespace {
 
@@ -87,4 +87,4 @@ const StepPlan& StepPlanner::plan_for(int64_t budget_bytes) const {
   return *std::prev(next);
 }
 
-}  // namespace reprise::plan
+}  // namespace reprise::planning

@@ -16,7 +16,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace reprise::plan {
+namespace reprise::planning {
 
 struct REPRISE_API StepPlan {
   std::vector<RegionDecision> decisions;  ///< one for each region, in order of entry
@@ -43,4 +43,4 @@ class REPRISE_API StepPlanner {
   std::vector<StepPlan> curve_;
 };
 
-}  // namespace reprise::plan
+}  // namespace reprise::planning

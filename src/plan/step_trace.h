@@ -21,7 +21,7 @@
 #include <string>
 #include <vector>
 
-namespace reprise::plan {
+namespace reprise::planning {
 
 /// Stands for an interval or an operator that there is none of.
 inline constexpr size_t kNone = SIZE_MAX;
@@ -110,4 +110,4 @@ struct StepTrace {
 /// those of the current stream.
 REPRISE_API StepTrace trace_step(const std::function<void()>& step, c10::Device device);
 
-}  // namespace reprise::plan
+}  // namespace reprise::planning

@@ -9,7 +9,7 @@
 
 #include <algorithm>
 
-namespace reprise::plan {
+namespace reprise::planning {
 namespace {
 
 bool is_in_backward() {
@@ -180,4 +180,4 @@ void StepTracer::before_write(const at::Tensor& target) {
   }
 }
 
-}  // namespace reprise::plan
+}  // namespace reprise::planning

@@ -25,7 +25,7 @@
 #include <utility>
 #include <vector>
 
-namespace reprise::plan {
+namespace reprise::planning {
 
 class StepTracer final : detail::RegionListener,
                          detail::OpObserver,
@@ -120,4 +120,4 @@ class StepTracer final : detail::RegionListener,
   size_t nodes_ = 0;
 };
 
-}  // namespace reprise::plan
+}  // namespace reprise::planning

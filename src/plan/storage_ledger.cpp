@@ -1,6 +1,6 @@
 #include "plan/storage_ledger.h"
 
-namespace reprise::plan {
+namespace reprise::planning {
 
 std::optional<size_t> StorageLedger::find(const at::Tensor& tensor) const {
   if (!tensor.defined() || !tensor.has_storage()) {
@@ -28,4 +28,4 @@ void StorageLedger::collect_dead(const std::function<void(size_t)>& bury) {
   });
 }
 
-}  // namespace reprise::plan
+}  // namespace reprise::planning

@@ -11,7 +11,7 @@
 #include <optional>
 #include <vector>
 
-namespace reprise::plan {
+namespace reprise::planning {
 
 class StorageLedger {
  public:
@@ -29,4 +29,4 @@ class StorageLedger {
   ska::flat_hash_map<const c10::StorageImpl*, size_t> numbers_;
 };
 
-}  // namespace reprise::plan
+}  // namespace reprise::planning

@@ -2,7 +2,7 @@
 
 #include <c10/core/impl/VirtualGuardImpl.h>
 
-namespace reprise::plan {
+namespace reprise::planning {
 
 size_t TraceClock::mark() {
   if (device_.is_cpu()) {
@@ -28,4 +28,4 @@ double TraceClock::ms_between(size_t from, size_t to) const {
   return events_[from].elapsedTime(events_[to]);
 }
 
-}  // namespace reprise::plan
+}  // namespace reprise::planning

@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <vector>
 
-namespace reprise::plan {
+namespace reprise::planning {
 
 class TraceClock {
  public:
@@ -27,4 +27,4 @@ class TraceClock {
   std::vector<c10::Event> events_;                              // any other
 };
 
-}  // namespace reprise::plan
+}  // namespace reprise::planning

@@ -9,7 +9,7 @@
 #include <map>
 #include <utility>
 
-namespace reprise::plan {
+namespace reprise::planning {
 
 namespace {
 
@@ -125,4 +125,4 @@ RegionDecision decision_of(const TracedRegion& region, const std::vector<Choice>
   return keeping(region, kept);
 }
 
-}  // namespace reprise::plan
+}  // namespace reprise::planning

@@ -9,7 +9,7 @@
 
 #include <vector>
 
-namespace reprise::plan {
+namespace reprise::planning {
 
 /// The costs of a traced step, region by region: what can be kept or computed again. Peaks of
 /// backward are those of the worst decision, so no plan is promised fewer bytes than it takes.
@@ -18,4 +18,4 @@ REPRISE_API ChainCosts costs_of(const StepTrace& trace);
 /// The decision about one region that the solver's choices for its operators stand for.
 RegionDecision decision_of(const TracedRegion& region, const std::vector<Choice>& choices);
 
-}  // namespace reprise::plan
+}  // namespace reprise::planning

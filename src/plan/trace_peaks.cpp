@@ -6,7 +6,7 @@
 #include <map>
 #include <tuple>
 
-namespace reprise::plan {
+namespace reprise::planning {
 namespace {
 
 enum class Fate : uint8_t { Full, Plain, Kept };
@@ -200,4 +200,4 @@ RegionPeaks region_peaks(const StepTrace& trace, size_t region, const RegionDeci
   return peaks;
 }
 
-}  // namespace reprise::plan
+}  // namespace reprise::planning

@@ -27,7 +27,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace reprise::plan {
+namespace reprise::planning {
 
 /// Most activation bytes at each point of a step, absolute; 0 where nothing takes place.
 struct StepPeaks {
@@ -62,4 +62,4 @@ REPRISE_API RegionPeaks region_peaks(const StepTrace& trace,
                                      size_t region,
                                      const RegionDecision& decision);
 
-}  // namespace reprise::plan
+}  // namespace reprise::planning

@@ -7,7 +7,7 @@
 #include <map>
 #include <string>
 
-namespace reprise::plan {
+namespace reprise::planning {
 
 StepTrace trace_step(const std::function<void()>& step, c10::Device device) {
   if (!device.is_cpu()) {
@@ -120,4 +120,4 @@ void StepTracer::find_kinds(StepTrace& trace) const {
   }
 }
 
-}  // namespace reprise::plan
+}  // namespace reprise::planning

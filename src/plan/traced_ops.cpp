@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-namespace reprise::plan {
+namespace reprise::planning {
 namespace {
 
 template <class Visit>
@@ -164,4 +164,4 @@ void StepTracer::note_new_storage(const at::Tensor& tensor, size_t op, size_t nt
   roles_.push_back(role);
 }
 
-}  // namespace reprise::plan
+}  // namespace reprise::planning

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace reprise::plan {
+namespace reprise::planning {
 
 UntouchedState::~UntouchedState() {
   const detail::EngineOpsGuard guard;
@@ -43,4 +43,4 @@ void UntouchedState::before_write(const c10::Storage& storage) {
   }
 }
 
-}  // namespace reprise::plan
+}  // namespace reprise::planning

@@ -10,7 +10,7 @@
 
 #include <vector>
 
-namespace reprise::plan {
+namespace reprise::planning {
 
 class UntouchedState {
  public:
@@ -41,4 +41,4 @@ class UntouchedState {
   std::vector<Content> contents_;
 };
 
-}  // namespace reprise::plan
+}  // namespace reprise::planning

@@ -3,8 +3,8 @@
 // Written from docs/planner.md alone: it shares no code with the solver but the costs' structs.
 #pragma once
 
+#include "plan/chain_plan.h"
 #include "plan/costs.h"
-#include "plan/plan.h"
 #include "plan/solver_options.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 #include <tuple>
 #include <vector>
 
-namespace reprise::plan::testing {
+namespace reprise::planning::testing {
 
 /// A whole plan, or a unit of one: `peak` is then what it needs with nothing held before it.
 struct Tried {
@@ -199,4 +199,4 @@ class BruteForce {
   std::vector<Tried> all_;
 };
 
-}  // namespace reprise::plan::testing
+}  // namespace reprise::planning::testing

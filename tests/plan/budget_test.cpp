@@ -93,9 +93,9 @@ struct Budgets : ::testing::TestWithParam<std::pair<std::string, bool>> {
     return values;
   }
 
-  int64_t measured(const std::vector<plan::RegionDecision>& decisions) {
-    plan::ActivationMeter meter(at::kCPU, parameters);
-    plan::run_planned(decisions, [this] { step(); });
+  int64_t measured(const std::vector<planning::RegionDecision>& decisions) {
+    planning::ActivationMeter meter(at::kCPU, parameters);
+    planning::run_planned(decisions, [this] { step(); });
     return meter.peak();
   }
 
@@ -111,7 +111,7 @@ TEST_P(Budgets, AreHeldAndChangeNoBits) {
   const auto expected = taken();
   model->enable_checkpointing(BlockChoice::all());
 
-  const plan::StepPlanner planner(plan::trace_step([this] { step(); }, at::kCPU));
+  const planning::StepPlanner planner(planning::trace_step([this] { step(); }, at::kCPU));
   ASSERT_LT(planner.least_bytes(), planner.most_bytes());
   EXPECT_TRUE(planner.plan_for(planner.most_bytes()).is_plain());
   EXPECT_EQ(planner.curve().back().extra_ms, 0);
@@ -121,7 +121,7 @@ TEST_P(Budgets, AreHeldAndChangeNoBits) {
   for (int64_t i = 0; i < kBudgets; ++i) {
     const int64_t budget =
         planner.least_bytes() + (planner.most_bytes() - planner.least_bytes()) * i / (kBudgets - 1);
-    const plan::StepPlan& plan = planner.plan_for(budget);
+    const planning::StepPlan& plan = planner.plan_for(budget);
     EXPECT_LE(plan.extra_ms, slower) << "more bytes, more time";
     slower = plan.extra_ms;
     const int64_t peak = measured(plan.decisions);
@@ -139,7 +139,7 @@ TEST_P(Budgets, AreHeldAndChangeNoBits) {
 }
 
 TEST_P(Budgets, BelowTheLeastAreRefusedWithTheLeast) {
-  const plan::StepPlanner planner(plan::trace_step([this] { step(); }, at::kCPU));
+  const planning::StepPlanner planner(planning::trace_step([this] { step(); }, at::kCPU));
   const auto message = message_of<c10::Error>([&] { planner.plan_for(planner.least_bytes() - 1); });
   EXPECT_TRUE(contains(message, std::to_string(planner.least_bytes()))) << message;
 }

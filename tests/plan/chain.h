@@ -86,15 +86,15 @@ struct Chain {
   std::vector<std::vector<at::Tensor>> weights;
 };
 
-inline plan::OpDecision keep(const plan::TracedOp& op) {
+inline planning::OpDecision keep(const planning::TracedOp& op) {
   return {.name = op.name, .overload = op.overload, .call_index = op.call_index};
 }
 
 /// Decisions for all regions: `decide` says for a region and an operator whether it is kept.
-inline std::vector<plan::RegionDecision> keeping(
-    const plan::StepTrace& trace,
-    const std::function<bool(size_t, const plan::TracedOp&)>& decide) {
-  std::vector<plan::RegionDecision> decisions;
+inline std::vector<planning::RegionDecision> keeping(
+    const planning::StepTrace& trace,
+    const std::function<bool(size_t, const planning::TracedOp&)>& decide) {
+  std::vector<planning::RegionDecision> decisions;
   for (size_t i = 0; i < trace.regions.size(); ++i) {
     decisions.push_back({.name = trace.regions[i].name});
     for (const auto& op : trace.regions[i].ops) {
@@ -106,11 +106,11 @@ inline std::vector<plan::RegionDecision> keeping(
   return decisions;
 }
 
-inline std::vector<plan::RegionDecision> all_full(const plan::StepTrace& trace) {
-  return keeping(trace, [](size_t, const plan::TracedOp&) { return false; });
+inline std::vector<planning::RegionDecision> all_full(const planning::StepTrace& trace) {
+  return keeping(trace, [](size_t, const planning::TracedOp&) { return false; });
 }
 
-inline std::vector<plan::RegionDecision> all_plain(const plan::StepTrace& trace) {
+inline std::vector<planning::RegionDecision> all_plain(const planning::StepTrace& trace) {
   auto decisions = all_full(trace);
   for (auto& decision : decisions) {
     decision.is_plain = true;
@@ -121,10 +121,10 @@ inline std::vector<plan::RegionDecision> all_plain(const plan::StepTrace& trace)
 /// Most activation bytes of a real step under `decisions`.
 inline int64_t measured_peak(c10::Device device,
                              const std::vector<at::Tensor>& parameters,
-                             const std::vector<plan::RegionDecision>& decisions,
+                             const std::vector<planning::RegionDecision>& decisions,
                              const std::function<void()>& step) {
-  plan::ActivationMeter meter(device, parameters);
-  plan::run_planned(decisions, step);
+  planning::ActivationMeter meter(device, parameters);
+  planning::run_planned(decisions, step);
   return meter.peak();
 }
 

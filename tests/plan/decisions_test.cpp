@@ -14,11 +14,11 @@
 namespace reprise::testing {
 namespace {
 
-using plan::PlanGuard;
-using plan::RegionDecision;
-using plan::run_planned;
-using plan::trace_step;
-using plan::TracedOp;
+using planning::PlanGuard;
+using planning::RegionDecision;
+using planning::run_planned;
+using planning::trace_step;
+using planning::TracedOp;
 
 std::vector<at::Tensor> state_of(ZooModel& model) {
   std::vector<at::Tensor> state;
@@ -105,7 +105,7 @@ TEST(Tracing, RefusesStepsWithNothingToPlan) {
 TEST(Plan, ChangesNoBits) {
   for (const auto& entry : zoo()) {
     const auto run =
-        [&](const std::function<std::vector<RegionDecision>(const plan::StepTrace&)>& decide) {
+        [&](const std::function<std::vector<RegionDecision>(const planning::StepTrace&)>& decide) {
           torch::manual_seed(11);
           const auto model = entry.make();
           const auto x = model->input();
@@ -126,7 +126,7 @@ TEST(Plan, ChangesNoBits) {
     expect_bitwise_equal(run(all_plain), expected);
     for (const size_t every : {1, 2, 3}) {
       size_t count = 0;
-      expect_bitwise_equal(run([&](const plan::StepTrace& trace) {
+      expect_bitwise_equal(run([&](const planning::StepTrace& trace) {
                              auto decisions = keeping(trace, [&](size_t, const TracedOp&) {
                                return count++ % every == 0;
                              });

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <random>
 
-namespace reprise::plan::testing {
+namespace reprise::planning::testing {
 
 class RandomChain {
  public:
@@ -119,4 +119,4 @@ inline ChainCosts transformer(size_t blocks, uint32_t seed) {
   return costs;
 }
 
-}  // namespace reprise::plan::testing
+}  // namespace reprise::planning::testing

@@ -10,7 +10,7 @@
 #include <iostream>
 #include <stdexcept>
 
-namespace reprise::plan {
+namespace reprise::planning {
 namespace {
 
 using testing::BruteForce;
@@ -271,4 +271,4 @@ TEST(ChainSolver, SolvesALongChain) {
 }
 
 }  // namespace
-}  // namespace reprise::plan
+}  // namespace reprise::planning

@@ -15,16 +15,16 @@
 namespace reprise::testing {
 namespace {
 
-using plan::predict_peaks;
-using plan::StepTrace;
-using plan::trace_step;
-using plan::TracedOp;
+using planning::predict_peaks;
+using planning::StepTrace;
+using planning::trace_step;
+using planning::TracedOp;
 
 StepTrace trace_of(const Chain& chain) {
   return trace_step([&] { chain.step(); }, chain.device);
 }
 
-std::vector<std::string> names_of(const plan::TracedRegion& region) {
+std::vector<std::string> names_of(const planning::TracedRegion& region) {
   std::vector<std::string> names;
   for (const auto& op : region.ops) {
     names.push_back(op.overload.empty() ? op.name : op.name + "." + op.overload);
@@ -108,7 +108,7 @@ TEST(Trace, SeesTheWorkspaceOfAnOperator) {
 /// What a prediction says and a real step needs, for many decisions.
 void expect_exact(const Chain& chain) {
   const auto trace = trace_of(chain);
-  std::vector<std::pair<std::string, std::vector<plan::RegionDecision>>> cases = {
+  std::vector<std::pair<std::string, std::vector<planning::RegionDecision>>> cases = {
       {"full", all_full(trace)}, {"plain", all_plain(trace)}};
   for (size_t k = 0; k < trace.regions[0].ops.size(); ++k) {
     const auto& one = trace.regions[0].ops[k];
@@ -213,7 +213,7 @@ TEST(PredictedPeaks, EqualRealStepsOfTheZoo) {
     const auto x = model->input();
     const auto step = [&] { model->loss(x, with({.name = "region"})).backward(); };
     const auto trace = trace_step(step, c10::kCPU);
-    const std::vector<std::vector<plan::RegionDecision>> cases = {
+    const std::vector<std::vector<planning::RegionDecision>> cases = {
         all_full(trace), all_plain(trace), keeping(trace, [](size_t, const auto&) {
           return true;
         })};
@@ -231,12 +231,13 @@ TEST(PredictedPeaks, EqualRealStepsOfTheZoo) {
 }
 
 /// The sums by which a solver adds up regions, at every point of the step.
-void expect_additive(const StepTrace& trace, const std::vector<plan::RegionDecision>& decisions) {
+void expect_additive(const StepTrace& trace,
+                     const std::vector<planning::RegionDecision>& decisions) {
   const auto step = predict_peaks(trace, decisions);
   const auto full = predict_peaks(trace, all_full(trace));
   int64_t held = 0;
   for (size_t i = 0; i < decisions.size(); ++i) {
-    const auto region = plan::region_peaks(trace, i, decisions[i]);
+    const auto region = planning::region_peaks(trace, i, decisions[i]);
     const int64_t below = trace.regions[i].entry_bytes + held;
     EXPECT_EQ(step.forward[i], below + region.forward) << i;
     EXPECT_EQ(std::max(step.recompute[i], step.backward[i]), below + region.backward) << i;
@@ -265,8 +266,8 @@ TEST(PredictedPeaks, KnowWhatARegionHolds) {
   const auto trace = trace_of(Chain(2));
   const auto all = keeping(trace, [](size_t, const auto&) { return true; });
   for (size_t i = 0; i < 2; ++i) {
-    const auto held = [&](const plan::RegionDecision& decision) {
-      return plan::region_peaks(trace, i, decision).held;
+    const auto held = [&](const planning::RegionDecision& decision) {
+      return planning::region_peaks(trace, i, decision).held;
     };
     EXPECT_EQ(held({.name = all[i].name}), 0);
     EXPECT_EQ(held({.name = all[i].name, .is_plain = true}), kTensor);
@@ -279,7 +280,7 @@ TEST(ActivationMeter, CountsAGradientUntilItIsInPlace) {
   auto weight = torch::randn({kSide, kSide}).requires_grad_();
   const auto step = [&] { (weight * 2).sum().backward(); };
   for (const bool accumulates : {false, true}) {
-    plan::ActivationMeter meter(c10::kCPU, {weight});
+    planning::ActivationMeter meter(c10::kCPU, {weight});
     step();
     // The product, a temporary of the statement, and the gradient before it is in place.
     EXPECT_NEAR(static_cast<double>(meter.peak()), 2 * kTensor, kScalars) << accumulates;

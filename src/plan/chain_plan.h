@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-namespace reprise::plan {
+namespace reprise::planning {
 
 /// How the blocks of an outer region stand inside it.
 enum class Inside : uint8_t {
@@ -74,4 +74,4 @@ struct Plan {
   std::optional<CurvePoint> next_faster;
 };
 
-}  // namespace reprise::plan
+}  // namespace reprise::planning

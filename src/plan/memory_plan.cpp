@@ -1,0 +1,144 @@
+// The public face of the planner: include/reprise/plan.h.
+#include <reprise/plan.h>
+
+#include "plan/region_decisions.h"
+#include "plan/step_planner.h"
+#include "plan/step_trace.h"
+
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <sstream>
+#include <utility>
+
+namespace reprise {
+
+namespace {
+
+double mebibytes(int64_t bytes) {
+  return static_cast<double>(bytes) / static_cast<double>(1_MiB);
+}
+
+void check_budget(int64_t bytes) {
+  TORCH_CHECK(bytes > 0,
+              "[plan] expected a budget of activation bytes above 0 (PlanOptions::budget), got ",
+              bytes);
+}
+
+bool decide_the_same(const planning::RegionDecision& a, const planning::RegionDecision& b) {
+  return a.is_plain == b.is_plain &&
+         std::equal(a.ops.begin(),
+                    a.ops.end(),
+                    b.ops.begin(),
+                    b.ops.end(),
+                    [](const planning::OpDecision& x, const planning::OpDecision& y) {
+                      return x.name == y.name && x.overload == y.overload &&
+                             x.call_index == y.call_index;
+                    });
+}
+
+std::string text_of(const planning::RegionDecision& decision) {
+  if (decision.is_plain) {
+    return "plain";
+  }
+  if (decision.ops.empty()) {
+    return "all computed again";
+  }
+  std::string text = "kept:";
+  for (const planning::OpDecision& op : decision.ops) {
+    text += " " + op.name + (op.overload.empty() ? "" : "." + op.overload);
+    if (op.call_index > 0) {
+      text += "#" + std::to_string(op.call_index + 1);
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+struct MemoryPlan::State {
+  std::shared_ptr<const planning::StepPlanner> planner;
+  std::vector<PlanPoint> curve;
+  int64_t budget = 0;
+  const planning::StepPlan* chosen = nullptr;  // of the planner's
+};
+
+MemoryPlan::MemoryPlan(std::shared_ptr<const State> state) : state_(std::move(state)) {}
+
+int64_t MemoryPlan::budget() const {
+  return state_->budget;
+}
+
+int64_t MemoryPlan::peak_bytes() const {
+  return state_->chosen->peak_bytes;
+}
+
+double MemoryPlan::extra_ms() const {
+  return state_->chosen->extra_ms;
+}
+
+const std::vector<PlanPoint>& MemoryPlan::curve() const {
+  return state_->curve;
+}
+
+MemoryPlan MemoryPlan::with_budget(int64_t bytes) const {
+  check_budget(bytes);
+  auto state = std::make_shared<State>(*state_);
+  state->budget = bytes;
+  state->chosen = &state->planner->plan_for(bytes);
+  return MemoryPlan(std::move(state));
+}
+
+std::string MemoryPlan::describe() const {
+  std::ostringstream text;
+  text.precision(4);
+  text << mebibytes(peak_bytes()) << " MiB of activations at the peak, budget "
+       << mebibytes(budget()) << " MiB; " << extra_ms()
+       << " ms more than without checkpointing (predicted)\n";
+  const auto& decisions = state_->chosen->decisions;
+  for (size_t first = 0; first < decisions.size();) {
+    size_t end = first + 1;
+    while (end < decisions.size() && decide_the_same(decisions[first], decisions[end])) {
+      ++end;
+    }
+    const auto name = [&](size_t i) {
+      return decisions[i].name.empty() ? "region " + std::to_string(i) : decisions[i].name;
+    };
+    text << "  " << name(first);
+    if (end - first > 1) {
+      text << " to " << name(end - 1);
+    }
+    text << ": " << text_of(decisions[first]) << "\n";
+    first = end;
+  }
+  return text.str();
+}
+
+MemoryPlan plan(const std::function<void()>& step, c10::Device device, const PlanOptions& options) {
+  check_budget(options.budget);
+  auto state = std::make_shared<MemoryPlan::State>();
+  state->planner =
+      std::make_shared<const planning::StepPlanner>(planning::trace_step(step, device));
+  for (const planning::StepPlan& point : state->planner->curve()) {
+    state->curve.push_back({.peak_bytes = point.peak_bytes, .extra_ms = point.extra_ms});
+  }
+  return MemoryPlan(std::move(state)).with_budget(options.budget);
+}
+
+class PlanGuard::InForce {
+ public:
+  explicit InForce(const std::vector<planning::RegionDecision>& decisions) : guard(decisions) {}
+
+  planning::PlanGuard guard;
+};
+
+PlanGuard::PlanGuard(const MemoryPlan& plan)
+    : in_force_(std::make_unique<InForce>(plan.state_->chosen->decisions)) {}
+
+PlanGuard::~PlanGuard() = default;
+
+void PlanGuard::finish() const {
+  in_force_->guard.finish();
+}
+
+}  // namespace reprise
