@@ -12,14 +12,6 @@
 
 namespace reprise::ops {
 
-namespace {
-
-std::optional<at::Tensor> optional_of(const at::Tensor& tensor) {
-  return tensor.defined() ? std::optional(tensor) : std::nullopt;
-}
-
-}  // namespace
-
 namespace reference {
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> token_sums(const at::Tensor& logits,
@@ -86,9 +78,9 @@ void token_slopes_(at::Tensor& logits,
   op.call(logits,
           targets,
           log_sums,
-          optional_of(entropies),
-          optional_of(gradients.logprobs),
-          optional_of(gradients.entropies),
+          as_optional(entropies),
+          as_optional(gradients.logprobs),
+          as_optional(gradients.entropies),
           scale);
 }
 

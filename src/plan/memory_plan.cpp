@@ -7,7 +7,6 @@
 
 #include <c10/util/Exception.h>
 
-#include <algorithm>
 #include <sstream>
 #include <utility>
 
@@ -26,15 +25,7 @@ void check_budget(int64_t bytes) {
 }
 
 bool decide_the_same(const planning::RegionDecision& a, const planning::RegionDecision& b) {
-  return a.is_plain == b.is_plain &&
-         std::equal(a.ops.begin(),
-                    a.ops.end(),
-                    b.ops.begin(),
-                    b.ops.end(),
-                    [](const planning::OpDecision& x, const planning::OpDecision& y) {
-                      return x.name == y.name && x.overload == y.overload &&
-                             x.call_index == y.call_index;
-                    });
+  return a.is_plain == b.is_plain && a.ops == b.ops;
 }
 
 std::string text_of(const planning::RegionDecision& decision) {
@@ -61,6 +52,7 @@ struct MemoryPlan::State {
   std::vector<PlanPoint> curve;
   int64_t budget = 0;
   const planning::StepPlan* chosen = nullptr;  // of the planner's
+  planning::PlannedStep step;                  // its decisions, ready for every step
 };
 
 MemoryPlan::MemoryPlan(std::shared_ptr<const State> state) : state_(std::move(state)) {}
@@ -86,6 +78,7 @@ MemoryPlan MemoryPlan::with_budget(int64_t bytes) const {
   auto state = std::make_shared<State>(*state_);
   state->budget = bytes;
   state->chosen = &state->planner->plan_for(bytes);
+  state->step = planning::planned_step(state->chosen->decisions);
   return MemoryPlan(std::move(state));
 }
 
@@ -127,13 +120,13 @@ MemoryPlan plan(const std::function<void()>& step, c10::Device device, const Pla
 
 class PlanGuard::InForce {
  public:
-  explicit InForce(const std::vector<planning::RegionDecision>& decisions) : guard(decisions) {}
+  explicit InForce(planning::PlannedStep step) : guard(std::move(step)) {}
 
   planning::PlanGuard guard;
 };
 
 PlanGuard::PlanGuard(const MemoryPlan& plan)
-    : in_force_(std::make_unique<InForce>(plan.state_->chosen->decisions)) {}
+    : in_force_(std::make_unique<InForce>(plan.state_->step)) {}
 
 PlanGuard::~PlanGuard() = default;
 

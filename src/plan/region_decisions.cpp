@@ -75,7 +75,8 @@ std::shared_ptr<const Policy> planned_policy(std::vector<OpDecision> ops) {
   return std::make_shared<PlannedPolicy>(std::move(ops));
 }
 
-PlanGuard::PlanGuard(std::vector<RegionDecision> decisions) : in_force_(this) {
+PlannedStep planned_step(std::vector<RegionDecision> decisions) {
+  std::vector<PlannedRegion> planned;
   for (auto& decision : decisions) {
     TORCH_CHECK(!decision.is_plain || decision.ops.empty(),
                 "[plan] region \"",
@@ -84,15 +85,18 @@ PlanGuard::PlanGuard(std::vector<RegionDecision> decisions) : in_force_(this) {
                 decision.ops.size(),
                 " results: a plain run keeps all that autograd needs. Choose one of the two.");
     auto policy = decision.ops.empty() ? nullptr : planned_policy(decision.ops);
-    planned_.push_back({std::move(decision), std::move(policy)});
+    planned.push_back({std::move(decision), std::move(policy)});
   }
+  return std::make_shared<const std::vector<PlannedRegion>>(std::move(planned));
 }
+
+PlanGuard::PlanGuard(PlannedStep step) : planned_(std::move(step)), in_force_(this) {}
 
 PlanGuard::~PlanGuard() = default;
 
 std::string PlanGuard::planned_names() const {
   std::string names;
-  for (const auto& planned : planned_) {
+  for (const auto& planned : *planned_) {
     names += (names.empty() ? "\"" : ", \"") + planned.decision.name + "\"";
   }
   return names;
@@ -100,16 +104,16 @@ std::string PlanGuard::planned_names() const {
 
 std::optional<CheckpointOptions> PlanGuard::plan(const CheckpointOptions& asked) {
   TORCH_CHECK(
-      entered_ < planned_.size(),
+      entered_ < planned_->size(),
       "[plan] the step enters region \"",
       asked.name,
       "\" after the ",
-      planned_.size(),
+      planned_->size(),
       " that were planned (",
       planned_names(),
       "). A guard covers one forward. If this is its first, the step is not the one that was "
       "planned: plan again.");
-  const auto& planned = planned_[entered_];
+  const auto& planned = (*planned_)[entered_];
   TORCH_CHECK(asked.name == planned.decision.name,
               "[plan] region #",
               entered_,
@@ -128,18 +132,18 @@ std::optional<CheckpointOptions> PlanGuard::plan(const CheckpointOptions& asked)
 }
 
 void PlanGuard::finish() const {
-  TORCH_CHECK(entered_ == planned_.size(),
+  TORCH_CHECK(entered_ == planned_->size(),
               "[plan] the step entered ",
               entered_,
               " regions; planned were ",
-              planned_.size(),
+              planned_->size(),
               " (",
               planned_names(),
               "). The step is not the one that was planned: plan again.");
 }
 
 void run_planned(std::vector<RegionDecision> decisions, const std::function<void()>& step) {
-  const PlanGuard guard(std::move(decisions));
+  const PlanGuard guard(planned_step(std::move(decisions)));
   step();
   guard.finish();
 }

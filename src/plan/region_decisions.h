@@ -24,6 +24,8 @@ struct OpDecision {
   std::string overload = {};  ///< empty for the default overload
   size_t call_index = 0;      ///< as policies count: Note [Numbering of operator calls]
   Decision decision = Decision::Keep;
+
+  bool operator==(const OpDecision&) const = default;
 };
 
 struct RegionDecision {
@@ -36,10 +38,20 @@ struct RegionDecision {
 /// its forward ends.
 REPRISE_API std::shared_ptr<const Policy> planned_policy(std::vector<OpDecision> ops);
 
+/// A decision with the policy that carries it out.
+struct PlannedRegion {
+  RegionDecision decision;
+  std::shared_ptr<const Policy> policy;  ///< null: nothing is kept
+};
+
+/// Made once for all steps that follow it.
+using PlannedStep = std::shared_ptr<const std::vector<PlannedRegion>>;
+REPRISE_API PlannedStep planned_step(std::vector<RegionDecision> decisions);
+
 /// In force on its thread while it lives: around one forward, or around forward and backward.
 class REPRISE_API PlanGuard final : detail::RegionPlanner {
  public:
-  explicit PlanGuard(std::vector<RegionDecision> decisions);
+  explicit PlanGuard(PlannedStep step);
   ~PlanGuard();
   PlanGuard(const PlanGuard&) = delete;
   PlanGuard& operator=(const PlanGuard&) = delete;
@@ -49,14 +61,10 @@ class REPRISE_API PlanGuard final : detail::RegionPlanner {
   void finish() const;
 
  private:
-  struct Planned {
-    RegionDecision decision;
-    std::shared_ptr<const Policy> policy;  // null: nothing is kept
-  };
   std::optional<CheckpointOptions> plan(const CheckpointOptions& asked) override;
   std::string planned_names() const;
 
-  std::vector<Planned> planned_;
+  const PlannedStep planned_;
   size_t entered_ = 0;
   detail::RegionPlannerGuard in_force_;
 };

@@ -309,20 +309,30 @@ TEST_F(Kernels, LinearAdd) {
   }
 }
 
+struct Logits {
+  at::Tensor logits, targets;
+};
+
+// The last logit of a row is -inf, and the first target the most probable.
+Logits random_logits(int64_t rows, int64_t width, at::ScalarType type) {
+  auto logits = random({rows, width}, type) * 4;
+  logits.select(1, width - 1).fill_(-std::numeric_limits<double>::infinity());
+  if (width == 1) {
+    logits.zero_();
+  }
+  const auto targets = torch::randint(
+      0, std::max<int64_t>(1, width - 1), {rows}, at::device(at::kCUDA).dtype(at::kLong));
+  targets[0] = logits[0].argmax();
+  return {logits, targets};
+}
+
 TEST_F(Kernels, CrossEntropy) {
   const auto op = kernel("reprise::cross_entropy_", reference::cross_entropy_);
   for (const auto type : kTypes) {
     for (const auto& [rows, width] : std::vector<std::pair<int64_t, int64_t>>{
              {1, 1}, {3, 7}, {17, 1001}, {5, 32000}, {200, 49152}, {150, 128256}, {3, 151936}}) {
       for (const bool weighted : {false, true}) {
-        auto logits = random({rows, width}, type) * 4;
-        logits.select(1, width - 1).fill_(-std::numeric_limits<double>::infinity());
-        if (width == 1) {
-          logits.zero_();
-        }
-        const auto targets = torch::randint(
-            0, std::max<int64_t>(1, width - 1), {rows}, at::device(at::kCUDA).dtype(at::kLong));
-        targets[0] = logits[0].argmax();
+        auto [logits, targets] = random_logits(rows, width, type);
         auto exact = wide(logits);
         const auto expected = reference::cross_entropy_(exact, targets, weighted);
         poison();
@@ -345,14 +355,7 @@ TEST_F(Kernels, TokenSumsAndSlopes) {
     for (const auto& [rows, width] : std::vector<std::pair<int64_t, int64_t>>{
              {1, 1}, {3, 7}, {17, 1001}, {5, 32000}, {150, 128256}, {3, 151936}}) {
       for (const double scale : {1.0, 0.7}) {
-        auto logits = random({rows, width}, type) * 4;
-        logits.select(1, width - 1).fill_(-std::numeric_limits<double>::infinity());
-        if (width == 1) {
-          logits.zero_();
-        }
-        const auto targets = torch::randint(
-            0, std::max<int64_t>(1, width - 1), {rows}, at::device(at::kCUDA).dtype(at::kLong));
-        targets[0] = logits[0].argmax();
+        auto [logits, targets] = random_logits(rows, width, type);
         const auto before = logits.clone();
         const auto what = c10::str(type, " ", rows, " ", width, " ", scale);
         const auto expected = reference::token_sums(wide(logits), targets, scale, true);

@@ -214,7 +214,7 @@ TEST(Plan, RefusesStepsThatDiffer) {
 
 TEST(Plan, IsOverWhenItsScopeIs) {
   const TwoRegions step;
-  { const PlanGuard guard({{.name = "a"}}); }
+  { const PlanGuard guard(planning::planned_step({{.name = "a"}})); }
   step();
   EXPECT_TRUE(step.x.grad().defined());
 }
