@@ -19,6 +19,7 @@
 #pragma once
 
 #include <reprise/export.h>
+#include <reprise/region_decision.h>
 
 #include <c10/core/Device.h>
 
@@ -66,6 +67,8 @@ class REPRISE_API MemoryPlan {
   /// All plans worth having, from the least bytes (slowest) to the most. Budgets below the first
   /// are refused; above the last nothing is gained.
   const std::vector<PlanPoint>& curve() const;
+  /// One for each outermost region, in the order of the step.
+  const std::vector<RegionDecision>& decisions() const;
   /// The same step under another budget.
   MemoryPlan with_budget(int64_t bytes) const;
   /// What every region does, a line for each run of equal ones.

@@ -24,11 +24,11 @@ void check_budget(int64_t bytes) {
               bytes);
 }
 
-bool decide_the_same(const planning::RegionDecision& a, const planning::RegionDecision& b) {
-  return a.is_plain == b.is_plain && a.ops == b.ops;
+bool decide_the_same(const RegionDecision& a, const RegionDecision& b) {
+  return a.is_plain == b.is_plain && a.offload_inputs == b.offload_inputs && a.ops == b.ops;
 }
 
-std::string text_of(const planning::RegionDecision& decision) {
+std::string text_of(const RegionDecision& decision) {
   if (decision.is_plain) {
     return "plain";
   }
@@ -36,7 +36,7 @@ std::string text_of(const planning::RegionDecision& decision) {
     return "all computed again";
   }
   std::string text = "kept:";
-  for (const planning::OpDecision& op : decision.ops) {
+  for (const OpDecision& op : decision.ops) {
     text += " " + op.name + (op.overload.empty() ? "" : "." + op.overload);
     if (op.call_index > 0) {
       text += "#" + std::to_string(op.call_index + 1);
@@ -71,6 +71,10 @@ double MemoryPlan::extra_ms() const {
 
 const std::vector<PlanPoint>& MemoryPlan::curve() const {
   return state_->curve;
+}
+
+const std::vector<RegionDecision>& MemoryPlan::decisions() const {
+  return state_->chosen->decisions;
 }
 
 MemoryPlan MemoryPlan::with_budget(int64_t bytes) const {

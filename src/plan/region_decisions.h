@@ -8,6 +8,7 @@
 #include <reprise/detail/planned_region.h>
 #include <reprise/export.h>
 #include <reprise/policy.h>
+#include <reprise/region_decision.h>
 
 #include <cstddef>
 #include <functional>
@@ -17,22 +18,6 @@
 #include <vector>
 
 namespace reprise::planning {
-
-/// What becomes of the result of one operator call; what is not named is computed again.
-struct OpDecision {
-  std::string name;           ///< "aten::mm"
-  std::string overload = {};  ///< empty for the default overload
-  size_t call_index = 0;      ///< as policies count: Note [Numbering of operator calls]
-  Decision decision = Decision::Keep;
-
-  bool operator==(const OpDecision&) const = default;
-};
-
-struct RegionDecision {
-  std::string name;       ///< CheckpointOptions::name of the region that it is for
-  bool is_plain = false;  ///< run as if it were no region
-  std::vector<OpDecision> ops = {};
-};
 
 /// A policy that follows `ops`. Operators of the list that a region did not run are an error when
 /// its forward ends.

@@ -93,7 +93,7 @@ struct Budgets : ::testing::TestWithParam<std::pair<std::string, bool>> {
     return values;
   }
 
-  int64_t measured(const std::vector<planning::RegionDecision>& decisions) {
+  int64_t measured(const std::vector<RegionDecision>& decisions) {
     planning::ActivationMeter meter(at::kCPU, parameters);
     planning::run_planned(decisions, [this] { step(); });
     return meter.peak();

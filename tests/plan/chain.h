@@ -86,15 +86,15 @@ struct Chain {
   std::vector<std::vector<at::Tensor>> weights;
 };
 
-inline planning::OpDecision keep(const planning::TracedOp& op) {
+inline OpDecision keep(const planning::TracedOp& op) {
   return {.name = op.name, .overload = op.overload, .call_index = op.call_index};
 }
 
 /// Decisions for all regions: `decide` says for a region and an operator whether it is kept.
-inline std::vector<planning::RegionDecision> keeping(
+inline std::vector<RegionDecision> keeping(
     const planning::StepTrace& trace,
     const std::function<bool(size_t, const planning::TracedOp&)>& decide) {
-  std::vector<planning::RegionDecision> decisions;
+  std::vector<RegionDecision> decisions;
   for (size_t i = 0; i < trace.regions.size(); ++i) {
     decisions.push_back({.name = trace.regions[i].name});
     for (const auto& op : trace.regions[i].ops) {
@@ -106,11 +106,11 @@ inline std::vector<planning::RegionDecision> keeping(
   return decisions;
 }
 
-inline std::vector<planning::RegionDecision> all_full(const planning::StepTrace& trace) {
+inline std::vector<RegionDecision> all_full(const planning::StepTrace& trace) {
   return keeping(trace, [](size_t, const planning::TracedOp&) { return false; });
 }
 
-inline std::vector<planning::RegionDecision> all_plain(const planning::StepTrace& trace) {
+inline std::vector<RegionDecision> all_plain(const planning::StepTrace& trace) {
   auto decisions = all_full(trace);
   for (auto& decision : decisions) {
     decision.is_plain = true;
@@ -121,7 +121,7 @@ inline std::vector<planning::RegionDecision> all_plain(const planning::StepTrace
 /// Most activation bytes of a real step under `decisions`.
 inline int64_t measured_peak(c10::Device device,
                              const std::vector<at::Tensor>& parameters,
-                             const std::vector<planning::RegionDecision>& decisions,
+                             const std::vector<RegionDecision>& decisions,
                              const std::function<void()>& step) {
   planning::ActivationMeter meter(device, parameters);
   planning::run_planned(decisions, step);

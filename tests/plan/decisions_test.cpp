@@ -15,7 +15,6 @@ namespace reprise::testing {
 namespace {
 
 using planning::PlanGuard;
-using planning::RegionDecision;
 using planning::run_planned;
 using planning::trace_step;
 using planning::TracedOp;

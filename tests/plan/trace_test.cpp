@@ -108,7 +108,7 @@ TEST(Trace, SeesTheWorkspaceOfAnOperator) {
 /// What a prediction says and a real step needs, for many decisions.
 void expect_exact(const Chain& chain) {
   const auto trace = trace_of(chain);
-  std::vector<std::pair<std::string, std::vector<planning::RegionDecision>>> cases = {
+  std::vector<std::pair<std::string, std::vector<RegionDecision>>> cases = {
       {"full", all_full(trace)}, {"plain", all_plain(trace)}};
   for (size_t k = 0; k < trace.regions[0].ops.size(); ++k) {
     const auto& one = trace.regions[0].ops[k];
@@ -213,7 +213,7 @@ TEST(PredictedPeaks, EqualRealStepsOfTheZoo) {
     const auto x = model->input();
     const auto step = [&] { model->loss(x, with({.name = "region"})).backward(); };
     const auto trace = trace_step(step, c10::kCPU);
-    const std::vector<std::vector<planning::RegionDecision>> cases = {
+    const std::vector<std::vector<RegionDecision>> cases = {
         all_full(trace), all_plain(trace), keeping(trace, [](size_t, const auto&) {
           return true;
         })};
@@ -231,8 +231,7 @@ TEST(PredictedPeaks, EqualRealStepsOfTheZoo) {
 }
 
 /// The sums by which a solver adds up regions, at every point of the step.
-void expect_additive(const StepTrace& trace,
-                     const std::vector<planning::RegionDecision>& decisions) {
+void expect_additive(const StepTrace& trace, const std::vector<RegionDecision>& decisions) {
   const auto step = predict_peaks(trace, decisions);
   const auto full = predict_peaks(trace, all_full(trace));
   int64_t held = 0;
@@ -266,7 +265,7 @@ TEST(PredictedPeaks, KnowWhatARegionHolds) {
   const auto trace = trace_of(Chain(2));
   const auto all = keeping(trace, [](size_t, const auto&) { return true; });
   for (size_t i = 0; i < 2; ++i) {
-    const auto held = [&](const planning::RegionDecision& decision) {
+    const auto held = [&](const RegionDecision& decision) {
       return planning::region_peaks(trace, i, decision).held;
     };
     EXPECT_EQ(held({.name = all[i].name}), 0);
