@@ -7,6 +7,7 @@
 // when they are freed; it is what malloc rounded the request to.
 #include "memory/cpu_counter.h"
 
+#include "memory/allocation_watch.h"
 #include "memory/large_blocks.h"
 
 #include <c10/core/CPUAllocator.h>
@@ -47,7 +48,12 @@ class CountingAllocator final : public c10::Allocator {
     }
     if (data != nullptr) {
       const int64_t size = size_of(data);
-      raise_peak(live_bytes.fetch_add(size, std::memory_order_relaxed) + size);
+      const int64_t live = live_bytes.fetch_add(size, std::memory_order_relaxed) + size;
+      if (auto& watch = cpu_watch(); watch.is_on() && !watch.admits(live)) {
+        free_counted(data);
+        watch.refuse(size, live, c10::kCPU);
+      }
+      raise_peak(live);
     }
     return {data, data, &free_counted, c10::Device(c10::kCPU)};
   }

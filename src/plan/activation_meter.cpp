@@ -1,13 +1,12 @@
 #include "plan/activation_meter.h"
 
+#include "memory/allocation_watch.h"
 #include "plan/activation_counter.h"
 
 #include <c10/util/Exception.h>
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
 
-#include <algorithm>
-#include <mutex>
 #include <utility>
 
 namespace reprise::planning {
@@ -15,52 +14,42 @@ namespace reprise::planning {
 /// Gradients arrive on the threads of the autograd engine.
 class ActivationMeter::State {
  public:
-  explicit State(c10::Device device) : counter_(device) {}
+  State(c10::Device device, int64_t limit) : device_(device), watch_(device, limit) {}
 
   void accumulated(const at::Tensor& gradient) {
-    const std::scoped_lock lock(mutex_);
-    peak_ = std::max(peak_, counter_.cut());
     if (gradient.defined() && gradient.has_storage()) {
-      counter_.set_aside(gradient.storage());
+      watch_.raise_floor(counted_bytes(gradient.storage(), device_));
     }
   }
 
-  int64_t peak() {
-    const std::scoped_lock lock(mutex_);
-    peak_ = std::max(peak_, counter_.cut());
-    return peak_;
-  }
-
-  int64_t now() const {
-    const std::scoped_lock lock(mutex_);
-    return counter_.now();
-  }
+  const detail::AllocationWatch& watch() const { return watch_; }
 
  private:
-  mutable std::mutex mutex_;
-  ActivationCounter counter_;
-  int64_t peak_ = 0;
+  const c10::Device device_;
+  detail::AllocationWatch watch_;
 };
 
 class ActivationMeter::Hook final : public torch::autograd::PostAccumulateGradHook {
  public:
   Hook(std::shared_ptr<State> state, bool had_gradient)
-      : state_(std::move(state)), had_gradient_(had_gradient) {}
+      : state_(std::move(state)), has_gradient_(had_gradient) {}
 
   void operator()(const torch::autograd::Variable& parameter) override {
-    // A gradient that was there before the step is no activation by the start's own count.
-    if (!had_gradient_) {
+    // A gradient that was there before, in the step or in this backward, takes no new place.
+    if (!std::exchange(has_gradient_, true)) {
       state_->accumulated(parameter.grad());
     }
   }
 
  private:
   std::shared_ptr<State> state_;
-  const bool had_gradient_;
+  bool has_gradient_;
 };
 
-ActivationMeter::ActivationMeter(c10::Device device, const std::vector<at::Tensor>& parameters)
-    : state_(std::make_shared<State>(device)) {
+ActivationMeter::ActivationMeter(c10::Device device,
+                                 const std::vector<at::Tensor>& parameters,
+                                 int64_t limit)
+    : state_(std::make_shared<State>(device, limit)) {
   using torch::autograd::impl::post_acc_grad_hooks;
   for (const auto& parameter : parameters) {
     TORCH_CHECK(parameter.is_leaf() && post_acc_grad_hooks(parameter) == nullptr,
@@ -87,12 +76,12 @@ ActivationMeter::~ActivationMeter() {
   }
 }
 
-int64_t ActivationMeter::peak() {
-  return state_->peak();
+int64_t ActivationMeter::peak() const {
+  return state_->watch().most();
 }
 
 int64_t ActivationMeter::now() const {
-  return state_->now();
+  return state_->watch().now();
 }
 
 }  // namespace reprise::planning

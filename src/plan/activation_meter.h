@@ -1,4 +1,5 @@
-// The most activation bytes of a real step, exactly: Note [What an activation is].
+// The most activation bytes of a real step, exactly, and a bound on them that holds inside it: Note
+// [What an activation is].
 #pragma once
 
 #include <reprise/export.h>
@@ -7,23 +8,30 @@
 #include <c10/core/Device.h>
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <vector>
 
 namespace reprise::planning {
 
 /// Measures from its construction on. Hears of gradients through a hook on each parameter, so one
-/// meter at a time may watch a parameter. For the CPU call track_cpu_memory() first.
+/// meter at a time may watch a parameter. For the CPU call track_cpu_memory() first; on a GPU it
+/// hears of what the thread that made it allocates, and of the backward calls made there.
 class REPRISE_API ActivationMeter {
  public:
-  /// `parameters`: all whose gradients the step accumulates.
-  ActivationMeter(c10::Device device, const std::vector<at::Tensor>& parameters);
+  static constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
+
+  /// `parameters`: all whose gradients the step accumulates. An allocation that would bring the
+  /// activations above `limit` bytes throws c10::OutOfMemoryError.
+  ActivationMeter(c10::Device device,
+                  const std::vector<at::Tensor>& parameters,
+                  int64_t limit = kNoLimit);
   ~ActivationMeter();
   ActivationMeter(const ActivationMeter&) = delete;
   ActivationMeter& operator=(const ActivationMeter&) = delete;
 
   /// The most activation bytes alive at once since the start.
-  int64_t peak();
+  int64_t peak() const;
   /// Activation bytes alive now.
   int64_t now() const;
 

@@ -44,32 +44,45 @@ void EffectCheck::begin_step() {
   reset_checkpoint_stats();
 }
 
-CheckpointingEffect EffectCheck::end_step(int64_t micro_batches) {
-  const auto stats = checkpoint_stats();
+void EffectCheck::check_choice() const {
   TORCH_CHECK(model_.checkpointed_blocks() == asked_,
               "[checkpointing] blocks ",
               names(asked_),
               " were asked for, but the model now has ",
               names(model_.checkpointed_blocks()),
               ": something changed the choice during training.");
-  CheckpointingEffect effect;
-  const auto times = static_cast<size_t>(micro_batches);
+}
+
+CheckpointingEffect EffectCheck::end_step(int64_t micro_batches) {
+  std::map<std::string, size_t> wanted;
   for (const int64_t block : expected_) {
-    const auto region = stats.regions.find(model_.block_path(block));
+    wanted[model_.block_path(block)] = static_cast<size_t>(micro_batches);
+  }
+  return end_step(micro_batches, wanted);
+}
+
+CheckpointingEffect EffectCheck::end_step(int64_t micro_batches,
+                                          const std::map<std::string, size_t>& planned) {
+  const auto stats = checkpoint_stats();
+  check_choice();
+  size_t all = 0;
+  for (const auto& [name, times] : planned) {
+    const auto region = stats.regions.find(name);
     const RegionStats found = region == stats.regions.end() ? RegionStats() : region->second;
     TORCH_CHECK(found.entered == times && found.recomputed == times,
-                "[checkpointing] block ",
-                block,
-                " was to be checkpointed in each of ",
+                "[checkpointing] ",
+                name,
+                " was to be checkpointed ",
                 times,
+                " times in ",
+                micro_batches,
                 " micro-batches, but it was a region ",
                 found.entered,
                 " times and recomputed ",
                 found.recomputed,
                 " times.");
-    effect.blocks.push_back(block);
+    all += times;
   }
-  const size_t all = times * expected_.size();
   TORCH_CHECK(stats.total.entered == all,
               "[checkpointing] blocks ",
               names(expected_),
@@ -79,6 +92,12 @@ CheckpointingEffect EffectCheck::end_step(int64_t micro_batches) {
               stats.total.entered,
               " were entered: a pass that needs no checkpointing had it on.");
   check_bytes(stats.total);
+  CheckpointingEffect effect;
+  for (const int64_t block : expected_) {
+    if (planned.contains(model_.block_path(block))) {
+      effect.blocks.push_back(block);
+    }
+  }
   effect.recomputed = static_cast<int64_t>(stats.total.recomputed);
   effect.bytes_dropped =
       static_cast<int64_t>(stats.total.bytes_dropped) / std::max<int64_t>(micro_batches, 1);

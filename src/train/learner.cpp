@@ -32,25 +32,52 @@ Learner::Learner(std::string name,
   if (options.ema_decay > 0) {
     average_ = std::make_unique<MovingAverage>(*optimizer_, options.ema_decay);
   }
+  if (options.memory.is_set()) {
+    budget_ = std::make_unique<StepBudget>(options.memory, model, *optimizer_);
+  }
 }
 
 StepOutcome Learner::step(int64_t step, const StepWork& work) {
   StepOutcome outcome;
+  const double total_weight = world_.sum(work.total_weight);
+  plan_step(work, total_weight);
   effect_.begin_step();
   meter_.begin_step({parameter_bytes(model_) + work.frozen_bytes, optimizer_->bytes()});
-  explaining_memory([&] { update(step, work, outcome); },
+  explaining_memory([&] { update(step, work, total_weight, outcome); },
                     [&](const std::string& error) { return explain(error, step, work); });
   meter_.end_step();
   optimizer_->zero_grad();
   if (average_ != nullptr) {
     average_->update();
   }
-  outcome.effect = effect_.end_step(static_cast<int64_t>(work.micro_batches));
+  if (budget_ != nullptr) {
+    outcome.budget = budget_->end_step();
+    outcome.effect = effect_.end_step(static_cast<int64_t>(work.micro_batches), budget_->regions());
+  } else {
+    outcome.effect = effect_.end_step(static_cast<int64_t>(work.micro_batches));
+  }
   return outcome;
 }
 
-void Learner::update(int64_t step, const StepWork& work, StepOutcome& outcome) {
-  const auto losses = run_micro_batches(work, outcome.metrics);
+// Before anything of the step is measured: what is not planned yet runs once more.
+void Learner::plan_step(const StepWork& work, double total_weight) {
+  if (budget_ == nullptr) {
+    return;
+  }
+  std::vector<StepBudget::MicroBatch> micro_batches;
+  for (size_t i = 0; i < work.micro_batches; ++i) {
+    micro_batches.push_back({work.shape(i), [this, i, &work, total_weight] {
+                               forward(i, work, StepContext{total_weight}).part.backward();
+                             }});
+  }
+  budget_->begin_step(micro_batches);
+}
+
+void Learner::update(int64_t step,
+                     const StepWork& work,
+                     double total_weight,
+                     StepOutcome& outcome) {
+  const auto losses = run_micro_batches(work, total_weight, outcome.metrics);
   check_finite(losses, step, work);
   outcome.loss = world_.sum(losses.sum()).item<double>();
   sum_gradients();
@@ -68,8 +95,10 @@ void Learner::update(int64_t step, const StepWork& work, StepOutcome& outcome) {
 }
 
 // The parts of the loss, (micro-batches).
-at::Tensor Learner::run_micro_batches(const StepWork& work, MetricSums& metrics) {
-  const StepContext context{world_.sum(work.total_weight), &meter_};
+at::Tensor Learner::run_micro_batches(const StepWork& work,
+                                      double total_weight,
+                                      MetricSums& metrics) {
+  const StepContext context{total_weight, &meter_};
   std::vector<at::Tensor> losses;
   for (micro_batch_ = 0; micro_batch_ < work.micro_batches; ++micro_batch_) {
     const auto part = forward_backward(micro_batch_, work, context);
@@ -79,19 +108,30 @@ at::Tensor Learner::run_micro_batches(const StepWork& work, MetricSums& metrics)
   return at::stack(losses);
 }
 
+BatchLoss Learner::forward(size_t index, const StepWork& work, const StepContext& context) {
+  const AutocastScope autocast(model_.device().type(),
+                               options_.autocast.value_or(at::kFloat),
+                               options_.autocast.has_value());
+  return work.loss(index, context);
+}
+
 BatchLoss Learner::forward_backward(size_t index,
                                     const StepWork& work,
                                     const StepContext& context) {
   meter_.begin_forward();
-  BatchLoss result;
-  {
-    const AutocastScope autocast(model_.device().type(),
-                                 options_.autocast.value_or(at::kFloat),
-                                 options_.autocast.has_value());
-    result = work.loss(index, context);
+  std::optional<StepBudget::Use> plan;
+  if (budget_ != nullptr) {
+    plan.emplace(*budget_, index);
+  }
+  const BatchLoss result = forward(index, work, context);
+  if (plan) {
+    plan->end_forward();
   }
   meter_.end_loss();
   result.part.backward();
+  if (plan) {
+    plan->end_backward();
+  }
   meter_.end_backward();
   return result;
 }
@@ -124,11 +164,15 @@ void Learner::sum_gradients() {
 // An allocator that fails says how much it wanted; this says who had the rest.
 std::string Learner::explain(const std::string& error, int64_t step, const StepWork& work) {
   meter_.give_up();
-  const auto [rows, length] = work.shape(std::min(micro_batch_, work.micro_batches - 1));
-  return explain_out_of_memory(
-      error,
-      {meter_.classes(), step + 1, static_cast<int64_t>(work.micro_batches), rows, length},
-      model_);
+  const auto shape = work.shape(std::min(micro_batch_, work.micro_batches - 1));
+  const auto text = explain_out_of_memory(error,
+                                          {meter_.classes(),
+                                           step + 1,
+                                           static_cast<int64_t>(work.micro_batches),
+                                           shape.rows,
+                                           shape.length},
+                                          model_);
+  return budget_ == nullptr ? text : text + "\n" + budget_->give_up();
 }
 
 void Learner::describe(const StepOutcome& outcome, Json& record) const {
@@ -141,6 +185,9 @@ void Learner::describe(const StepOutcome& outcome, Json& record) const {
   record["regions_recomputed"] = outcome.effect.recomputed;
   if (outcome.effect.blocks.empty() || outcome.effect.bytes_dropped > 0) {
     record["estimated_activation_bytes"] = meter_.activation_bytes() + outcome.effect.bytes_dropped;
+  }
+  if (outcome.budget) {
+    record["budget"] = outcome.budget->to_json();
   }
   outcome.metrics.write_to(record, world_);
   record["memory"] = meter_.classes().to_json();

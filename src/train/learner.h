@@ -5,6 +5,7 @@
 // checkpointing did what was asked.
 #pragma once
 
+#include "train/budget/step_budget.h"
 #include "train/metric_sums.h"
 
 #include <reprise/optim/optimizer.h>
@@ -19,6 +20,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace reprise {
@@ -27,10 +29,11 @@ namespace reprise {
 struct StepWork {
   size_t micro_batches = 0;
   double total_weight = 1;  ///< see StepContext, of this process
-  /// The part of the step's loss. Called once for each, in order.
+  /// The part of the step's loss. Called once for each, in order; before that perhaps once more,
+  /// to find out what its memory is needed for.
   std::function<BatchLoss(size_t, const StepContext&)> loss;
-  /// Rows and the length of a row, for the message if memory runs out.
-  std::function<std::pair<int64_t, int64_t>(size_t)> shape;
+  /// What its memory depends on.
+  std::function<BatchShape(size_t)> shape;
   /// The message if its loss is not finite.
   std::function<std::string(size_t)> not_finite;
   int64_t frozen_bytes = 0;  ///< of parameters beside the model's
@@ -41,6 +44,7 @@ struct StepOutcome {
   double grad_norm = 0;
   double learning_rate = 0;
   CheckpointingEffect effect;
+  std::optional<BudgetOutcome> budget = {};  ///< of runs within a budget
   MetricSums metrics;
 };
 
@@ -66,10 +70,13 @@ class Learner {
   MovingAverage* average() const { return average_.get(); }  ///< null: none
   const EffectCheck& effect() const { return effect_; }
   const MemoryMeter& meter() const { return meter_; }
+  const StepBudget* budget() const { return budget_.get(); }  ///< null: none
 
  private:
-  void update(int64_t step, const StepWork& work, StepOutcome& outcome);
-  at::Tensor run_micro_batches(const StepWork& work, MetricSums& metrics);
+  void update(int64_t step, const StepWork& work, double total_weight, StepOutcome& outcome);
+  void plan_step(const StepWork& work, double total_weight);
+  at::Tensor run_micro_batches(const StepWork& work, double total_weight, MetricSums& metrics);
+  BatchLoss forward(size_t index, const StepWork& work, const StepContext& context);
   BatchLoss forward_backward(size_t index, const StepWork& work, const StepContext& context);
   void sum_gradients();
   void check_finite(const at::Tensor& losses, int64_t step, const StepWork& work) const;
@@ -85,7 +92,8 @@ class Learner {
   MemoryMeter meter_;
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<MovingAverage> average_;
-  size_t micro_batch_ = 0;  // that is being worked on
+  std::unique_ptr<StepBudget> budget_;  // null: none
+  size_t micro_batch_ = 0;              // that is being worked on
 };
 
 }  // namespace reprise

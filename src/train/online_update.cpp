@@ -83,8 +83,10 @@ StepWork OnlineUpdate::work_of(const UpdateRows& rows, const std::string& role) 
   StepWork work;
   work.micro_batches = rows.micro_batches.size();
   work.shape = [&rows](size_t i) {
-    const auto& ids = rows.micro_batches[i % rows.micro_batches.size()].tokens.input_ids;
-    return std::pair(ids.size(0), ids.size(1));
+    const auto& own = rows.micro_batches[i];
+    auto shape = shape_of(own.tokens);
+    shape.sizes.push_back(own.completion);
+    return shape;
   };
   work.not_finite = [role](size_t i) {
     return "the loss of the " + role + " in micro-batch " + std::to_string(i + 1) +
@@ -125,6 +127,14 @@ StepOutcome OnlineUpdate::step_policy(int64_t step, const UpdateRows& rows, Json
               step + 1,
               ": no token of its ptx rows is trained on.");
   work.micro_batches += pretraining.size();
+  work.shape = [&, of_rows = work.shape](size_t i) {
+    if (i < rows.micro_batches.size()) {
+      return of_rows(i);
+    }
+    auto shape = shape_of(pretraining[i - rows.micro_batches.size()]);
+    shape.structure += ", pretraining";
+    return shape;
+  };
   work.loss = [&](size_t i, const StepContext& context) {
     if (i < rows.micro_batches.size()) {
       return policy_part(rows.micro_batches[i], totals, context);

@@ -79,9 +79,7 @@ class DatasetRun final : public RunLoop {
     work.loss = [this, &batches](size_t i, const StepContext& context) {
       return job_.objective.loss(to_device(batches[i], learner_.model().device()), context);
     };
-    work.shape = [&batches](size_t i) {
-      return std::pair(static_cast<int64_t>(batches[i].rows.size()), tokens_of_row(batches[i]));
-    };
+    work.shape = [&batches](size_t i) { return shape_of(batches[i]); };
     work.not_finite = [this, &indices](size_t i) {
       return describe_not_finite({job_.objective, *job_.data, options_.collate}, indices[i]);
     };

@@ -1,4 +1,6 @@
 // Live and peak bytes per device.
+#include "memory/allocation_watch.h"
+#include "memory/device_memory.h"
 #include "support/bitwise.h"
 #include "support/devices.h"
 #include "support/tensors.h"
@@ -189,6 +191,50 @@ TEST(CudaBytes, TrackersNest) {
   REPRISE_REQUIRE_CUDA();
   mebibytes(1, c10::Device(c10::kCUDA, 0));
   expect_trackers_nest(c10::Device(c10::kCUDA, 0));
+}
+
+TEST(AllocationWatch, RefusesWhatWouldBeTooMuch) {
+  for (const auto device : devices()) {
+    const auto there = mebibytes(8, device);  // does not count
+    detail::AllocationWatch watch(device, 5 * kMiB);
+    auto a = mebibytes(3, device);
+    expect_about(watch.most(), 3, device);
+    EXPECT_THROW(mebibytes(3, device), c10::OutOfMemoryError);
+    expect_about(watch.most(), 3, device);
+    a.reset();
+    const auto b = mebibytes(4, device);
+    expect_about(watch.most(), 4, device);
+    // What becomes something else makes room.
+    watch.raise_floor(4 * kMiB);
+    EXPECT_NO_THROW(mebibytes(4, device));
+    EXPECT_THROW(mebibytes(7, device), c10::OutOfMemoryError);
+  }
+}
+
+TEST(AllocationWatch, IsInForceInBackward) {
+  for (const auto device : devices()) {
+    const auto weight = mebibytes(4, device).view(at::kFloat).zero_().requires_grad_();
+    const auto loss = (weight * weight).sum();
+    detail::AllocationWatch watch(device, kMiB);
+    EXPECT_THROW(loss.backward(), c10::OutOfMemoryError);
+  }
+}
+
+TEST(AllocationWatch, LetsEverythingPassAfterwards) {
+  for (const auto device : devices()) {
+    const auto first = mebibytes(1, device);
+    { const detail::AllocationWatch watch(device, 0); }
+    EXPECT_NO_THROW(mebibytes(2, device));
+  }
+}
+
+TEST(DeviceMemory, HasRoomForWhatIsLeft) {
+  for (const auto device : devices()) {
+    const auto first = mebibytes(1, device);
+    const auto memory = detail::device_memory(device);
+    EXPECT_GT(memory.left, 0);
+    EXPECT_LE(memory.left, memory.total);
+  }
 }
 
 }  // namespace

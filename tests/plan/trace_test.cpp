@@ -1,6 +1,7 @@
 // The trace of a step against what can be counted by hand, and the bytes that it predicts against
 // those of real steps.
 #include "plan/chain.h"
+#include "plan/trace_between.h"
 #include "support/devices.h"
 #include "support/zoo.h"
 
@@ -285,6 +286,53 @@ TEST(ActivationMeter, CountsAGradientUntilItIsInPlace) {
     EXPECT_NEAR(static_cast<double>(meter.peak()), 2 * kTensor, kScalars) << accumulates;
     EXPECT_NEAR(static_cast<double>(meter.now()), 0, kScalars) << accumulates;
   }
+}
+
+TEST(ActivationMeter, HoldsItsLimitInsideTheStep) {
+  const Chain chain(3);
+  const auto parameters = chain.parameters();
+  int64_t peak = 0;
+  {
+    const planning::ActivationMeter meter(c10::kCPU, parameters);
+    chain.step();
+    peak = meter.peak();
+  }
+  chain.clear_gradients();
+  {
+    const planning::ActivationMeter meter(c10::kCPU, parameters, peak);
+    EXPECT_NO_THROW(chain.step());
+  }
+  chain.clear_gradients();
+  const planning::ActivationMeter meter(c10::kCPU, parameters, peak - kTensor);
+  EXPECT_THROW(chain.step(), c10::OutOfMemoryError);
+}
+
+StepTrace trace_of_rows(int64_t rows) {
+  Chain chain(3);
+  chain.x = torch::randn({rows, kSide});
+  return trace_of(chain);
+}
+
+/// Sizes are linear in the rows; a peak is the largest of several such sums, and below the chord.
+TEST(TraceBetween, IsTheTraceOfAStepBetween) {
+  const auto between = planning::trace_between(trace_of_rows(256), trace_of_rows(1024), 1.0 / 3);
+  ASSERT_TRUE(between.has_value());
+  const auto real = trace_of_rows(512);
+  for (const bool is_plain : {false, true}) {
+    const auto predicted =
+        predict_peaks(*between, is_plain ? all_plain(*between) : all_full(*between)).peak();
+    const auto expected = predict_peaks(real, is_plain ? all_plain(real) : all_full(real)).peak();
+    EXPECT_GE(predicted, expected - kScalars);
+    EXPECT_NEAR(static_cast<double>(predicted),
+                static_cast<double>(expected),
+                0.06 * static_cast<double>(expected));
+  }
+}
+
+TEST(TraceBetween, IsNothingBetweenDifferentSteps) {
+  EXPECT_FALSE(planning::trace_between(trace_of(Chain(2)), trace_of(Chain(3)), 0.5).has_value());
+  EXPECT_FALSE(
+      planning::trace_between(trace_of(Chain(2)), trace_of(Chain(2, wide_block)), 0.5).has_value());
 }
 
 }  // namespace

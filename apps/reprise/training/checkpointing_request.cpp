@@ -2,6 +2,7 @@
 // in. Said twice it must be the same; nothing that was said is dropped.
 #include "reprise/training/flag_effects.h"
 #include "reprise/training/flags.h"
+#include "reprise/training/memory_flags.h"
 #include "reprise/training/suggest.h"
 
 #include <reprise/model/block_checkpointing.h>
@@ -170,6 +171,11 @@ void check_reentrant(const CheckpointingRequest& request, const Json& kwargs) {
 
 CheckpointingRequest checkpointing_request(const TrainingFlags& flags) {
   CheckpointingRequest request;
+  if (has_memory_budget(flags)) {
+    request.enabled = true;
+    request.policy = "planned";
+    return request;
+  }
   if (!flags.gradient_checkpointing) {
     refuse(flags,
            {"gradient_checkpointing_use_reentrant",

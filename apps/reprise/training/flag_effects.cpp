@@ -2,6 +2,7 @@
 #include "reprise/training/flag_effects.h"
 
 #include "reprise/training/flag_spec.h"
+#include "reprise/training/memory_flags.h"
 
 #include <c10/util/Exception.h>
 
@@ -254,6 +255,7 @@ void check_effects(const TrainingFlags& flags) {
   check_schedule(flags);
   check_optimizer(flags);
   check_evaluation(flags);
+  check_memory_effects(flags);
   check_objective(flags);
 }
 

@@ -100,6 +100,13 @@ struct TrainingFlags : OnlineFlags {
   std::string gradient_checkpointing_layers;
   std::string gradient_checkpointing_policy = "full";
 
+  // Memory budget
+  std::string activation_memory_budget, memory_budget;  ///< as parse_budget takes them
+  std::string host_memory_budget;
+  bool allow_lossy = false;
+  std::string memory_plan;
+  bool auto_batch = false;
+
   // Objective
   std::vector<std::string> loss_type;
   std::vector<double> loss_weights;

@@ -167,6 +167,7 @@ void add_loop_flags(FlagList& list, Objective objective) {
   add_schedule(list);
   add_optimizer(list, objective);
   add_checkpointing(list, objective);
+  add_memory_flags(list);
 }
 
 }  // namespace reprise::app

@@ -106,6 +106,9 @@ void freeze_parameters(Model& model, const TrainingFlags& flags) {
 }
 
 CheckpointOptions checkpoint_options(const CheckpointingRequest& request) {
+  if (request.policy == "planned") {
+    return {};
+  }
   auto options = checkpoint_options_named(request.policy);
   options.use_reentrant = request.use_reentrant;
   options.preserve_rng_state = request.preserve_rng_state;

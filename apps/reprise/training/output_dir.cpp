@@ -53,7 +53,11 @@ constexpr std::array kFree =
                                      "gradient_checkpointing_kwargs",
                                      "gradient_checkpointing_ratio",
                                      "gradient_checkpointing_layers",
-                                     "gradient_checkpointing_policy"});
+                                     "gradient_checkpointing_policy",
+                                     "activation_memory_budget",
+                                     "memory_budget",
+                                     "host_memory_budget",
+                                     "memory_plan"});
 
 // Also if it is said of one role, as in "critic.gradient_checkpointing".
 bool is_free(std::string_view name) {
@@ -81,7 +85,8 @@ void check_same_run(const fs::path& checkpoint, const Json& configuration) {
 bool belongs_to_a_run(const fs::path& entry) {
   const std::string name = entry.filename().string();
   return name.starts_with("checkpoint-") || name == "metrics.jsonl" || name == "samples.jsonl" ||
-         name == "runs" || name == "training.yaml" || name == "report.html" || name == "ema";
+         name == "runs" || name == "training.yaml" || name == "report.html" ||
+         name == "memory_plan.json" || name == "memory.html" || name == "ema";
 }
 
 bool is_model_file(const fs::path& entry) {

@@ -1,6 +1,8 @@
 // From flags to TrainerOptions, field by field.
 #include "reprise/training/trainer_options.h"
 
+#include "reprise/training/memory_flags.h"
+
 #include <ATen/ATen.h>
 
 namespace reprise::app {
@@ -43,6 +45,7 @@ TrainerOptions trainer_options(const TrainingFlags& flags,
   if (flags.bf16) {
     options.autocast = at::kBFloat16;
   }
+  options.memory = memory_limits(flags);
   options.eval_batch_size = flags.per_device_eval_batch_size;
   options.eval_steps = flags.eval_steps;
   options.save_steps = flags.save_steps;

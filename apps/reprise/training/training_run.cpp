@@ -36,6 +36,9 @@ void check_device_effects(const TrainingFlags& flags) {
                 name,
                 " has no effect without a GPU: everything is in main memory anyhow");
   }
+  TORCH_CHECK(flags.host_memory_budget.empty() || !choose_device(flags.device).is_cpu(),
+              "--host_memory_budget has no effect without a GPU: activations are in main memory "
+              "anyhow");
   const bool is_of_gpu = flags.attention == "flash" || flags.attention == "cudnn";
   TORCH_CHECK(!is_of_gpu || !choose_device(flags.device).is_cpu(),
               "--attention ",

@@ -6,7 +6,9 @@
 #include <reprise/stats.h>
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -34,6 +36,8 @@ class REPRISE_API EffectCheck {
   /// regions, each was recomputed once in each of `micro_batches`, and bytes were freed by it (not
   /// known, and not asked, in reentrant mode).
   CheckpointingEffect end_step(int64_t micro_batches);
+  /// The same for a step under plans: `planned` says how often each region was to be made, by name.
+  CheckpointingEffect end_step(int64_t micro_batches, const std::map<std::string, size_t>& planned);
 
   /// Blocks that are asked to be regions and can be: none if checkpointing is off. Chosen blocks
   /// below the first trained parameter need no recompute and are not among them.
@@ -41,6 +45,7 @@ class REPRISE_API EffectCheck {
   std::string describe() const;  ///< one line: which blocks, which policy
 
  private:
+  void check_choice() const;
   void check_bytes(const RegionStats& total) const;
 
   const Model& model_;

@@ -7,6 +7,7 @@
 #include <reprise/optim/optimizer.h>
 #include <reprise/optim/schedule.h>
 #include <reprise/train/effect.h>
+#include <reprise/train/memory_budget.h>
 #include <reprise/train/objective.h>
 #include <reprise/train/world.h>
 
@@ -37,6 +38,9 @@ struct TrainerOptions {
   uint64_t seed = 42;
   bool dropout = true;  ///< false: the model is trained in eval mode
   std::optional<at::ScalarType> autocast = {};
+  /// Where it is set, all blocks of the model must be checkpointed, with the default options: plans
+  /// decide what becomes of them.
+  MemoryLimits memory = {};
   CollateOptions collate = {};
 
   int64_t eval_batch_size = 8;

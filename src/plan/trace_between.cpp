@@ -1,0 +1,203 @@
+// Note [Traces that can be compared]
+// ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+// Which intervals a trace has depends on sizes: one between two operators is only there if memory
+// rose in it, and a longer batch has more chunks of the loss. So before two traces are compared,
+// intervals are joined that no event of a storage divides, and those between a region's operators
+// go to a neighbour.
+#include "plan/trace_between.h"
+
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+namespace reprise::planning {
+
+namespace {
+
+bool is_between_ops(const TraceInterval& interval) {
+  return interval.op == kNone &&
+         (interval.phase == StepPhase::Forward || interval.phase == StepPhase::Recompute);
+}
+
+/// The moments at which the life of a region's storage begins or ends, as members.
+constexpr size_t TracedStorage::*kBegins[] = {&TracedStorage::made,
+                                              &TracedStorage::written,
+                                              &TracedStorage::remade,
+                                              &TracedStorage::rewritten};
+constexpr size_t TracedStorage::*kEnds[] = {&TracedStorage::died, &TracedStorage::used_up};
+
+/// For each interval whether it begins anew, given those before it.
+std::vector<bool> cuts_of(const StepTrace& trace) {
+  std::vector<bool> cuts(trace.intervals.size() + 1);
+  const auto cut = [&](size_t before) {
+    if (before < cuts.size()) {
+      cuts[before] = true;
+    }
+  };
+  for (const TracedStorage& storage : trace.storages) {
+    for (const auto begin : kBegins) {
+      cut(storage.*begin);
+    }
+    for (const auto end : kEnds) {
+      cut(storage.*end == kNone ? kNone : storage.*end + 1);
+    }
+  }
+  for (const TracedRegion& region : trace.regions) {
+    cut(region.released == kNone ? kNone : region.released + 1);
+  }
+  bool begins_between = false;  // so far the place has nothing but what goes to a neighbour
+  for (size_t i = 0; i < trace.intervals.size(); ++i) {
+    const auto& interval = trace.intervals[i];
+    const bool is_new_place = i == 0 || trace.intervals[i - 1].phase != interval.phase ||
+                              trace.intervals[i - 1].region != interval.region;
+    if (is_new_place) {
+      cuts[i] = true;
+      begins_between = is_between_ops(interval);
+    } else if (is_between_ops(interval) || begins_between) {
+      cuts[i] = false;
+      begins_between = begins_between && is_between_ops(interval);
+    } else if (interval.op != kNone) {
+      cuts[i] = true;
+    }
+  }
+  return cuts;
+}
+
+/// The trace with fewer intervals: Note [Traces that can be compared].
+StepTrace joined(const StepTrace& trace) {
+  const auto cuts = cuts_of(trace);
+  StepTrace result = trace;
+  result.intervals.clear();
+  std::vector<size_t> places;
+  for (size_t i = 0; i < trace.intervals.size(); ++i) {
+    if (i == 0 || cuts[i]) {
+      result.intervals.push_back(trace.intervals[i]);
+    } else {
+      auto& last = result.intervals.back();
+      last.op = last.op == kNone ? trace.intervals[i].op : last.op;
+      last.peak_bytes = std::max(last.peak_bytes, trace.intervals[i].peak_bytes);
+    }
+    places.push_back(result.intervals.size() - 1);
+  }
+  const auto move = [&](size_t& place) { place = place < places.size() ? places[place] : place; };
+  for (TracedStorage& storage : result.storages) {
+    for (const auto member : kBegins) {
+      move(storage.*member);
+    }
+    for (const auto member : kEnds) {
+      move(storage.*member);
+    }
+  }
+  for (TracedRegion& region : result.regions) {
+    move(region.released);
+  }
+  return result;
+}
+
+bool did_the_same(const TracedRegion& a, const TracedRegion& b) {
+  bool is_same = a.name == b.name && a.kind == b.kind && a.ops.size() == b.ops.size() &&
+                 a.rerun_ops == b.rerun_ops && a.released == b.released;
+  for (size_t i = 0; is_same && i < a.ops.size(); ++i) {
+    const TracedOp& x = a.ops[i];
+    const TracedOp& y = b.ops[i];
+    is_same = x.name == y.name && x.overload == y.overload && x.call_index == y.call_index &&
+              x.is_saved == y.is_saved && x.can_keep == y.can_keep && x.is_rerun == y.is_rerun;
+  }
+  return is_same;
+}
+
+bool lived_the_same(const TracedStorage& a, const TracedStorage& b) {
+  return a.region == b.region && a.op == b.op && a.is_saved == b.is_saved && a.made == b.made &&
+         a.died == b.died && a.written == b.written && a.remade == b.remade &&
+         a.used_up == b.used_up && a.rewritten == b.rewritten;
+}
+
+bool did_the_same(const StepTrace& a, const StepTrace& b) {
+  bool is_same = a.device == b.device && a.regions.size() == b.regions.size() &&
+                 a.intervals.size() == b.intervals.size() && a.storages.size() == b.storages.size();
+  for (size_t i = 0; is_same && i < a.regions.size(); ++i) {
+    is_same = did_the_same(a.regions[i], b.regions[i]);
+  }
+  for (size_t i = 0; is_same && i < a.storages.size(); ++i) {
+    is_same = lived_the_same(a.storages[i], b.storages[i]);
+  }
+  for (size_t i = 0; is_same && i < a.intervals.size(); ++i) {
+    is_same = a.intervals[i].phase == b.intervals[i].phase &&
+              a.intervals[i].region == b.intervals[i].region &&
+              a.intervals[i].op == b.intervals[i].op;
+  }
+  return is_same;
+}
+
+/// Moves numbers of one trace towards those of another.
+class Mix {
+ public:
+  explicit Mix(double share) : share_(share) {}
+
+  void move(int64_t& from, int64_t to) const {
+    from += static_cast<int64_t>(std::ceil(static_cast<double>(to - from) * share_));
+  }
+  void move(double& from, double to) const { from += (to - from) * share_; }
+
+  template <class Record, class... Members>
+  void move(Record& from, const Record& to, Members... members) const {
+    (move(from.*members, to.*members), ...);
+  }
+
+ private:
+  double share_;
+};
+
+}  // namespace
+
+std::optional<StepTrace> trace_between(const StepTrace& from, const StepTrace& to, double share) {
+  TORCH_INTERNAL_ASSERT(share >= 0 && share <= 1);
+  StepTrace trace = joined(from);
+  const StepTrace large = joined(to);
+  if (!did_the_same(trace, large)) {
+    return std::nullopt;
+  }
+  const Mix mix(share);
+  for (size_t i = 0; i < trace.regions.size(); ++i) {
+    using Region = TracedRegion;
+    auto& region = trace.regions[i];
+    mix.move(region,
+             large.regions[i],
+             &Region::input_bytes,
+             &Region::saved_bytes,
+             &Region::output_bytes,
+             &Region::log_bytes,
+             &Region::forward_ms,
+             &Region::recompute_ms,
+             &Region::backward_ms,
+             &Region::entry_bytes,
+             &Region::forward_peak,
+             &Region::recompute_peak,
+             &Region::backward_peak);
+    for (size_t k = 0; k < region.ops.size(); ++k) {
+      mix.move(region.ops[k],
+               large.regions[i].ops[k],
+               &TracedOp::bytes,
+               &TracedOp::workspace_bytes,
+               &TracedOp::forward_ms);
+    }
+  }
+  for (size_t i = 0; i < trace.intervals.size(); ++i) {
+    mix.move(trace.intervals[i], large.intervals[i], &TraceInterval::peak_bytes);
+  }
+  for (size_t i = 0; i < trace.storages.size(); ++i) {
+    mix.move(trace.storages[i], large.storages[i], &TracedStorage::bytes);
+  }
+  mix.move(trace,
+           large,
+           &StepTrace::shared_input_bytes,
+           &StepTrace::before_peak,
+           &StepTrace::head_bytes,
+           &StepTrace::head_peak,
+           &StepTrace::peak);
+  return trace;
+}
+
+}  // namespace reprise::planning
