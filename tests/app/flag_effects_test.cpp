@@ -57,6 +57,29 @@ const Refusal kRefusals[] = {
     {Sft, {"--lr_scheduler_type", "wsd"}, "wsd needs --lr_decay_steps"},
     {Sft, {"--optim", "sgd", "--adam_beta1", "0.8"}, "--adam_beta1 has no effect with --optim sgd"},
     {Sft, {"--momentum", "0.9"}, "--momentum has no effect with AdamW"},
+    {Sft, {"--activation_memory_budget", "6"}, "bytes have a unit, as in 6GiB"},
+    {Sft, {"--activation_memory_budget", "-2GiB"}, "expected from 1B to 1024TiB"},
+    {Sft, {"--memory_budget", "lots"}, "--memory_budget lots: expected bytes with a unit"},
+    {Sft, {"--memory_budget", "6GiB", "--activation_memory_budget", "2GiB"}, "give one of them"},
+    {Sft,
+     {"--activation_memory_budget", "0.5", "--gradient_checkpointing_policy", "attention"},
+     "--gradient_checkpointing_policy has no effect within a memory budget"},
+    {Sft,
+     {"--activation_memory_budget", "0.5", "--gradient_checkpointing", "false"},
+     "--gradient_checkpointing false contradicts a memory budget"},
+    {Ppo,
+     {"--memory_budget", "auto", "--critic.gradient_checkpointing_ratio", "0.5"},
+     "--critic.gradient_checkpointing_ratio has no effect within a memory budget"},
+    {Sft, {"--host_memory_budget", "6GiB"}, "--host_memory_budget has no effect without"},
+    {Sft, {"--allow_lossy"}, "--allow_lossy has no effect without --activation_memory_budget"},
+    {Sft, {"--auto_batch"}, "--auto_batch has no effect without --activation_memory_budget"},
+    {Sft,
+     {"--memory_budget", "max", "--host_memory_budget", "6GiB", "--device", "cpu"},
+     "activations are in main memory anyhow"},
+    {Sft, {"--memory_budget", "max", "--host_memory_budget", "0.5"}, "expected bytes with a unit"},
+    {Sft,
+     {"--memory_plan", "p.json", "--memory_budget", "6GiB"},
+     "--memory_budget has no effect with --memory_plan"},
     {Sft, {"--eval_steps", "5"}, "--eval_steps has no effect without --eval_data"},
     {Sft, {"--per_device_eval_batch_size", "5"}, "without --eval_data"},
     {Sft, {"--metric_for_best_model", "loss"}, "without --eval_data"},
@@ -167,6 +190,18 @@ TEST(CheckpointingRequest, IsOffUnlessAskedFor) {
   EXPECT_EQ(all.blocks, "all");
   EXPECT_EQ(all.policy, "full");
   EXPECT_FALSE(all.use_reentrant);
+}
+
+TEST(CheckpointingRequest, IsLeftToThePlannerWithinABudget) {
+  for (const Words& words : {Words{"--activation_memory_budget", "2GiB"},
+                             Words{"--memory_budget", "auto", "--gradient_checkpointing"}}) {
+    const auto flags = parse(Sft, words);
+    const auto found = app::checkpointing_request(flags);
+    EXPECT_TRUE(found.enabled);
+    EXPECT_EQ(found.blocks, "all");
+    EXPECT_EQ(found.policy, "planned");
+    EXPECT_FALSE(found.use_reentrant);
+  }
 }
 
 TEST(CheckpointingRequest, KeepsEverythingThatKwargsSay) {
