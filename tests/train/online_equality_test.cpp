@@ -74,6 +74,24 @@ TEST_P(OnlineEquality, HoldsUnderEveryMemoryPolicy) {
   }
 }
 
+TEST_P(OnlineEquality, HoldsWithinAMemoryBudget) {
+  const auto [estimator, use_lora] = GetParam();
+  auto plain_case = case_of(estimator, use_lora);
+  const auto plain = run(plain_case);
+  auto one = case_of(estimator, use_lora);
+  one.checkpoint({});
+  one.options.training.memory.activations = Budget{.kind = Budget::Kind::Min};
+  const auto found = run(one);
+  expect_bitwise_equal(found.weights, plain.weights);
+  for (const Json& record : found.observer.steps) {
+    EXPECT_LE(record["budget"]["measured_bytes"], record["budget"]["bytes"]) << record;
+    EXPECT_GT(record["regions_recomputed"], 0);
+    if (estimator == OnlineEstimator::Gae) {
+      EXPECT_LE(record["critic/budget"]["measured_bytes"], record["critic/budget"]["bytes"]);
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Runs,
                          OnlineEquality,
                          ::testing::Combine(::testing::Values(OnlineEstimator::Gae,
