@@ -8,6 +8,7 @@
 
 #include <ATen/ATen.h>
 
+#include <chrono>
 #include <cmath>
 #include <utility>
 #include <vector>
@@ -57,6 +58,18 @@ StepOutcome Learner::step(int64_t step, const StepWork& work) {
     outcome.effect = effect_.end_step(static_cast<int64_t>(work.micro_batches));
   }
   return outcome;
+}
+
+std::pair<double, int64_t> Learner::rehearse(const StepWork& work) {
+  using Clock = std::chrono::steady_clock;
+  plan_step(work, work.total_weight);
+  meter_.begin_step({parameter_bytes(model_) + work.frozen_bytes, optimizer_->bytes()});
+  MetricSums ignored;
+  const auto begun = Clock::now();
+  run_micro_batches(work, work.total_weight, ignored).sum().item<double>();  // waits
+  const double ms = std::chrono::duration<double, std::milli>(Clock::now() - begun).count();
+  optimizer_->zero_grad();
+  return {ms, budget_->end_step().predicted_bytes};
 }
 
 // Before anything of the step is measured: what is not planned yet runs once more.

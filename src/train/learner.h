@@ -22,6 +22,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 namespace reprise {
 
@@ -60,6 +61,10 @@ class Learner {
   /// Step number `step`, from 0. Throws for a loss or gradient that is not finite, for memory that
   /// runs out, saying what used it, and if checkpointing had another effect than was asked.
   StepOutcome step(int64_t step, const StepWork& work);
+
+  /// Forward and backward of a step within its budget, for nothing: the milliseconds they take, and
+  /// the bytes that they were planned to.
+  std::pair<double, int64_t> rehearse(const StepWork& work);
 
   /// What a step says about itself, as metrics.jsonl has it.
   void describe(const StepOutcome& outcome, Json& record) const;

@@ -7,6 +7,7 @@
 namespace reprise {
 
 TrainingObserver::~TrainingObserver() = default;
+void TrainingObserver::chose_batch(const std::vector<BatchTrial>&, int64_t, int64_t) {}
 void TrainingObserver::begin(const RunProgress&, const EffectCheck&) {}
 void TrainingObserver::step(const RunProgress&, const Json&) {}
 void TrainingObserver::effect(const CheckpointingEffect&, int64_t) {}

@@ -2,6 +2,7 @@
 #include <reprise/train/trainer.h>
 
 #include "train/batch_plan.h"
+#include "train/budget/auto_batch.h"
 #include "train/evaluate.h"
 #include "train/not_finite.h"
 #include "train/run_loop.h"
@@ -125,7 +126,11 @@ TrainingSummary train(const TrainingJob& job,
                       const TrainerOptions& options,
                       TrainingObserver& observer,
                       const World& world) {
-  return DatasetRun(job, options, observer, world).run(job.resume_from);
+  if (!options.auto_batch) {
+    return DatasetRun(job, options, observer, world).run(job.resume_from);
+  }
+  const auto chosen = with_fastest_batch(job, options, observer, world);
+  return DatasetRun(job, chosen, observer, world).run(job.resume_from);
 }
 
 }  // namespace reprise

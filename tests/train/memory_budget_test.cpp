@@ -150,6 +150,46 @@ TEST(MemoryBudgets, ThatAreTooSmallSayTheLeast) {
   EXPECT_NO_THROW(run("sft", json, {.activations = parse_budget(kFlag, bytes)})) << bytes;
 }
 
+/// 8 rows a step; each size up to what fits is tried, and the rows of a step stay the same.
+TEST(MemoryBudgets, CanChooseTheMicroBatch) {
+  struct Listener : CollectingObserver {
+    void chose_batch(const std::vector<BatchTrial>& found,
+                     int64_t batch_size,
+                     int64_t accumulation) override {
+      trials = found;
+      rows = batch_size * accumulation;
+    }
+    std::vector<BatchTrial> trials;
+    int64_t rows = 0;
+  };
+  const TemporaryFolder folder;
+  TrainingCase one("sft", run_of("sft"), folder);
+  one.model->enable_checkpointing();
+  one.options.memory.activations = Budget{.kind = Budget::Kind::Max};
+  one.options.auto_batch = true;
+  Listener observer;
+  one.train(observer);
+  ASSERT_EQ(observer.trials.size(), 4);  // 1, 2, 4, 8
+  EXPECT_EQ(observer.rows, 8);
+  int64_t before = 0;
+  for (const BatchTrial& trial : observer.trials) {
+    EXPECT_GT(trial.tokens_per_second, 0);
+    EXPECT_GT(trial.predicted_bytes, before) << trial.batch_size;
+    before = trial.predicted_bytes;
+  }
+  // A budget between the needs of two sizes ends the trials there.
+  TrainingCase small("sft", run_of("sft"), folder);
+  small.model->enable_checkpointing();
+  small.options.output = folder / "small";
+  small.options.memory.activations =
+      Budget{.kind = Budget::Kind::Bytes, .bytes = observer.trials[1].predicted_bytes * 11 / 10};
+  small.options.auto_batch = true;
+  Listener few;
+  small.train(few);
+  EXPECT_LT(few.trials.size(), 4);
+  expect_held({few, {}});
+}
+
 TEST(MemoryBudgets, AboveTheDeviceAreRefused) {
   const auto message = message_of<c10::Error>(
       [] { run("sft", run_of("sft"), {.total = parse_budget("--memory_budget", "900TiB")}); });

@@ -94,6 +94,9 @@ void check_memory_effects(const TrainingFlags& flags) {
     return;
   }
   refuse_own_checkpointing(flags);
+  TORCH_CHECK(!flags.auto_batch || !is_online(flags.objective),
+              "--auto_batch: how long completions become is not known beforehand, so sizes of ",
+              "micro-batches cannot be tried. Give --per_device_train_batch_size");
   if (flags.device == "cpu") {
     refuse(
         flags, {"host_memory_budget"}, "with --device cpu: activations are in main memory anyhow");

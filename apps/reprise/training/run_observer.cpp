@@ -62,6 +62,18 @@ RunObserver::RunObserver(Settings settings, ProgressLine& line)
   events_.add_text("configuration", "```yaml\n" + settings_.configuration + "```\n", now());
 }
 
+void RunObserver::chose_batch(const std::vector<BatchTrial>& trials,
+                              int64_t batch_size,
+                              int64_t accumulation) {
+  for (const BatchTrial& trial : trials) {
+    line_.print("micro-batch of " + std::to_string(trial.batch_size) +
+                " rows: " + human_count(trial.tokens_per_second) + " tokens/s, " +
+                human_bytes(static_cast<double>(trial.predicted_bytes)));
+  }
+  line_.print("micro-batches of " + std::to_string(batch_size) + " rows are fastest; " +
+              std::to_string(accumulation) + " of them are a step");
+}
+
 void RunObserver::begin(const RunProgress& progress, const EffectCheck& effect) {
   blocks_ = effect.expected();
   checkpointing_ = effect.describe();

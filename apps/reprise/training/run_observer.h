@@ -27,6 +27,9 @@ class RunObserver final : public TrainingObserver {
 
   RunObserver(Settings settings, ProgressLine& line);
 
+  void chose_batch(const std::vector<BatchTrial>& trials,
+                   int64_t batch_size,
+                   int64_t accumulation) override;
   void begin(const RunProgress& progress, const EffectCheck& effect) override;
   void step(const RunProgress& progress, const Json& record) override;
   void effect(const CheckpointingEffect& effect, int64_t activation_bytes) override;

@@ -46,6 +46,7 @@ TrainerOptions trainer_options(const TrainingFlags& flags,
     options.autocast = at::kBFloat16;
   }
   options.memory = memory_limits(flags);
+  options.auto_batch = flags.auto_batch;
   options.eval_batch_size = flags.per_device_eval_batch_size;
   options.eval_steps = flags.eval_steps;
   options.save_steps = flags.save_steps;

@@ -19,6 +19,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace reprise {
 
@@ -41,6 +42,9 @@ struct TrainerOptions {
   /// Where it is set, all blocks of the model must be checkpointed, with the default options: plans
   /// decide what becomes of them.
   MemoryLimits memory = {};
+  /// Within a memory budget: try which batch_size is fastest, instead of the one above, for the
+  /// same rows a step.
+  bool auto_batch = false;
   CollateOptions collate = {};
 
   int64_t eval_batch_size = 8;
@@ -56,6 +60,13 @@ struct TrainerOptions {
   Json configuration = {};
 };
 
+/// One size of micro-batches, tried on the longest rows.
+struct BatchTrial {
+  int64_t batch_size = 0;
+  double tokens_per_second = 0;
+  int64_t predicted_bytes = 0;  ///< of what the budget is about
+};
+
 /// Where a run stands: what happens between steps is told to an observer.
 struct RunProgress {
   int64_t step = 0;  ///< done
@@ -66,6 +77,10 @@ struct RunProgress {
 class REPRISE_API TrainingObserver {
  public:
   virtual ~TrainingObserver();
+  /// Before anything else, with TrainerOptions::auto_batch: what was tried, and what was chosen.
+  virtual void chose_batch(const std::vector<BatchTrial>& trials,
+                           int64_t batch_size,
+                           int64_t accumulation);
   /// Before the first step: how long the run is, where it starts, what checkpointing will do.
   virtual void begin(const RunProgress& progress, const EffectCheck& effect);
   /// After an optimizer step: its object of metrics.jsonl.

@@ -133,18 +133,19 @@ ShapePlan StepBudget::plan(std::shared_ptr<const planning::StepTrace> trace,
   const int64_t base = is_total() ? start_bytes_ + gradient_bytes_ : 0;
   budget_bytes_ = resolve(*planner, base);
   const int64_t usable = planned_bytes(budget_bytes_ - base, device);
-  TORCH_CHECK(usable >= planner->least_bytes(),
-              flag_of(is_total()),
-              " ",
-              bytes_text(budget_bytes_),
-              " is too small: the least for such a micro-batch is ",
-              // A little more than that, so that it will also do when the run is repeated.
-              bytes_text(base + budget_for(planner->least_bytes() * 129 / 128, device)),
-              is_total() ? c10::str(", of which ",
-                                    human_bytes(static_cast<double>(base)),
-                                    " are parameters, optimizer state and gradients")
-                         : "",
-              ". Give that, or a smaller --per_device_train_batch_size or --max_length.");
+  TORCH_CHECK_WITH(OutOfMemoryError,
+                   usable >= planner->least_bytes(),
+                   flag_of(is_total()),
+                   " ",
+                   bytes_text(budget_bytes_),
+                   " is too small: the least for such a micro-batch is ",
+                   // A little more than that, so that it will also do when the run is repeated.
+                   bytes_text(base + budget_for(planner->least_bytes() * 129 / 128, device)),
+                   is_total() ? c10::str(", of which ",
+                                         human_bytes(static_cast<double>(base)),
+                                         " are parameters, optimizer state and gradients")
+                              : "",
+                   ". Give that, or a smaller --per_device_train_batch_size or --max_length.");
   const planning::StepPlan& chosen = planner->plan_for(usable);
   ShapePlan plan;
   plan.peak_bytes = base + chosen.peak_bytes;
