@@ -12,7 +12,9 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <iostream>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -37,28 +39,62 @@ void print(const Options& options, const Json& line) {
   }
 }
 
-void run(const Options& options, bool has_kernels) {
+Json line_of(const Options& options, const std::string& mode) {
+  return {{"side", "reprise"},
+          {"shape", options.shape},
+          {"batch", options.batch},
+          {"seq", options.seq},
+          {"mode", mode},
+          {"dtype", options.dtype},
+          {"lora", options.has_lora},
+          {"optimizer", options.has_optimizer},
+          {"deterministic", options.is_deterministic},
+          {"graph", options.is_recorded}};
+}
+
+/// The longest of the modes' steps in seconds; nothing if memory ran out.
+std::optional<double> run_length(const Options& options, bool has_kernels) {
   gpu::Bench bench(options);
   const auto attention = bench.attention();
+  double longest = 0;
+  bool has_memory = true;
   for (const auto& mode : options.modes) {
-    Json line = {{"side", "reprise"},
-                 {"shape", options.shape},
-                 {"batch", options.batch},
-                 {"seq", options.seq},
-                 {"mode", mode},
-                 {"dtype", options.dtype},
-                 {"lora", options.has_lora},
-                 {"optimizer", options.has_optimizer},
-                 {"deterministic", options.is_deterministic},
-                 {"graph", options.is_recorded},
-                 {"attention", attention},
-                 {"kernels", has_kernels}};
+    Json line = line_of(options, mode);
+    line.update({{"attention", attention}, {"kernels", has_kernels}});
     try {
       line.update(bench.run(mode));
+      longest = std::max(longest, line["ms"].get<double>() / 1e3);
     } catch (const c10::OutOfMemoryError&) {
       line["error"] = "out of memory";
+      has_memory = false;
+    } catch (const gpu::BudgetTooSmall& error) {
+      line["error"] = error.what();
     }
     print(options, line);
+  }
+  return has_memory ? std::optional(longest) : std::nullopt;
+}
+
+/// Time grows at most with the square of the length, so what would take too long is not begun.
+void run_lengths(Options options, bool has_kernels) {
+  std::optional<double> seconds = 0;
+  double before = 1;
+  for (const int64_t length : options.lengths) {
+    const double growth = static_cast<double>(length) / before;
+    options.seq = length;
+    if (*seconds * growth * growth > options.seconds) {
+      for (const auto& mode : options.modes) {
+        Json line = line_of(options, mode);
+        line["error"] = "a step might take " + std::to_string(*seconds * growth * growth) + " s";
+        print(options, line);
+      }
+      return;
+    }
+    seconds = run_length(options, has_kernels);
+    if (!seconds) {
+      return;
+    }
+    before = static_cast<double>(length);
   }
 }
 
@@ -70,12 +106,20 @@ int main(int argc, char** argv) {
   Options options;
   app.add_option("--shape", options.shape)->check(CLI::IsMember({"1b", "8b", "tiny"}));
   app.add_option("--batch", options.batch)->check(CLI::PositiveNumber);
-  app.add_option("--seq", options.seq)->check(CLI::Range(2, 1 << 20));
+  auto* seq = app.add_option("--seq", options.seq)->check(CLI::Range(2, 1 << 20));
+  auto* lengths = app.add_option("--lengths",
+                                 options.lengths,
+                                 "Rising: one --seq after the other, until memory or time run out")
+                      ->delimiter(',')
+                      ->excludes(seq)
+                      ->check(CLI::Range(2, 1 << 20));
+  app.add_option("--seconds", options.seconds, "The longest step of --lengths")->needs(lengths);
   app.add_option(
          "--modes",
          options.modes,
          "none, attention, matmuls, every<n>, full; <policy>_but_last leaves the last block plain, "
-         "<policy>_offload moves the inputs of blocks to the host")
+         "<policy>_offload moves the inputs of blocks to the host; budget:<GiB>, budget:min and "
+         "budget:max plan the step for that much memory in all")
       ->delimiter(',');
   app.add_option("--steps", options.steps)->check(CLI::PositiveNumber);
   app.add_option("--warmup", options.warmup)->check(CLI::NonNegativeNumber);
@@ -105,7 +149,11 @@ int main(int argc, char** argv) {
       }
     }
     gpu::choose_kernels(options.is_deterministic);
-    run(options, has_kernels);
+    if (options.lengths.empty()) {
+      run_length(options, has_kernels);
+    } else {
+      run_lengths(options, has_kernels);
+    }
     return 0;
   } catch (const c10::Error& error) {
     std::cerr << "bench_gpu: " << error.what_without_backtrace() << "\n";

@@ -13,6 +13,9 @@ takes a quarter of a minute. What does not fit into --minutes is left out and na
 Parts: step (the shapes, all peers but the compiled), launch (a step of 512 tokens), graph (ours recorded), kernels
 (each by itself), training and lora (with an optimizer, with adapters), deterministic, compile (torch.compile, block by
 block), budget (torch.compile of the whole model with each of --budgets). Compiling takes up to two minutes for each.
+
+budgets (our plans for memory budgets, our policies, HF and Liger at the first shape) and long (one row of up to 262,144
+tokens) have a page of their own, budgets-h200.md: --parts budgets,budget,long puts torch.compile's budgets beside ours.
 """
 import argparse
 import datetime
@@ -24,6 +27,7 @@ import subprocess
 import sys
 import time
 
+from gpu_budgets import budget_page, budget_points, long_results, shape_planned
 from gpu_plan import PARTS, PEERLESS, plan
 from gpu_plot import pareto
 from gpu_png import write_png
@@ -36,6 +40,7 @@ from gpu_shapes import Shape
 HERE = pathlib.Path(__file__).parent
 SHAPES = "1b:8x2048,1b:2x8192,8b:1x4096,1b:1x32768"
 KERNEL_SECONDS = 180
+OWN_PAGE = {"budgets", "long"}
 
 
 class Run:
@@ -116,29 +121,41 @@ def measure(arguments):
                 run.add(line)
         if set(arguments.parts) - PEERLESS:
             run.add(peer.ask({"kernels": True}, 120))
-        if "step" in arguments.parts:
-            for shape in arguments.shapes:
-                run.add(peer.ask({"floor": str(shape)}, 40))
+        with_floor = arguments.shapes if "step" in arguments.parts else arguments.shapes[:1]
+        for shape in with_floor if {"step", "budgets"} & set(arguments.parts) else ():
+            run.add(peer.ask({"floor": str(shape)}, 40))
         for job in plan(arguments):
             perform(job, run, arguments.program, peer)
     return run.measured
 
 
-def write(measured, folder):
-    """Without a folder the page is only printed."""
+def step_files(measured):
+    """The name of its files, the page, the shape to draw and what gives its points."""
     shapes = [Shape.parse(shape) for shape in measured.shapes]
     drawn = next((s for s in shapes if not s.is_launch_bound and points_of(measured.results, s)), None)
-    text = page(measured, shapes, "h200.svg" if drawn else None)
+    return "h200", page(measured, shapes, "h200.svg" if drawn else None), drawn, points_of
+
+
+def budget_files(measured):
+    shape = shape_planned(measured.results)
+    drawn = Shape.parse(shape) if shape else None
+    return "budgets-h200", budget_page(measured, drawn, "budgets-h200.svg"), drawn, budget_points
+
+
+def write(measured, folder):
+    """Without a folder the page is only printed."""
+    has_budgets = shape_planned(measured.results) or long_results(measured.results)
+    name, text, drawn, points_for = (budget_files if has_budgets else step_files)(measured)
     print(text)
     if not folder:
         return
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "h200.md").write_text(text)
+    (folder / f"{name}.md").write_text(text)
     if drawn:
         title = f"{drawn.title}, bfloat16, {measured.runs[-1]['gpu'].split(',')[0]}"
-        points = points_of(measured.results, drawn)
-        (folder / "h200.svg").write_text(pareto(title, points, measured.floors.get(str(drawn))))
-        print(write_png(folder / "h200.svg"), file=sys.stderr)
+        svg = folder / f"{name}.svg"
+        svg.write_text(pareto(title, points_for(measured.results, drawn), measured.floors.get(str(drawn))))
+        print(write_png(svg), file=sys.stderr)
 
 
 def words(text):
@@ -173,6 +190,8 @@ def parse():
         parser.error("bench_gpu and a Python are needed, or --merge")
     if arguments.merge and arguments.raw:
         parser.error("--raw is for a run, and --merge runs nothing")
+    if not arguments.merge and OWN_PAGE & set(arguments.parts) and set(arguments.parts) - OWN_PAGE - {"budget"}:
+        parser.error("budgets and long have a page of their own: of the other parts only budget goes with them")
     return arguments
 
 

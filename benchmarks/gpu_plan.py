@@ -9,9 +9,14 @@ from gpu_shapes import Shape
 
 ALL_MODES = ("none", "attention", "matmuls", "every2", "attention_but_last", "full_but_last", "full")
 LONG = 32768  # tokens from which a step takes about a second
-PARTS = ("kernels", "launch", "step", "graph", "training", "lora", "deterministic", "compile", "budget")
-PEERLESS = {"kernels", "graph", "deterministic"}  # parts in which ours runs alone
+PARTS = ("kernels", "launch", "step", "graph", "training", "lora", "deterministic", "compile", "budget",
+         "budgets", "long")
+PEERLESS = {"kernels", "graph", "deterministic", "long"}  # parts in which ours runs alone
 LAUNCH_SHAPE = Shape("1b", 1, 512)
+# GiB in all: 1b:8x2048 takes 5.8 to 18.6. What other shapes cannot do is named as not measured.
+BUDGETS = tuple(f"budget:{size}" for size in (
+    "min", "6", "6.5", "7", "8", "9", "10", "11", "12", "13", "14", "15", "16", "17", "18", "max"))
+LENGTHS = (32768, 65536, 131072, 262144)  # of one row; each takes up to four times as long as the one before
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,7 +35,7 @@ class Job:
         return f"{self.side} {self.shape} {','.join(self.modes)}"
 
     def missing(self, why):
-        flags = {flag.removeprefix("--"): True for flag in self.flags}
+        flags = {flag.removeprefix("--"): True for flag in self.flags if flag.startswith("--")}
         return {"side": self.side, "shape": str(self.shape), "mode": ",".join(self.modes), **flags, "error": why}
 
 
@@ -70,6 +75,23 @@ def graph_jobs(shapes):
     return [Job(OURS, shape, ("none", "attention", "full"), 5, 2, ("--graph",), 120) for shape in shapes]
 
 
+def budgets_jobs(shape, turn, peers):
+    """Our plans for budgets, our fixed policies, and the peers' ways to save memory: one turn."""
+    steps, warmup = (5, 2) if turn == 0 else (3, 1)
+    policies = ("none", "full", "attention", "every2", "matmuls")
+    # A plan is found by a few steps under others, each a warm-up.
+    jobs = [Job(OURS, shape, policies + BUDGETS, steps, warmup - 1, seconds=240)]
+    modes = {"liger": ("none", "gc", "selective", "every2"), "hf": ("none", "gc", "every2", "offload", "selective")}
+    jobs += [Job(p, shape, m, steps, warmup) for p, m in modes.items() if p in peers]
+    return jobs if turn % 2 == 0 else jobs[::-1]
+
+
+def long_job():
+    """Rows of rising length, until memory or a minute a step run out: the step that counts regions, and one more."""
+    lengths = ",".join(map(str, LENGTHS))
+    return Job(OURS, Shape("1b", 1, LENGTHS[0]), ("full_offload",), 1, 0, ("--lengths", lengths), 240)
+
+
 def compile_jobs(shape, parts, budgets):
     """Compiling takes half a minute to two for each mode."""
     jobs = []
@@ -84,7 +106,7 @@ def whole_plan(arguments):
     """What is measured once."""
     parts, peers, first = arguments.parts, arguments.peers, arguments.shapes[0]
     jobs = []
-    if "step" not in parts and {"graph", "compile", "budget"} & set(parts):
+    if not {"step", "budgets"} & set(parts) and {"graph", "compile", "budget"} & set(parts):
         # So that their run can be compared with that of the step.
         jobs.append(Job(OURS, first, ("none", "full"), 5, 2, seconds=90))
     if "graph" in parts:
@@ -95,6 +117,8 @@ def whole_plan(arguments):
         jobs += whole_jobs(Shape("8b", 1, 4096), "_lora", ("--lora",), peers)
     if "deterministic" in parts:
         jobs.append(Job(OURS, first, ALL_MODES, 5, 2, ("--deterministic",), 120))
+    if "long" in parts:
+        jobs.append(long_job())
     return jobs + compile_jobs(first, parts, arguments.budgets)
 
 
@@ -106,6 +130,8 @@ def plan(arguments):
         if "step" in arguments.parts:
             for shape in arguments.shapes:
                 jobs += step_jobs(shape, turn, shape == arguments.shapes[0], arguments.peers)
+        if "budgets" in arguments.parts:
+            jobs += budgets_jobs(arguments.shapes[0], turn, arguments.peers)
         if turn == 0:
             jobs += whole_plan(arguments)
     return jobs

@@ -6,7 +6,7 @@ scale, since ways to checkpoint differ by factors.
 import html
 import math
 
-from gpu_points import OURS, SIDES
+from gpu_points import BUDGET, OURS, SIDES
 
 WIDTH, HEIGHT = 1000, 640
 LEFT, RIGHT, TOP, BOTTOM = 80, 30, 64, 150  # margins of the plot's frame
@@ -14,6 +14,8 @@ FONT = 12
 STYLES = {  # colour, shape
     "reprise": ("#0072B2", "circle"),
     "recorded": ("#0072B2", "ring"),  # ours too
+    "planned": ("#0072B2", "circle"),
+    "reprise_policy": ("#0072B2", "ring"),
     "liger": ("#D55E00", "square"),
     "liger_flash": ("#E69F00", "diamond"),
     "hf": ("#000000", "triangle"),
@@ -116,7 +118,14 @@ class Labels:
 
 
 def style_of(point):
+    if point.way.startswith(BUDGET):
+        return "planned"
     return "recorded" if point.mode != point.way else point.side
+
+
+def has_label(point):
+    """A recorded step lies beside the same step as it is, which has the label; a budget is told by the axis."""
+    return point.mode == point.way and (style_of(point) != "planned" or point.label in ("least", "all"))
 
 
 def legend(sides):
@@ -126,8 +135,9 @@ def legend(sides):
         y = top + place // columns * 22
         colour, shape = STYLES[side]
         yield marker(shape, x + 8, y - 4, colour)
-        is_ours = side in (OURS, "recorded")
-        name = f"{SIDES[OURS]}, the step recorded" if side == "recorded" else SIDES[side]
+        own = {"recorded": f"{SIDES[OURS]}, the step recorded", "planned": f"{SIDES[OURS]}, planned for budgets"}
+        is_ours = side.startswith(OURS) or side in own
+        name = own.get(side) or SIDES[side]
         yield text(x + 22, y, name, extra=' font-weight="bold"' if is_ours else "")
 
 
@@ -147,7 +157,7 @@ def pareto(title, points, floor=None):
         y = axes.y(ms)
         parts += [f'<path d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}" stroke="#666" stroke-dasharray="6 4"/>',
                   text(WIDTH - RIGHT - 6, y - 5, label, "end", colour="#555")]
-    for style, dashes in ((OURS, ""), ("recorded", ' stroke-dasharray="3 3"')):
+    for style, dashes in ((OURS, ""), ("planned", ""), ("recorded", ' stroke-dasharray="3 3"')):
         curve = "L".join(f"{axes.x(p.gib):.1f} {axes.y(p.ms):.1f}" for p in ours if style_of(p) == style)
         if curve:
             parts.append(
@@ -155,8 +165,7 @@ def pareto(title, points, floor=None):
     spots = {id(p): (axes.x(p.gib), axes.y(p.ms)) for p in points}
     labels = Labels(spots.values())
     drawn = ours + [p for p in points if p.side != OURS]
-    # A recorded step lies beside the same step as it is, which has the label.
-    parts += [labels.place(*spots[id(p)], p.label, p.side == OURS) for p in drawn if p.mode == p.way]
+    parts += [labels.place(*spots[id(p)], p.label, p.side == OURS) for p in drawn if has_label(p)]
     # Crosses last: a filled shape would hide them.
     upwards = sorted(reversed(drawn), key=lambda p: STYLES[p.side][1] in ("cross", "plus"))
     parts += [marker(STYLES[style_of(p)][1], *spots[id(p)], STYLES[p.side][0]) for p in upwards]

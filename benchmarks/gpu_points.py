@@ -11,6 +11,7 @@ GIB = 2**30
 OURS = "reprise"
 SIDES = {
     "reprise": "Reprise",
+    "reprise_policy": "Reprise, a fixed policy",  # beside plans for budgets
     "liger": "HF + Liger, cuDNN attention",
     "liger_flash": "HF + Liger, flash attention",
     "hf": "HF transformers",
@@ -30,6 +31,7 @@ MODES = {"none": "no checkpointing", "full": "full recompute", "gc": "full recom
          "attention_but_last": "attention kept, last block plain",
          "full_offload": "full, inputs offloaded",
          "offload": "full, inputs offloaded"}
+BUDGET = "budget:"  # GiB in all, min or max: a mode of bench_gpu
 RECORDED = " (recorded)"  # a mode whose step was recorded once and is replayed: bench_gpu --graph
 
 
@@ -51,7 +53,16 @@ class Point:
 
     @property
     def label(self):
-        return MODES.get(self.way, f"budget {self.way}") + (RECORDED if self.mode != self.way else "")
+        name = MODES.get(self.way, f"budget {self.way}")
+        if self.way.startswith(BUDGET):
+            size = self.way.removeprefix(BUDGET)
+            name = {"min": "least", "max": "all"}.get(size, f"{size} GiB")
+        return name + (RECORDED if self.mode != self.way else "")
+
+
+def is_budget(result):
+    """Whether it is of a plan of ours for a budget."""
+    return result.get("side") == OURS and result.get("mode", "").startswith(BUDGET)
 
 
 def mode_of(result):

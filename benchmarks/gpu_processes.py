@@ -15,8 +15,9 @@ START_SECONDS = 90  # importing torch and transformers on a fresh machine
 def run_ours(program, job, seconds):
     """The results of bench_gpu, and an error if it did not end well; what it printed before counts."""
     shape = job.shape
-    command = [program, "--json", "--shape", shape.name, "--batch", str(shape.batch), "--seq", str(shape.seq),
-               "--modes", ",".join(job.modes), "--steps", str(job.steps), "--warmup", str(job.warmup), *job.flags]
+    length = [] if "--lengths" in job.flags else ["--seq", str(shape.seq)]
+    command = [program, "--json", "--shape", shape.name, "--batch", str(shape.batch), *length, "--modes",
+               ",".join(job.modes), "--steps", str(job.steps), "--warmup", str(job.warmup), *job.flags]
     results, failure = lines_of(command, seconds)
     return results + ([job.missing(failure)] if failure else [])
 

@@ -86,17 +86,21 @@ SECTIONS = {  # kind: heading, the peer that ratios are of
 }
 
 
-def machine_lines(measured):
+TERMS = (
+    "CPU ms is the time until the last kernel was launched. Ratios to Liger are to the same way to checkpoint with"
+    " Liger's kernels and cuDNN's attention. The floor is the time of the matrix products and of attention alone, each"
+    " measured by itself; of a recompute without the down projection, which early stop spares.")
+
+
+def machine_lines(measured, terms=TERMS):
+    """What was measured where and how; `terms` says what the page's own words mean."""
     run, runs = (measured.runs or [{}])[-1], measured.runs
     versions = ", ".join(f"{name} {version}" for name, version in measured.versions.items())
     yield f"{run.get('gpu', 'no GPU')}; {versions or 'no peer'}; {run.get('date', '')}. Written by:"
     yield from ("", "```", *(each["command"] for each in runs), "```", "")
     yield (
         "bfloat16, random weights and tokens, forward and backward; medians over all steps of all turns, in which the"
-        " sides took their turns on one GPU within one run. GiB is the peak of what was allocated. CPU ms is the time"
-        " until the last kernel was launched. Ratios to Liger are to the same way to checkpoint with Liger's kernels"
-        " and cuDNN's attention. The floor is the time of the matrix products and of attention alone, each measured"
-        " by itself; of a recompute without the down projection, which early stop spares.")
+        f" sides took their turns on one GPU within one run. GiB is the peak of what was allocated. {terms}")
     difference = difference_between_runs(measured.results)
     if difference is not None:
         yield ""

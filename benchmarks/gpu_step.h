@@ -1,18 +1,22 @@
 // One training step, timed: forward, loss and backward, and with an optimizer clipping and the
 // update. Gradients are dropped between steps, outside the timed part, as the peers do. A recorded
-// step is timed as its replay.
+// step is timed as its replay. Under a budget the step runs by its plan.
 #pragma once
 
+#include "gpu_budget.h"
 #include "gpu_device.h"
 #include "gpu_kernels.h"
 #include "gpu_model.h"
+#include "gpu_options.h"
 #include "gpu_profile.h"
 
 #include <reprise/io/json.h>
 #include <reprise/loss/head.h>
 #include <reprise/loss/next_token.h>
 #include <reprise/memory.h>
+#include <reprise/offload.h>
 #include <reprise/optim/optimizer.h>
+#include <reprise/plan.h>
 #include <reprise/stats.h>
 #include <reprise/step_graph.h>
 
@@ -22,54 +26,13 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace gpu {
 
 using reprise::Json;
-
-struct Options {
-  std::string shape = "1b";
-  std::string device = "cuda:0";
-  std::string dtype = "bfloat16";
-  std::vector<std::string> modes{"none", "attention", "matmuls", "every2", "full_but_last", "full"};
-  int64_t batch = 8;
-  int64_t seq = 2048;
-  int64_t steps = 7;
-  int64_t warmup = 3;
-  std::string profile;  ///< path and start of the name of a trace for each mode; empty: none
-  bool has_lora = false;
-  bool has_optimizer = false;
-  bool is_deterministic = false;
-  bool is_recorded = false;  ///< as a CUDA graph
-  bool is_json = false;
-};
-
-/// Recorded regions cannot preserve random numbers; these models draw none.
-inline void set_mode(reprise::Model& model, const std::string& mode, bool is_recorded) {
-  if (mode == "none") {
-    model.disable_checkpointing();
-    return;
-  }
-  const std::string every = "every", but_last = "_but_last", offload = "_offload";
-  auto blocks = reprise::BlockChoice::all();
-  std::string policy = mode;
-  if (mode.starts_with(every)) {
-    blocks = reprise::BlockChoice::parse(every + ":" + mode.substr(every.size()));
-    policy = "full";
-  } else if (mode.ends_with(but_last)) {
-    // Backward begins with the last block: computing it again frees nothing that is needed later.
-    blocks = reprise::BlockChoice::first(model.config().layers - 1);
-    policy = mode.substr(0, mode.size() - but_last.size());
-  } else if (mode.ends_with(offload)) {
-    policy = mode.substr(0, mode.size() - offload.size());
-  }
-  auto options = reprise::checkpoint_options_named(policy);
-  options.offload_inputs = mode.ends_with(offload);
-  options.preserve_rng_state = !is_recorded;
-  model.enable_checkpointing(blocks, options);
-}
 
 inline double milliseconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
@@ -104,6 +67,10 @@ class Bench {
     drop_gradients();
     loss_.reset();
     graph_.reset();
+    plan_.reset();
+    reprise::trim_offload_memory();
+    const Json planned =
+        mode.starts_with(kBudget) ? make_plan(mode.substr(kBudget.size())) : Json::object();
     empty_cache(device_);
     for (int64_t i = 0; i < options_.warmup; ++i) {
       timed_step();
@@ -133,8 +100,12 @@ class Bench {
                    {"peak_bytes", reprise::peak_bytes(device_)},
                    {"loss", loss_.item<double>()},
                    {"recomputed", recomputed}};
+    result.update(planned);
     if (const auto reserved = peak_reserved_bytes(device_)) {
       result["reserved_bytes"] = *reserved;
+    }
+    if (const auto host = reprise::offload_use().host_bytes_peak; host > 0) {
+      result["host_bytes"] = host;
     }
     return result;
   }
@@ -146,9 +117,48 @@ class Bench {
     return name == "bfloat16" ? at::kBFloat16 : name == "float16" ? at::kHalf : at::kFloat;
   }
 
+  /// The plan of the step from here on, and what is to be said of it.
+  Json make_plan(const std::string& budget) {
+    if (budgets_ == nullptr) {
+      timed_step();  // so that nothing is made for the first time while it is traced
+      const auto peak_under = [this](const reprise::MemoryPlan& plan) {
+        plan_ = plan;
+        reprise::reset_peak_bytes(device_);
+        timed_step();
+        return reprise::peak_bytes(device_);
+      };
+      budgets_ =
+          std::make_unique<StepBudgets>([this] { mean_loss().backward(); }, device_, peak_under);
+    }
+    const auto choice = budgets_->choose(budget);
+    plan_ = choice.plan;
+    auto line = plan_line(choice);
+    line.update({{"plan_ms", budgets_->plan_ms()}, {"activation_bytes", activation_bytes()}});
+    return line;
+  }
+
+  /// Of a step whose gradients are there before it begins, and so are not counted.
+  int64_t activation_bytes() {
+    mean_loss().backward();
+    const reprise::PeakTracker tracker(device_);
+    mean_loss().backward();
+    drop_gradients();
+    return tracker.extra();
+  }
+
+  at::Tensor hidden_states() {
+    if (!plan_) {
+      return model_->hidden_states(input_);
+    }
+    const reprise::PlanGuard use(*plan_);
+    auto hidden = model_->hidden_states(input_);
+    use.finish();
+    return hidden;
+  }
+
   /// Of its own, so that backward finds no other owner of the hidden states.
   at::Tensor mean_loss() {
-    const auto hidden = model_->hidden_states(input_);
+    const auto hidden = hidden_states();
     const auto values =
         reprise::linear_cross_entropy(hidden, model_->linear_head(), {targets_, known_});
     return values.sum / static_cast<double>(values.tokens);
@@ -216,6 +226,8 @@ class Bench {
   at::Tensor targets_, loss_;
   reprise::TargetSummary known_;
   std::unique_ptr<reprise::StepGraph> graph_;
+  std::unique_ptr<StepBudgets> budgets_;
+  std::optional<reprise::MemoryPlan> plan_;
 };
 
 }  // namespace gpu
