@@ -11,7 +11,8 @@
 //
 // The step's blocks are regions (reprise::checkpoint, apply_activation_checkpointing, a Model's
 // enable_checkpointing). The plan decides which of them run plainly, and which results the others
-// keep; the rest is computed again. Loss and gradients are the same to the last bit under every
+// keep; the rest is computed again. Blocks of a Model may also be joined: several are computed
+// again from the input of the first. Loss and gradients are the same to the last bit under every
 // plan. docs/planner.md says what is predicted and how.
 //
 // Activation bytes are those alive on the device beyond what was alive when the step began, without

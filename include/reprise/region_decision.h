@@ -19,11 +19,14 @@ struct OpDecision {
   bool operator==(const OpDecision&) const = default;
 };
 
-/// What one outermost region of a step does.
+/// What one outermost region of a step does, alone or joined with the regions after it. Joined ones
+/// run inside one outer region that holds the first one's inputs alone; there each is plain or
+/// computes everything again. Only code that runs regions in a chain can join them: a Model does.
 struct RegionDecision {
   std::string name;             ///< CheckpointOptions::name of the region that it is for
   bool is_plain = false;        ///< run as if it were no region; nothing else is decided then
   bool offload_inputs = false;  ///< its inputs wait in host memory
+  size_t joined = 0;            ///< regions after it that are joined with it
   std::vector<OpDecision> ops = {};
 
   bool operator==(const RegionDecision&) const = default;

@@ -7,7 +7,7 @@ namespace {
 
 thread_local RegionPlanner* planner_in_force = nullptr;
 
-std::optional<CheckpointOptions> ask_planner(const CheckpointOptions& asked) {
+void check_plannable(const CheckpointOptions& asked) {
   TORCH_CHECK(!asked.use_reentrant,
               "[plan] region \"",
               asked.name,
@@ -23,6 +23,10 @@ std::optional<CheckpointOptions> ask_planner(const CheckpointOptions& asked) {
               "[plan] region \"",
               asked.name,
               "\" asks for offload_inputs, which plans do not predict. Leave it off.");
+}
+
+std::optional<CheckpointOptions> ask_planner(const CheckpointOptions& asked) {
+  check_plannable(asked);
   return planner_in_force->plan(asked);
 }
 
@@ -40,6 +44,13 @@ RegionPlannerGuard::RegionPlannerGuard(RegionPlanner* planner)
 
 RegionPlannerGuard::~RegionPlannerGuard() {
   planner_in_force = previous_;
+}
+
+std::optional<JoinedRegions> ask_to_join(const std::vector<const CheckpointOptions*>& chain) {
+  for (const auto* asked : chain) {
+    check_plannable(*asked);
+  }
+  return planner_in_force->join(chain);
 }
 
 PlannedRegion::PlannedRegion(const CheckpointOptions& asked) : options_(ask_planner(asked)) {}

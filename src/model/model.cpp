@@ -2,6 +2,7 @@
 
 #include "model/architecture.h"
 #include "model/block.h"
+#include "model/joined_blocks.h"
 #include "model/module_tree.h"
 #include "model/rope.h"
 #include "ops/few_rows_linear.h"
@@ -30,6 +31,15 @@ std::string path_of_head(const Architecture& architecture, HeadKind kind) {
       break;
   }
   return architecture.token_head;
+}
+
+// Asked in this order: looking through a block's parameters is the dear part.
+bool runs_as_region(const std::shared_ptr<const CheckpointOptions>& region,
+                    const Block& block,
+                    const at::Tensor& x,
+                    const Pass& pass) {
+  return region != nullptr && !pass.has_cache && at::GradMode::is_enabled() &&
+         (x.requires_grad() || block.is_trained(pass.adapters));
 }
 
 }  // namespace
@@ -190,9 +200,21 @@ at::Tensor Model::hidden_states(const ModelInput& input, KvCache* cache) {
   const RopeTables rope = rope_tables(config_.rope, positions);
   const Pass pass{is_training(), input.adapters, /*has_cache=*/cache != nullptr};
   auto x = embed(input, positions);
-  for (size_t i = 0; i < blocks_.size(); ++i) {
-    const AttentionContext context{rope.cos, rope.sin, masks.at(config_.windows[i])};
-    x = run_block(i, std::move(x), context, pass, cache);
+  std::vector<AttentionContext> contexts;
+  contexts.reserve(config_.windows.size());
+  for (const int64_t window : config_.windows) {
+    contexts.push_back({rope.cos, rope.sin, masks.at(window)});
+  }
+  for (size_t i = 0; i < blocks_.size();) {
+    const bool is_planned =
+        detail::has_region_planner() && runs_as_region(regions_[i], *blocks_[i], x, pass);
+    if (const auto joined = is_planned ? joined_from(regions_, i) : std::nullopt) {
+      x = run_joined(*joined, blocks_, contexts, i, pass, std::move(x));
+      i += joined->inside.size();
+    } else {
+      x = run_block(i, std::move(x), contexts[i], pass, cache);
+      ++i;
+    }
   }
   if (cache != nullptr) {
     cache->advance(input.input_ids.size(1));
@@ -204,10 +226,7 @@ at::Tensor Model::run_block(
     size_t index, at::Tensor x, const AttentionContext& context, const Pass& pass, KvCache* cache) {
   const auto& block = blocks_[index];
   const auto& region = regions_[index];
-  // Asked in this order: looking through a block's parameters is the dear part.
-  const bool is_region = region != nullptr && cache == nullptr && at::GradMode::is_enabled() &&
-                         (x.requires_grad() || block->is_trained(pass.adapters));
-  if (!is_region) {
+  if (!runs_as_region(region, *block, x, pass)) {
     return block->forward(x, context, pass, cache);
   }
   if (region->use_reentrant && !x.requires_grad()) {

@@ -4,6 +4,7 @@
 #include "plan/predict.h"
 
 #include <algorithm>
+#include <bit>
 #include <iterator>
 #include <tuple>
 
@@ -44,14 +45,27 @@ std::vector<ChainUnit> pruned(const std::vector<ChainUnit>& units, bool moved_co
   return kept;
 }
 
+size_t longest_segment(const ChainCosts& costs, const SolverOptions& solver, size_t first_block) {
+  const size_t following = costs.blocks.size() - first_block - 1;
+  const size_t joinable = costs.joinable.empty() ? following : costs.joinable[first_block];
+  return std::min(solver.longest_segment, std::min(following, joinable) + 1);
+}
+
+size_t next_length(size_t blocks, const SolverLimits& limits) {
+  constexpr size_t kPerDoubling = 4;
+  return blocks + (blocks < limits.segments
+                       ? 1
+                       : std::max<size_t>(std::bit_floor(blocks) / kPerDoubling, 1));
+}
+
 void add_segments(const ChainCosts& costs,
                   const std::vector<int64_t>& gradients,
                   const SolverOptions& solver,
                   size_t first_block,
                   std::vector<ChainUnit>& units) {
-  const size_t longest = std::min(solver.longest_segment, costs.blocks.size() - first_block);
+  const size_t longest = longest_segment(costs, solver, first_block);
   const auto& first = costs.block(first_block);
-  for (size_t blocks = 2; blocks <= longest; ++blocks) {
+  for (size_t blocks = 2; blocks <= longest; blocks = next_length(blocks, solver.limits)) {
     for (Inside inside : {Inside::Plain, Inside::Regions}) {
       ChainUnit unit;
       unit.blocks = static_cast<uint32_t>(blocks);

@@ -64,6 +64,9 @@ void validate(const ChainCosts& costs) {
   for (size_t kind : costs.blocks) {
     check(kind < costs.kinds.size(), "the chain", "a block names a kind that is not there");
   }
+  check(costs.joinable.empty() || costs.joinable.size() == costs.blocks.size(),
+        "the chain",
+        "expected for each block how many can be joined with it, or for none");
   bool offloads = false;
   for (const auto& block : costs.kinds) {
     check_block(block);

@@ -79,6 +79,8 @@ struct LinkCosts {
 struct ChainCosts {
   std::vector<BlockCosts> kinds;
   std::vector<size_t> blocks;  ///< for each block its index in `kinds`
+  /// For each block how many after it can be in one outer region with it; empty: all.
+  std::vector<size_t> joinable = {};
   HeadCosts head;
   LinkCosts link;
   int64_t base_bytes = 0;  ///< there all the time: weights, optimizer state, older gradients

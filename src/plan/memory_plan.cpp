@@ -25,10 +25,15 @@ void check_budget(int64_t bytes) {
 }
 
 bool decide_the_same(const RegionDecision& a, const RegionDecision& b) {
-  return a.is_plain == b.is_plain && a.offload_inputs == b.offload_inputs && a.ops == b.ops;
+  return a.is_plain == b.is_plain && a.offload_inputs == b.offload_inputs && a.ops == b.ops &&
+         a.joined == 0 && b.joined == 0;
 }
 
 std::string text_of(const RegionDecision& decision) {
+  if (decision.joined > 0) {
+    return decision.is_plain ? "joined in one region, plain inside"
+                             : "joined in one region, each a region inside";
+  }
   if (decision.is_plain) {
     return "plain";
   }
@@ -94,7 +99,7 @@ std::string MemoryPlan::describe() const {
        << " ms more than without checkpointing (predicted)\n";
   const auto& decisions = state_->chosen->decisions;
   for (size_t first = 0; first < decisions.size();) {
-    size_t end = first + 1;
+    size_t end = first + 1 + decisions[first].joined;
     while (end < decisions.size() && decide_the_same(decisions[first], decisions[end])) {
       ++end;
     }

@@ -1,5 +1,7 @@
 #include "plan/region_decisions.h"
 
+#include "plan/joined_regions.h"
+
 #include <c10/util/Exception.h>
 
 #include <algorithm>
@@ -76,6 +78,7 @@ std::shared_ptr<const Policy> planned_policy(std::vector<OpDecision> ops) {
 }
 
 PlannedStep planned_step(std::vector<RegionDecision> decisions) {
+  check_joined(decisions);
   std::vector<PlannedRegion> planned;
   for (auto& decision : decisions) {
     TORCH_CHECK(!decision.is_plain || decision.ops.empty(),
@@ -102,7 +105,7 @@ std::string PlanGuard::planned_names() const {
   return names;
 }
 
-std::optional<CheckpointOptions> PlanGuard::plan(const CheckpointOptions& asked) {
+const PlannedRegion& PlanGuard::enter(const CheckpointOptions& asked) {
   TORCH_CHECK(
       entered_ < planned_->size(),
       "[plan] the step enters region \"",
@@ -123,6 +126,31 @@ std::optional<CheckpointOptions> PlanGuard::plan(const CheckpointOptions& asked)
               planned.decision.name,
               "\". The step is not the one that was planned: plan again.");
   ++entered_;
+  return planned;
+}
+
+std::optional<detail::JoinedRegions> PlanGuard::join(
+    const std::vector<const CheckpointOptions*>& chain) {
+  // What does not match the plan at all is plan()'s to report.
+  const size_t following = entered_ < planned_->size() ? (*planned_)[entered_].decision.joined : 0;
+  if (following == 0) {
+    return std::nullopt;
+  }
+  check_chain((*planned_)[entered_].decision, chain.size());
+  detail::JoinedRegions joined;
+  joined.outer = *chain.front();
+  joined.outer.offload_inputs = (*planned_)[entered_].decision.offload_inputs;
+  joined.outer.name += " to " + chain[following]->name;
+  for (size_t i = 0; i <= following; ++i) {
+    const bool is_plain = enter(*chain[i]).decision.is_plain;
+    joined.inside.push_back(is_plain ? std::nullopt : std::optional(*chain[i]));
+  }
+  return joined;
+}
+
+std::optional<CheckpointOptions> PlanGuard::plan(const CheckpointOptions& asked) {
+  const auto& planned = enter(asked);
+  check_chain(planned.decision, /*regions=*/1);
   if (planned.decision.is_plain) {
     return std::nullopt;
   }

@@ -47,6 +47,10 @@ class REPRISE_API PlanGuard final : detail::RegionPlanner {
 
  private:
   std::optional<CheckpointOptions> plan(const CheckpointOptions& asked) override;
+  std::optional<detail::JoinedRegions> join(
+      const std::vector<const CheckpointOptions*>& chain) override;
+  /// The next region of the plan, which has to be the one that asks.
+  const PlannedRegion& enter(const CheckpointOptions& asked);
   std::string planned_names() const;
 
   const PlannedStep planned_;

@@ -17,11 +17,13 @@ struct SolverLimits {
   size_t host_points = 128;     ///< the same where host bytes are counted beside
   size_t host_levels = 8;       ///< host bytes that are told apart among these
   size_t flight_levels = 8;     ///< sizes of the reserve for bytes in flight
+  size_t segments = 8;  ///< lengths of outer regions that are all tried; of longer ones four
+                        ///< per doubling are
 
   /// No thinning at all: for small chains and tests.
   static SolverLimits exact() {
     constexpr size_t kAll = std::numeric_limits<size_t>::max();
-    return {kAll, kAll, kAll, kAll, kAll, kAll};
+    return {kAll, kAll, kAll, kAll, kAll, kAll, kAll};
   }
 };
 

@@ -2,10 +2,10 @@
 //
 // Note [Exact in the end]
 // ~~~~~~~~~~~~~~~~~~~~~~~
-// The solver's model bounds the bytes of a plan from above. Every plan of its curve is then counted
-// exactly on the trace (trace_peaks.h), and a budget picks by these numbers. Of plans that are
-// neither smaller nor faster than another nothing remains, so more bytes never predict more time,
-// and fewer never more bytes.
+// The solver's model bounds the bytes of a plan from above; where regions are joined it estimates
+// them closely. Every plan of its curve is then counted exactly on the trace (trace_peaks.h), and a
+// budget picks by these numbers. Of plans that are neither smaller nor faster than another nothing
+// remains, so more bytes never predict more time, and fewer never more bytes.
 #pragma once
 
 #include "plan/region_decisions.h"
@@ -13,6 +13,7 @@
 
 #include <reprise/export.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -26,9 +27,14 @@ struct REPRISE_API StepPlan {
   bool is_plain() const;
 };
 
+struct PlannerOptions {
+  /// Regions that may be joined in one outer region, where their code can join them; 1: none.
+  size_t longest_segment = SIZE_MAX;
+};
+
 class REPRISE_API StepPlanner {
  public:
-  explicit StepPlanner(const StepTrace& trace);
+  explicit StepPlanner(const StepTrace& trace, const PlannerOptions& options = {});
 
   /// From the smallest peak (slowest) to the largest (fastest).
   const std::vector<StepPlan>& curve() const { return curve_; }

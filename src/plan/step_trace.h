@@ -53,6 +53,7 @@ struct TracedStorage {
   size_t remade = kNone;   ///< in recompute; kNone: not recomputed
   size_t used_up = kNone;  ///< the last node that needed the recomputed one has run
   size_t rewritten = kNone;
+  size_t last_input_of = kNone;  ///< the last region that got it as an input
 };
 
 enum class StepPhase : uint8_t {
@@ -87,7 +88,11 @@ struct TracedRegion {
   int64_t forward_peak = 0;
   int64_t recompute_peak = 0;
   int64_t backward_peak = 0;
-  size_t released = kNone;  ///< interval after which nothing of it is held any more
+  size_t forward_end = 0;             ///< the last interval of its forward
+  size_t released = kNone;            ///< interval after which nothing of it is held any more
+  size_t joinable = 0;                ///< regions after it that its caller can join with it
+  size_t recompute_begun = kNone;     ///< the first interval from there on; kNone: not recomputed
+  int64_t recompute_entry_bytes = 0;  ///< activations alive when its recompute began
 };
 
 struct StepTrace {

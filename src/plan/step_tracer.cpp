@@ -8,6 +8,7 @@
 #include <torch/csrc/autograd/graph_task.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace reprise::planning {
 namespace {
@@ -87,11 +88,15 @@ detail::OpObserver* StepTracer::forward_begins(const std::shared_ptr<detail::Fra
         std::find(watch.inputs.begin(), watch.inputs.end(), *number) == watch.inputs.end()) {
       watch.inputs.push_back(*number);
       watch.raw_input_bytes += input.storage().nbytes();
+      if (const size_t storage = roles_[*number].storage; storage != kNone) {
+        trace_.storages[storage].last_input_of = trace_.regions.size();
+      }
     }
   }
   TracedRegion region;
   region.name = options.name;
   region.entry_bytes = level_;
+  region.joinable = std::exchange(joinable_, 0);
   phase_ = StepPhase::Forward;
   region_ = trace_.regions.size();
   watch.begun = clock_.mark();
@@ -125,6 +130,7 @@ void StepTracer::forward_ended(const detail::Frame& frame) {
   end_gap();
   watches_[region_].ended = clock_.mark();
   auto& region = trace_.regions[region_];
+  region.forward_end = trace_.intervals.size() - 1;
   for (const auto& storage : trace_.storages) {
     if (storage.region == region_) {
       const bool is_output = storage.died == kNone;
@@ -153,6 +159,8 @@ detail::OpObserver* StepTracer::recompute_begins(const detail::Frame& frame,
   phase_ = StepPhase::Recompute;
   region_ = static_cast<size_t>(watch - watches_.begin());
   watch->recompute_begun = now;
+  trace_.regions[region_].recompute_begun = trace_.intervals.size();
+  trace_.regions[region_].recompute_entry_bytes = level_;
   watch->calls.clear();
   return this;
 }

@@ -83,6 +83,8 @@ class StepTracer final : detail::RegionListener,
   void before_write(const at::Tensor& target) override;
   void after_write() override {}
   std::optional<CheckpointOptions> plan(const CheckpointOptions& asked) override;
+  std::optional<detail::JoinedRegions> join(
+      const std::vector<const CheckpointOptions*>& chain) override;
 
   // Operators.
   OpCall begin_op(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> arguments);
@@ -118,6 +120,7 @@ class StepTracer final : detail::RegionListener,
   int64_t level_ = 0;              // activation bytes at the last cut
   bool has_inner_region_ = false;  // since the last cut
   size_t nodes_ = 0;
+  size_t joinable_ = 0;  // with the region that is about to begin
 };
 
 }  // namespace reprise::planning

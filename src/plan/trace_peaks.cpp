@@ -1,5 +1,8 @@
 #include "plan/trace_peaks.h"
 
+#include "plan/joined_peaks.h"
+#include "plan/joined_regions.h"
+
 #include <c10/util/Exception.h>
 
 #include <algorithm>
@@ -91,21 +94,9 @@ void change(Changes& changes, const TracedStorage& storage, Fate fate, size_t re
   }
 }
 
-/// Where a region's forward ends.
-size_t last_forward(const StepTrace& trace, size_t region) {
-  size_t last = 0;
-  for (size_t i = 0; i < trace.intervals.size(); ++i) {
-    const auto& interval = trace.intervals[i];
-    if (interval.phase == StepPhase::Forward && interval.region == region) {
-      last = i;
-    }
-  }
-  return last;
-}
-
 int64_t held_bytes(const StepTrace& trace, size_t region, const RegionDecision& decision) {
   const auto kept = kept_ops(trace.regions[region], decision);
-  const size_t end = last_forward(trace, region);
+  const size_t end = trace.regions[region].forward_end;
   int64_t bytes = decision.is_plain ? -trace.regions[region].log_bytes : 0;
   for (const auto& storage : trace.storages) {
     if (storage.region != region) {
@@ -156,15 +147,24 @@ StepPeaks predict_peaks(const StepTrace& trace, const std::vector<RegionDecision
               " decisions for the ",
               count,
               " regions of the trace: expected one per region.");
+  check_joined(decisions);
+  const JoinedPeaks joined(trace, decisions);
   std::vector<std::vector<bool>> kept;
   Changes changes(trace.intervals.size());
   for (size_t i = 0; i < count; ++i) {
     kept.push_back(kept_ops(trace.regions[i], decisions[i]));
-    if (decisions[i].is_plain) {
-      changes.add(last_forward(trace, i), trace.regions[i].released, -trace.regions[i].log_bytes);
+    if (decisions[i].is_plain && !joined.covers(i)) {
+      const TracedRegion& region = trace.regions[i];
+      changes.add(region.forward_end, region.released, -region.log_bytes);
     }
   }
+  for (const auto& change : joined.changes()) {
+    changes.add(change.first, change.last, change.bytes);
+  }
   for (const auto& storage : trace.storages) {
+    if (joined.covers(storage.region)) {
+      continue;
+    }
     const Fate fate = decisions[storage.region].is_plain ? Fate::Plain
                       : kept[storage.region][storage.op] ? Fate::Kept
                                                          : Fate::Full;
@@ -173,7 +173,7 @@ StepPeaks predict_peaks(const StepTrace& trace, const std::vector<RegionDecision
   const auto levels = changes.levels();
   StepPeaks peaks;
   peaks.forward.resize(count);
-  peaks.recompute.resize(count);
+  peaks.recompute = joined.recompute_peaks(levels);
   peaks.backward.resize(count);
   for (size_t i = 0; i < trace.intervals.size(); ++i) {
     const auto& interval = trace.intervals[i];

@@ -12,6 +12,7 @@
 //           node has run: longer than a recomputed one. The operator does not run again. If it is
 //           written in place later, what is kept is a copy from then on, in forward and in
 //           recompute, beside what the program works with.
+// Regions that are joined: Note [What joining changes].
 // So the peak of a step is, over all intervals that still take place, the largest of
 //   peak under full recompute + sum over storages of bytes * (alive as decided - alive in full).
 // Exact as long as: the regions of the step form a chain; what a plain region does not save of its

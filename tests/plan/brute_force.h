@@ -144,7 +144,10 @@ class BruteForce {
   }
 
   void list_segments(size_t first) {
-    for (size_t s = 2; s <= options_.longest_segment && first + s <= costs_.blocks.size(); ++s) {
+    const size_t joinable = costs_.joinable.empty() ? costs_.blocks.size() : costs_.joinable[first];
+    const size_t longest =
+        std::min({options_.longest_segment, costs_.blocks.size() - first, joinable + 1});
+    for (size_t s = 2; s <= longest; ++s) {
       const size_t last = first + s - 1;
       const int64_t x = block(first).input_bytes;
       int64_t need = 0, plain_ns = block(first).region_ns, region_ns = block(first).region_ns;

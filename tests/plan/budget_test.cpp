@@ -13,6 +13,7 @@
 #include <reprise/model/block_checkpointing.h>
 #include <reprise/model/lora.h>
 #include <reprise/model/model.h>
+#include <reprise/plan.h>
 
 #include <gtest/gtest.h>
 
@@ -29,12 +30,12 @@ namespace {
 constexpr int64_t kRows = 4, kLength = 48, kVocabulary = 256, kBudgets = 12;
 
 // A fixture's architecture, large enough that tensors are more than their headers.
-std::shared_ptr<Model> model_of(const std::string& family, bool has_lora) {
+std::shared_ptr<Model> model_of(const std::string& family, bool has_lora, int64_t layers) {
   Json json = read_json(fixtures() / "models" / family / "config.json");
   const bool is_gpt2 = family == "gpt2";
   json[is_gpt2 ? "n_embd" : "hidden_size"] = 64;
   json[is_gpt2 ? "n_inner" : "intermediate_size"] = 160;
-  json[is_gpt2 ? "n_layer" : "num_hidden_layers"] = 5;
+  json[is_gpt2 ? "n_layer" : "num_hidden_layers"] = layers;
   json[is_gpt2 ? "n_positions" : "max_position_embeddings"] = 64;
   json["vocab_size"] = kVocabulary;
   torch::manual_seed(5);
@@ -60,10 +61,10 @@ std::shared_ptr<Model> model_of(const std::string& family, bool has_lora) {
   return model;
 }
 
-struct Budgets : ::testing::TestWithParam<std::pair<std::string, bool>> {
-  void SetUp() override {
+struct TrainedModel {
+  TrainedModel(const std::string& family, bool has_lora, int64_t layers = 5) {
     track_cpu_memory();
-    model = model_of(GetParam().first, GetParam().second);
+    model = model_of(family, has_lora, layers);
     input.input_ids = torch::randint(kVocabulary, {kRows, kLength}, at::kLong);
     targets = at::constant_pad_nd(input.input_ids.slice(1, 1), {0, 1}, kIgnoredLabel);
     for (const auto& [name, parameter] : trained_parameters(*model)) {
@@ -105,6 +106,10 @@ struct Budgets : ::testing::TestWithParam<std::pair<std::string, bool>> {
   std::vector<at::Tensor> parameters;
 };
 
+struct Budgets : TrainedModel, ::testing::TestWithParam<std::pair<std::string, bool>> {
+  Budgets() : TrainedModel(GetParam().first, GetParam().second) {}
+};
+
 TEST_P(Budgets, AreHeldAndChangeNoBits) {
   model->disable_checkpointing();
   step();
@@ -142,6 +147,48 @@ TEST_P(Budgets, BelowTheLeastAreRefusedWithTheLeast) {
   const planning::StepPlanner planner(planning::trace_step([this] { step(); }, at::kCPU));
   const auto message = message_of<c10::Error>([&] { planner.plan_for(planner.least_bytes() - 1); });
   EXPECT_TRUE(contains(message, std::to_string(planner.least_bytes()))) << message;
+}
+
+// Below what one region per block takes, blocks are joined.
+TEST(DeepModel, JoinsBlocksBelowTheLeastOfOneRegionPerBlock) {
+  TrainedModel trained("llama", /*has_lora=*/false, /*layers=*/12);
+  const auto trace = planning::trace_step([&] { trained.step(); }, at::kCPU);
+  EXPECT_EQ(trace.regions.front().joinable, 11U);
+  EXPECT_EQ(trace.regions.back().joinable, 0U);
+  trained.step();
+  const auto expected = trained.taken();
+
+  const planning::StepPlanner alone(trace, {.longest_segment = 1});
+  const planning::StepPlanner planner(trace);
+  EXPECT_LT(planner.least_bytes(), alone.least_bytes() * 9 / 10);
+  EXPECT_EQ(planner.most_bytes(), alone.most_bytes());
+  for (const planning::StepPlan& plan : alone.curve()) {
+    EXPECT_LE(planner.plan_for(plan.peak_bytes).extra_ms, plan.extra_ms);
+  }
+  for (int64_t i = 0; i < kBudgets; ++i) {
+    const int64_t budget =
+        planner.least_bytes() + (alone.least_bytes() - planner.least_bytes()) * i / kBudgets;
+    const planning::StepPlan& plan = planner.plan_for(budget);
+    EXPECT_TRUE(std::any_of(plan.decisions.begin(),
+                            plan.decisions.end(),
+                            [](const auto& region) { return region.joined > 0; }))
+        << "budget " << i;
+    const int64_t peak = trained.measured(plan.decisions);
+    expect_bitwise_equal(trained.taken(), expected);
+    EXPECT_LE(peak, budget + budget / 100) << "budget " << i;
+    EXPECT_NEAR(static_cast<double>(peak),
+                static_cast<double>(plan.peak_bytes),
+                0.03 * static_cast<double>(plan.peak_bytes))
+        << "budget " << i;
+  }
+
+  const int64_t budget = (planner.least_bytes() + alone.least_bytes()) / 2;
+  const auto public_plan = plan([&] { trained.step(); }, at::kCPU, {.budget = budget});
+  EXPECT_TRUE(contains(public_plan.describe(), ": joined in one region")) << public_plan.describe();
+  const PlanGuard use(public_plan);
+  trained.step();
+  use.finish();
+  expect_bitwise_equal(trained.taken(), expected);
 }
 
 INSTANTIATE_TEST_SUITE_P(Families,

@@ -54,13 +54,31 @@ struct Chain {
     return all;
   }
 
+  /// Runs `first`, and those that a plan joins with it. Returns how many that were.
+  size_t run_from(size_t first, at::Tensor& h) const {
+    std::vector<CheckpointOptions> options;
+    std::vector<std::function<at::Tensor(const at::Tensor&)>> functions;
+    for (size_t i = first; i < weights.size(); ++i) {
+      options.push_back({.name = "block" + std::to_string(i)});
+      functions.emplace_back(
+          [run = blocks[i], w = weights[i]](const at::Tensor& input) { return run(input, w); });
+    }
+    std::vector<const CheckpointOptions*> chain;
+    for (const auto& asked : options) {
+      chain.push_back(&asked);
+    }
+    const auto joined = detail::has_region_planner() ? detail::ask_to_join(chain) : std::nullopt;
+    functions.resize(joined ? joined->inside.size() : 1);
+    const size_t count = functions.size();
+    h = joined ? detail::call_joined(*joined, std::move(functions), std::move(h))
+               : checkpoint(options.front(), functions.front(), std::move(h));
+    return count;
+  }
+
   void step() const {
     auto h = x;
-    for (size_t i = 0; i < weights.size(); ++i) {
-      const auto fn = [run = blocks[i], w = weights[i]](const at::Tensor& input) {
-        return run(input, w);
-      };
-      h = checkpoint(CheckpointOptions{.name = "block" + std::to_string(i)}, fn, std::move(h));
+    for (size_t i = 0; i < weights.size();) {
+      i += run_from(i, h);
     }
     // Moved, so that no name keeps the last block's result alive.
     std::exchange(h, {}).square().mean().backward();
@@ -115,6 +133,18 @@ inline std::vector<RegionDecision> all_plain(const planning::StepTrace& trace) {
   for (auto& decision : decisions) {
     decision.is_plain = true;
   }
+  return decisions;
+}
+
+/// Joins the regions `first` to `last`: plain inside, or regions that recompute everything.
+inline std::vector<RegionDecision> joining(std::vector<RegionDecision> decisions,
+                                           size_t first,
+                                           size_t last,
+                                           bool is_plain) {
+  for (size_t i = first; i <= last; ++i) {
+    decisions[i] = {.name = decisions[i].name, .is_plain = is_plain};
+  }
+  decisions[first].joined = last - first;
   return decisions;
 }
 

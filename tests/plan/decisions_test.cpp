@@ -179,6 +179,75 @@ TEST(Plan, CountsOnlyOutermostRegions) {
   }
 }
 
+/// How often each of four blocks of a chain runs in a step.
+std::vector<size_t> runs_of_chain(const std::vector<RegionDecision>& decisions) {
+  const auto runs = std::make_shared<std::vector<size_t>>(4);
+  std::vector<Block> blocks;
+  for (size_t i = 0; i < runs->size(); ++i) {
+    blocks.emplace_back([runs, i](const at::Tensor& h, const std::vector<at::Tensor>& w) {
+      ++(*runs)[i];
+      return residual_block(h, w);
+    });
+  }
+  const Chain chain(blocks);
+  run_planned(decisions, [&] { chain.step(); });
+  return *runs;
+}
+
+TEST(Plan, RunsJoinedRegionsAgainFromOneInput) {
+  using Runs = std::vector<size_t>;
+  const auto full = all_full(trace_step([chain = Chain(4)] { chain.step(); }, c10::kCPU));
+  EXPECT_EQ(runs_of_chain(full), (Runs{2, 2, 2, 2}));
+  EXPECT_EQ(runs_of_chain(joining(full, 0, 3, /*is_plain=*/true)), (Runs{2, 2, 2, 2}));
+  // The outer recompute has the last one's input and stops there.
+  EXPECT_EQ(runs_of_chain(joining(full, 0, 3, /*is_plain=*/false)), (Runs{3, 3, 3, 2}));
+  EXPECT_EQ(runs_of_chain(joining(full, 1, 2, /*is_plain=*/false)), (Runs{2, 3, 2, 2}));
+  auto mixed = joining(full, 0, 2, /*is_plain=*/true);
+  mixed[1].is_plain = false;
+  mixed[3].is_plain = true;
+  EXPECT_EQ(runs_of_chain(mixed), (Runs{2, 3, 2, 1}));
+}
+
+TEST(Plan, JoinedRegionsChangeNoBits) {
+  const Chain chain(4, [](const at::Tensor& h, const std::vector<at::Tensor>& w) {
+    return h + torch::dropout(torch::mm(torch::mm(h, w[0]).tanh(), w[1]), 0.2, true);
+  });
+  const auto full = all_full(trace_step([&] { chain.step(); }, c10::kCPU));
+  const auto gradients = [&](const std::vector<RegionDecision>& decisions) {
+    torch::manual_seed(4);
+    chain.clear_gradients();
+    run_planned(decisions, [&] { chain.step(); });
+    return chain.gradients();
+  };
+  const auto expected = gradients(full);
+  for (const bool is_plain : {false, true}) {
+    expect_bitwise_equal(gradients(joining(full, 0, 3, is_plain)), expected);
+    const auto pair = joining(full, 0, 1, is_plain);
+    expect_bitwise_equal(gradients(joining(pair, 2, 3, !is_plain)), expected);
+  }
+}
+
+TEST(Plan, CountsJoinedRegionsByName) {
+  const Chain chain(3);
+  const auto full = all_full(trace_step([&] { chain.step(); }, c10::kCPU));
+  record_checkpoint_stats(true);
+  reset_checkpoint_stats();
+  run_planned(joining(full, 0, 1, /*is_plain=*/true), [&] { chain.step(); });
+  auto stats = checkpoint_stats();
+  EXPECT_EQ(stats.total.entered, 2U);
+  EXPECT_EQ(stats.regions.at("block0 to block1").recomputed, 1U);
+  EXPECT_EQ(stats.regions.count("block0"), 0U);
+  reset_checkpoint_stats();
+  run_planned(joining(full, 0, 1, /*is_plain=*/false), [&] { chain.step(); });
+  stats = checkpoint_stats();
+  EXPECT_EQ(stats.regions.at("block0 to block1").recomputed, 1U);
+  EXPECT_EQ(stats.regions.at("block0").entered, 2U);  // in forward and in the outer recompute
+  EXPECT_EQ(stats.regions.at("block0").recomputed, 1U);
+  EXPECT_EQ(stats.regions.at("block1").entered, 1U);
+  EXPECT_EQ(stats.regions.at("block1").recomputed, 1U);
+  record_checkpoint_stats(false);
+}
+
 struct TwoRegions {
   void operator()() const {
     const auto fn = [](const at::Tensor& h) { return h.tanh().exp(); };
@@ -209,6 +278,29 @@ TEST(Plan, RefusesStepsThatDiffer) {
                                TwoRegions{.policy = policy::save_ops({"aten::tanh"})}),
                        "save_ops(aten::tanh), which the plan would override"));
   run_planned({{.name = "a"}, {.name = "b", .ops = {{.name = "aten::exp"}}}}, TwoRegions{});
+}
+
+TEST(Plan, RefusesWhatCannotBeJoined) {
+  EXPECT_TRUE(contains(refusal({{.name = "a", .joined = 2}, {.name = "b"}}),
+                       "\"a\" is planned to be joined with 2 regions after it, but only 1 follow"));
+  EXPECT_TRUE(
+      contains(refusal({{.name = "a", .joined = 2}, {.name = "b", .joined = 1}, {.name = "c"}}),
+               "\"b\" is joined with \"a\" before it, so it can neither be joined with others"));
+  EXPECT_TRUE(contains(refusal({{.name = "a", .joined = 1}, {.name = "b", .offload_inputs = true}}),
+                       "nor offload inputs"));
+  EXPECT_TRUE(contains(
+      refusal({{.name = "a", .joined = 1}, {.name = "b", .ops = {{.name = "aten::tanh"}}}}),
+      "\"b\" is joined with others and planned to keep 1"));
+  // Nobody who could join them runs these two.
+  EXPECT_TRUE(contains(refusal({{.name = "a", .joined = 1}, {.name = "b"}}),
+                       "\"a\" is planned to be joined with 1 regions after it, but the code that "
+                       "runs it can join 0"));
+  const Chain chain(2);
+  EXPECT_TRUE(contains(
+      message_of<c10::Error>([&] {
+        run_planned({{.name = "block0", .joined = 1}, {.name = "other"}}, [&] { chain.step(); });
+      }),
+      "is \"block1\"; planned in its place was \"other\""));
 }
 
 TEST(Plan, IsOverWhenItsScopeIs) {

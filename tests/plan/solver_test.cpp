@@ -41,6 +41,9 @@ Case random_case(uint32_t seed) {
   if (random.coin()) {
     options.host_limit = random.number(0, 40);
   }
+  for (size_t i = 0; i < size[0] && seed % 3 == 0; ++i) {
+    result.costs.joinable.push_back(static_cast<size_t>(random.number(0, 3)));
+  }
   return result;
 }
 
@@ -245,6 +248,24 @@ TEST(ChainSolver, RefusesCostsThatContradictEachOther) {
   costs.blocks.push_back(2);
   EXPECT_THROW(ChainSolver(costs, {}), std::invalid_argument);
   EXPECT_THROW(ChainSolver({}, {}), std::invalid_argument);
+}
+
+TEST(ChainSolver, LosesLittleByTheLengthsThatItDoesNotTry) {
+  SolverOptions options;
+  options.allow_offload = options.allow_compress = options.allow_keep = false;
+  options.longest_segment = 64;
+  auto costs = transformer(64, 9);
+  costs.head.gradient_bytes = 0;
+  for (auto& kind : costs.kinds) {
+    kind.gradient_bytes = 0;  // where gradients are the peak, nothing else matters
+  }
+  const ChainSolver thinned(costs, options);
+  options.limits.segments = 64;
+  const ChainSolver all(costs, options);
+  EXPECT_LE(all.least_bytes(), thinned.least_bytes());
+  EXPECT_LE(thinned.least_bytes(), all.least_bytes() + all.least_bytes() / 100);
+  options.longest_segment = 1;
+  EXPECT_LT(thinned.least_bytes(), ChainSolver(costs, options).least_bytes());
 }
 
 TEST(ChainSolver, SolvesALongChain) {

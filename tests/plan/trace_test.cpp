@@ -126,6 +126,14 @@ void expect_exact(const Chain& chain) {
   cases.emplace_back("mixed", mixed);
   mixed.back() = {.name = mixed.back().name, .is_plain = true};
   cases.emplace_back("mixed, the last one plain", mixed);
+  const size_t last = trace.regions.size() - 1;
+  for (const bool is_plain : {false, true}) {
+    const std::string inside = is_plain ? ", plain inside" : ", regions inside";
+    cases.emplace_back("the first joined" + inside,
+                       joining(all_full(trace), 0, last - 1, is_plain));
+    cases.emplace_back("the last joined after plain ones" + inside,
+                       joining(all_plain(trace), 1, last, is_plain));
+  }
   for (const auto& [name, decisions] : cases) {
     chain.clear_gradients();
     const auto measured =
