@@ -20,6 +20,7 @@
 #pragma once
 
 #include <reprise/export.h>
+#include <reprise/plan_report.h>
 #include <reprise/region_decision.h>
 
 #include <c10/core/Device.h>
@@ -60,6 +61,10 @@ struct PlanPoint {
 /// What a step shall do with its regions. Cheap to copy.
 class REPRISE_API MemoryPlan {
  public:
+  /// A plan that was made before and written down (plan_file.h); its budget is its peak. There is
+  /// no trace behind it: curve() is empty, and what asks for another plan or for reasons throws.
+  static MemoryPlan of(std::vector<RegionDecision> decisions, int64_t peak_bytes, double extra_ms);
+
   int64_t budget() const;
   /// Predicted, at most budget().
   int64_t peak_bytes() const;
@@ -74,6 +79,15 @@ class REPRISE_API MemoryPlan {
   MemoryPlan with_budget(int64_t bytes) const;
   /// What every region does, a line for each run of equal ones.
   std::string describe() const;
+
+  /// Whether the plan was made from a traced step, which what follows needs.
+  bool has_trace() const;
+  /// What the step holds as time goes by; its peak is peak_bytes().
+  StepTimeline timeline() const;
+  /// The same step without checkpointing.
+  StepTimeline plain_timeline() const;
+  /// What becomes of every result, and why.
+  std::vector<PlanRow> explain() const;
 
  private:
   friend class PlanGuard;

@@ -1,8 +1,10 @@
 // The public face of the planner: include/reprise/plan.h.
 #include <reprise/plan.h>
 
+#include "plan/plan_explanation.h"
 #include "plan/region_decisions.h"
 #include "plan/step_planner.h"
+#include "plan/step_timeline.h"
 #include "plan/step_trace.h"
 
 #include <c10/util/Exception.h>
@@ -22,11 +24,6 @@ void check_budget(int64_t bytes) {
   TORCH_CHECK(bytes > 0,
               "[plan] expected a budget of activation bytes above 0 (PlanOptions::budget), got ",
               bytes);
-}
-
-bool decide_the_same(const RegionDecision& a, const RegionDecision& b) {
-  return a.is_plain == b.is_plain && a.offload_inputs == b.offload_inputs && a.ops == b.ops &&
-         a.joined == 0 && b.joined == 0;
 }
 
 std::string text_of(const RegionDecision& decision) {
@@ -53,11 +50,20 @@ std::string text_of(const RegionDecision& decision) {
 }  // namespace
 
 struct MemoryPlan::State {
+  // Both null for a plan that was read back.
+  std::shared_ptr<const planning::StepTrace> trace;
   std::shared_ptr<const planning::StepPlanner> planner;
   std::vector<PlanPoint> curve;
   int64_t budget = 0;
-  const planning::StepPlan* chosen = nullptr;  // of the planner's
-  planning::PlannedStep step;                  // its decisions, ready for every step
+  std::shared_ptr<const planning::StepPlan> chosen;
+  planning::PlannedStep step;  // its decisions, ready for every step
+
+  const planning::StepTrace& traced() const {
+    TORCH_CHECK(trace != nullptr,
+                "[plan] this plan was made from decisions alone (MemoryPlan::of), without the step "
+                "behind them: call reprise::plan to choose another one or to explain it.");
+    return *trace;
+  }
 };
 
 MemoryPlan::MemoryPlan(std::shared_ptr<const State> state) : state_(std::move(state)) {}
@@ -82,11 +88,41 @@ const std::vector<RegionDecision>& MemoryPlan::decisions() const {
   return state_->chosen->decisions;
 }
 
+MemoryPlan MemoryPlan::of(std::vector<RegionDecision> decisions,
+                          int64_t peak_bytes,
+                          double extra_ms) {
+  TORCH_CHECK(!decisions.empty(), "[plan] expected a decision for each region, found none");
+  check_budget(peak_bytes);
+  auto state = std::make_shared<State>();
+  state->budget = peak_bytes;
+  state->step = planning::planned_step(decisions);
+  state->chosen = std::make_shared<const planning::StepPlan>(planning::StepPlan{
+      .decisions = std::move(decisions), .peak_bytes = peak_bytes, .extra_ms = extra_ms});
+  return MemoryPlan(std::move(state));
+}
+
+bool MemoryPlan::has_trace() const {
+  return state_->trace != nullptr;
+}
+
+StepTimeline MemoryPlan::timeline() const {
+  return planning::step_timeline(state_->traced(), decisions());
+}
+
+StepTimeline MemoryPlan::plain_timeline() const {
+  return planning::plain_timeline(state_->traced());
+}
+
+std::vector<PlanRow> MemoryPlan::explain() const {
+  return planning::explain_plan(state_->traced(), decisions(), budget());
+}
+
 MemoryPlan MemoryPlan::with_budget(int64_t bytes) const {
   check_budget(bytes);
+  state_->traced();
   auto state = std::make_shared<State>(*state_);
   state->budget = bytes;
-  state->chosen = &state->planner->plan_for(bytes);
+  state->chosen = {state->planner, &state->planner->plan_for(bytes)};  // lives as long as it does
   state->step = planning::planned_step(state->chosen->decisions);
   return MemoryPlan(std::move(state));
 }
@@ -100,7 +136,8 @@ std::string MemoryPlan::describe() const {
   const auto& decisions = state_->chosen->decisions;
   for (size_t first = 0; first < decisions.size();) {
     size_t end = first + 1 + decisions[first].joined;
-    while (end < decisions.size() && decide_the_same(decisions[first], decisions[end])) {
+    while (decisions[first].joined == 0 && end < decisions.size() &&
+           planning::decide_the_same(decisions[first], decisions[end])) {
       ++end;
     }
     const auto name = [&](size_t i) {
@@ -119,8 +156,8 @@ std::string MemoryPlan::describe() const {
 MemoryPlan plan(const std::function<void()>& step, c10::Device device, const PlanOptions& options) {
   check_budget(options.budget);
   auto state = std::make_shared<MemoryPlan::State>();
-  state->planner =
-      std::make_shared<const planning::StepPlanner>(planning::trace_step(step, device));
+  state->trace = std::make_shared<const planning::StepTrace>(planning::trace_step(step, device));
+  state->planner = std::make_shared<const planning::StepPlanner>(*state->trace);
   for (const planning::StepPlan& point : state->planner->curve()) {
     state->curve.push_back({.peak_bytes = point.peak_bytes, .extra_ms = point.extra_ms});
   }

@@ -102,6 +102,8 @@ struct StepTrace {
   std::vector<TraceInterval> intervals;
   std::vector<TracedStorage> storages;  ///< those that regions made
   int64_t shared_input_bytes = 0;       ///< inputs that several regions get, made in this step
+  double before_ms = 0;                 ///< before the first region
+  double head_ms = 0;                   ///< after the last region's forward, to the first recompute
   int64_t before_peak = 0;              ///< before the first region, on top of nothing
   int64_t head_bytes = 0;               ///< activations when the last region's forward had ended
   int64_t head_peak = 0;                ///< from there to the first recompute, on top of head_bytes

@@ -115,6 +115,7 @@ class StepTracer final : detail::RegionListener,
   std::vector<Role> roles_;  // by number in the ledger
   std::vector<Watch> watches_;
   StepTrace trace_;
+  size_t begun_ = 0;  // of the clock
   StepPhase phase_ = StepPhase::Outside;
   size_t region_ = 0;
   int64_t level_ = 0;              // activation bytes at the last cut

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <string>
 
 namespace reprise::planning {
@@ -79,6 +80,16 @@ void StepTracer::summarize_inputs(StepTrace& trace) const {
 }
 
 void StepTracer::summarize_times(StepTrace& trace) const {
+  trace.before_ms = clock_.ms_between(begun_, watches_.front().begun);
+  std::optional<size_t> first_recompute;
+  for (const auto& watch : watches_) {
+    if (watch.recompute_begun) {
+      first_recompute = std::min(first_recompute.value_or(kNone), *watch.recompute_begun);
+    }
+  }
+  if (first_recompute) {
+    trace.head_ms = clock_.ms_between(watches_.back().ended, *first_recompute);
+  }
   for (size_t i = 0; i < watches_.size(); ++i) {
     const auto& watch = watches_[i];
     auto& region = trace.regions[i];

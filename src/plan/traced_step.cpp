@@ -65,6 +65,7 @@ StepTrace StepTracer::run(const std::function<void()>& step) {
     const NodeWatch nodes(this);
     counter_.cut();
     level_ = counter_.now();
+    begun_ = clock_.mark();
     step();
   }
   return finish();

@@ -5,6 +5,7 @@
 
 #include <c10/util/Exception.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace reprise::detail {
@@ -18,10 +19,12 @@ std::string describe(const Json& value) {
   return text.size() > kLongest ? kind_of(value) : text;
 }
 
-JsonFields::JsonFields(const Json& object, std::string source, std::string path)
-    : object_(&object), source_(std::move(source)), path_(std::move(path)) {
+JsonFields::JsonFields(const Json& object, std::string source, std::string path, std::string part)
+    : object_(&object), source_(std::move(source)), path_(std::move(path)), part_(std::move(part)) {
   TORCH_CHECK(object.is_object(),
-              "[tokenizer] file ",
+              "[",
+              part_,
+              "] file ",
               source_,
               ": field ",
               path_.empty() ? "(the whole)" : path_,
@@ -37,7 +40,9 @@ void JsonFields::refuse(std::string_view key,
                         const std::string& expected,
                         const std::string& found) const {
   TORCH_CHECK(false,
-              "[tokenizer] file ",
+              "[",
+              part_,
+              "] file ",
               source_,
               ": field ",
               name(key),
@@ -97,6 +102,19 @@ int64_t JsonFields::integer(std::string_view key, int64_t low, int64_t high) con
   return typed(key, fits, found, expected.c_str()).get<int64_t>();
 }
 
+double JsonFields::number(std::string_view key) const {
+  const Json& found = value(key);
+  return typed(key, found.is_number(), found, "a number").get<double>();
+}
+
+void JsonFields::allow_only(std::initializer_list<std::string_view> keys) const {
+  for (const auto& [key, ignored] : object_->items()) {
+    if (std::find(keys.begin(), keys.end(), key) == keys.end()) {
+      refuse(key, "no such field", "one");
+    }
+  }
+}
+
 char32_t JsonFields::character(std::string_view key) const {
   const std::string text = string(key);
   if (text.empty() || utf8_length(text[0]) != text.size()) {
@@ -107,7 +125,7 @@ char32_t JsonFields::character(std::string_view key) const {
 }
 
 JsonFields JsonFields::object(std::string_view key) const {
-  return {value(key), source_, name(key)};
+  return {value(key), source_, name(key), part_};
 }
 
 const Json& JsonFields::array(std::string_view key) const {
@@ -120,7 +138,7 @@ std::vector<JsonFields> JsonFields::objects(std::string_view key) const {
   std::vector<JsonFields> result;
   result.reserve(elements.size());
   for (size_t i = 0; i < elements.size(); ++i) {
-    result.emplace_back(elements[i], source_, name(key) + "[" + std::to_string(i) + "]");
+    result.emplace_back(elements[i], source_, name(key) + "[" + std::to_string(i) + "]", part_);
   }
   return result;
 }

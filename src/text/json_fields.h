@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,9 +16,12 @@ namespace reprise::detail {
 
 class JsonFields {
  public:
-  /// `path` is how messages call this object: "normalizer.normalizers[2]". Throws unless `object`
-  /// is one. Keeps a reference to it.
-  JsonFields(const Json& object, std::string source, std::string path);
+  /// `path` is how messages call this object: "normalizer.normalizers[2]"; `part` is whose they
+  /// are. Throws unless `object` is one. Keeps a reference to it.
+  JsonFields(const Json& object,
+             std::string source,
+             std::string path,
+             std::string part = "tokenizer");
 
   const std::string& source() const { return source_; }
   const std::string& path() const { return path_; }
@@ -29,11 +33,15 @@ class JsonFields {
   std::optional<std::string> optional_string(std::string_view key) const;
   bool boolean(std::string_view key, std::optional<bool> otherwise = {}) const;
   int64_t integer(std::string_view key, int64_t low, int64_t high) const;
+  double number(std::string_view key) const;
   char32_t character(std::string_view key) const;  ///< a string of one character
   JsonFields object(std::string_view key) const;
   /// The elements of an array as objects.
   std::vector<JsonFields> objects(std::string_view key) const;
   const Json& array(std::string_view key) const;
+
+  /// Throws if there is a field of another name: who wrote it meant something by it.
+  void allow_only(std::initializer_list<std::string_view> keys) const;
 
   /// Throws: the field has `found`, which is not among what we can do.
   [[noreturn]] void refuse(std::string_view key,
@@ -47,6 +55,7 @@ class JsonFields {
   const Json* object_;
   std::string source_;
   std::string path_;
+  std::string part_;
 };
 
 /// A value for a message: what kind it is, and the value itself if it is short.

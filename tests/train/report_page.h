@@ -25,14 +25,14 @@ struct Page {
   bool shows(const std::string& text) const { return markup.text.find(text) != std::string::npos; }
 };
 
-inline Page open_page(const std::vector<ReportRun>& runs) {
-  const std::string label = "aria-label=\"", end = " by step\"";
-  Page page{parse_markup(report_html(runs)), {}, {}};
+inline Page open_html(const std::string& html) {
+  const std::string label = "aria-label=\"", end = " by ";
+  Page page{parse_markup(html), {}, {}};
   EXPECT_EQ(page.markup.error, "");
   for (const std::string& tag : page.markup.attributes) {
     if (const size_t at = tag.find(label); at != std::string::npos) {
       const size_t begin = at + label.size();
-      page.charts.push_back(tag.substr(begin, tag.find(end) - begin));
+      page.charts.push_back(tag.substr(begin, tag.rfind(end) - begin));
     }
   }
   // The last script is the page's own.
@@ -41,6 +41,10 @@ inline Page open_page(const std::vector<ReportRun>& runs) {
   }
   EXPECT_EQ(page.charts.size(), page.data.size());
   return page;
+}
+
+inline Page open_page(const std::vector<ReportRun>& runs) {
+  return open_html(report_html(runs));
 }
 
 inline Page open_run(const std::vector<Json>& steps,

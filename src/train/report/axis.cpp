@@ -167,11 +167,12 @@ Axis log_axis(double low, double high) {
   return axis;
 }
 
-Axis step_axis(double low, double high) {
+Axis step_axis(double low, double high, Unit unit) {
   Axis axis;
   axis.low = low;
-  axis.high = std::max(high, low + 1);
-  add_ticks(axis, std::max(1.0, round_step(axis.high - axis.low, Unit::Number)), Unit::Number);
+  axis.high = high > low ? high : low + 1;
+  const double step = round_step(axis.high - axis.low, unit);
+  add_ticks(axis, unit == Unit::Number ? std::max(1.0, step) : step, unit);
   return axis;
 }
 

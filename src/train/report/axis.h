@@ -33,7 +33,7 @@ REPRISE_API Axis value_axis(double low, double high, Unit unit, AxisStart start)
 /// Powers of ten; for 0 < low.
 REPRISE_API Axis log_axis(double low, double high);
 
-/// Ends exactly at low and high; ticks are whole numbers between.
-REPRISE_API Axis step_axis(double low, double high);
+/// Ends exactly at low and high; ticks between are round in the unit, of plain numbers whole.
+REPRISE_API Axis step_axis(double low, double high, Unit unit = Unit::Number);
 
 }  // namespace reprise::report

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <set>
 #include <utility>
 
 namespace reprise::report {
@@ -30,6 +31,22 @@ std::vector<int> groups_of(const std::vector<Line>& lines) {
   return groups;
 }
 
+/// The value that stands in the legend: the last one; of parts that come and go, where they are
+/// most.
+double legend_value(const Chart& chart, const Line& line) {
+  const std::vector<Point>& points = line.series.points;
+  if (chart.kind != ChartKind::StackedAreas || !chart.is_held) {
+    return points.back().value;
+  }
+  const Stack stack = stack_of(chart.lines);
+  const std::vector<double>& totals = stack.tops.back();
+  const auto fullest = std::max_element(totals.begin(), totals.end()) - totals.begin();
+  const double step = stack.steps[static_cast<size_t>(fullest)];
+  const auto found = std::find_if(
+      points.begin(), points.end(), [&](const Point& point) { return point.step == step; });
+  return found == points.end() ? 0 : found->value;
+}
+
 /// Lines have buttons that hide them, with the keyboard as well; of a stack, no part can be taken.
 std::string legend_html(const Chart& chart) {
   const std::vector<int> groups = groups_of(chart.lines);
@@ -42,14 +59,17 @@ std::string legend_html(const Chart& chart) {
     const bool is_dashed = line.stroke == Stroke::Dashed;
     const std::string swatch =
         element("i", "class=\"" + color_class(line) + (is_dashed ? " dashed" : "") + "\"", "");
-    const std::string last = with_unit(line.series.points.back().value, chart.unit);
+    std::string content = swatch + text_element("span", "", line.name);
+    if (chart.has_values) {
+      content += text_element("b", "", with_unit(legend_value(chart, line), chart.unit));
+    }
     const bool is_stacked = chart.kind == ChartKind::StackedAreas;
     items +=
         element(is_stacked ? "div" : "button",
                 is_stacked ? std::string("class=\"key\"")
                            : "class=\"key\" type=\"button\" aria-pressed=\"true\" data-group=\"" +
                                  std::to_string(groups[i]) + "\"",
-                swatch + text_element("span", "", line.name) + text_element("b", "", last));
+                content);
   }
   return element("div", "class=\"legend\"", items);
 }
@@ -65,10 +85,11 @@ struct PointLists {
   Json values = Json::array();
 };
 
-PointLists lists_of(const std::vector<Point>& points) {
+PointLists lists_of(const std::vector<Point>& points, bool is_counted) {
   PointLists lists;
   for (const Point& point : points) {
-    lists.steps.push_back(static_cast<int64_t>(point.step));
+    lists.steps.push_back(is_counted ? Json(static_cast<int64_t>(point.step))
+                                     : Json(rounded(point.step)));
     lists.values.push_back(rounded(point.value));
   }
   return lists;
@@ -79,7 +100,7 @@ Json series_data(const Chart& chart) {
   Json all = Json::array();
   for (size_t i = 0; i < chart.lines.size(); ++i) {
     const Line& line = chart.lines[i];
-    PointLists lists = lists_of(line.series.points);
+    PointLists lists = lists_of(line.series.points, chart.step_unit == Unit::Number);
     all.push_back({{"name", line.name},
                    {"group", groups[i]},
                    {"color", color_class(line)},
@@ -93,10 +114,25 @@ Json axis_data(const Axis& axis) {
   return {{"low", axis.low}, {"high", axis.high}, {"log", axis.is_log}};
 }
 
-Json chart_data(const Chart& chart, const Plot& plot) {
+const char* unit_name(Unit unit) {
   constexpr std::array<const char*, 5> kUnits = {"number", "bytes", "ms", "rate", "share"};
-  return {{"unit", kUnits.at(static_cast<size_t>(chart.unit))},
+  return kUnits.at(static_cast<size_t>(unit));
+}
+
+Json stages_data(const std::vector<Mark>& stages) {
+  Json all = Json::array();
+  for (const Mark& stage : stages) {
+    all.push_back({rounded(stage.at), stage.name});
+  }
+  return all;
+}
+
+Json chart_data(const Chart& chart, const Plot& plot) {
+  return {{"unit", unit_name(chart.unit)},
           {"stacked", chart.kind == ChartKind::StackedAreas},
+          {"held", chart.is_held},
+          {"step", {{"name", chart.step_name}, {"unit", unit_name(chart.step_unit)}}},
+          {"stages", stages_data(chart.stages)},
           {"plot", {plot.left, plot.right, plot.top, plot.bottom}},
           {"steps", axis_data(plot.steps)},
           {"values", axis_data(plot.values)},
@@ -104,9 +140,9 @@ Json chart_data(const Chart& chart, const Plot& plot) {
 }
 
 std::string svg_html(const Chart& chart, const Plot& plot) {
-  std::string shapes = axes_svg(plot);
+  std::string shapes = axes_svg(plot, chart.step_name);
   if (chart.kind == ChartKind::StackedAreas) {
-    shapes += stack_svg(plot, chart.lines);
+    shapes += stack_svg(plot, chart.lines, chart.is_held);
   } else {
     const std::vector<int> groups = groups_of(chart.lines);
     // Back to front, so that the first line of the legend lies on top.
@@ -117,11 +153,21 @@ std::string svg_html(const Chart& chart, const Plot& plot) {
                         line_svg(plot, chart.lines[i]));
     }
   }
-  shapes += element("g", "class=\"pointer\"", "");
+  shapes += marks_svg(plot, chart) + element("g", "class=\"pointer\"", "");
   return element("svg",
                  "viewBox=\"0 0 " + coordinate(plot.width) + " " + coordinate(plot.height) +
-                     "\" role=\"img\" aria-label=\"" + escaped(chart.title + " by step") + "\"",
+                     "\" role=\"img\" aria-label=\"" +
+                     escaped(chart.title + " by " + chart.step_name) + "\"",
                  shapes);
+}
+
+/// A stage at whose step nothing is drawn any more needs no name.
+void name_drawn_stages(Chart& chart) {
+  std::set<double> drawn;
+  for (const Point& point : chart.lines.front().series.points) {
+    drawn.insert(point.step);
+  }
+  std::erase_if(chart.stages, [&](const Mark& stage) { return !drawn.contains(stage.at); });
 }
 
 }  // namespace
@@ -134,6 +180,7 @@ std::string chart_html(const Chart& original) {
   }
   if (chart.kind == ChartKind::StackedAreas) {
     thin_together(chart.lines);
+    name_drawn_stages(chart);
   } else {
     for (Line& line : chart.lines) {
       line.series = thinned(line.series);

@@ -3,6 +3,7 @@
 #include "train/report/chart_plan.h"
 #include "train/report/html.h"
 #include "train/report/online_charts.h"
+#include "train/report/parts.h"
 #include "train/report/sections.h"
 
 #include <set>

@@ -2,7 +2,7 @@
 #include "train/report/axis.h"
 #include "train/report/figures.h"
 #include "train/report/html.h"
-#include "train/report/plot.h"
+#include "train/report/parts.h"
 #include "train/report/sections.h"
 
 #include <algorithm>
@@ -10,17 +10,6 @@
 
 namespace reprise::report {
 namespace {
-
-/// `share` of the full width, with its value beside it.
-std::string bar_html(const std::string& label, const std::string& value, double share, int color) {
-  const std::string width = coordinate(100 * std::clamp(share, 0.0, 1.0));
-  const std::string fill = element(
-      "span", "class=\"fill s" + std::to_string(color) + "\" style=\"width:" + width + "%\"", "");
-  return element("div",
-                 "class=\"bar\"",
-                 text_element("span", "label", label) + element("span", "class=\"track\"", fill) +
-                     text_element("b", "", value));
-}
 
 std::string memory_bars(const Figures& figures) {
   if (!figures.activation_bytes || !figures.plain_activation_bytes) {

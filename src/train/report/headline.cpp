@@ -2,6 +2,7 @@
 #include "train/report/axis.h"
 #include "train/report/figures.h"
 #include "train/report/html.h"
+#include "train/report/parts.h"
 #include "train/report/sections.h"
 
 #include <reprise/train/units.h>
@@ -86,11 +87,7 @@ std::string tiles_html(const Figures& figures) {
   int count = 0;
   for (const Headline& headline : headlines()) {
     if (const auto value = headline.value(figures)) {
-      tiles += element("div",
-                       "class=\"tile\"",
-                       text_element("span", "label", headline.label) +
-                           text_element("strong", "", *value) +
-                           text_element("small", "", headline.note(figures)));
+      tiles += tile_html(headline.label, *value, headline.note(figures));
       ++count;
     }
   }
@@ -121,9 +118,7 @@ std::string comparison_html(const Runs& runs) {
     }
     body += element("tr", "", row);
   }
-  const std::string table =
-      element("thead", "", element("tr", "", head)) + element("tbody", "", body);
-  return element("div", "class=\"card table\"", element("table", "", table));
+  return table_html(head, body);
 }
 
 }  // namespace

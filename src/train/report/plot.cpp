@@ -34,6 +34,9 @@ std::pair<Range, Range> ranges_of(const Chart& chart) {
       extend(steps, step);
     }
   }
+  for (const Mark& limit : chart.limits) {
+    extend(values, limit.at);
+  }
   return {steps, values};
 }
 
@@ -46,7 +49,8 @@ Axis values_axis_of(const Chart& chart, Range range) {
     return log_axis(range.low, range.high);
   }
   if (chart.kind == ChartKind::StackedAreas) {
-    const double highest = std::max(chart.reaches, highest_total(stack_of(chart.lines)));
+    const double highest =
+        std::max({chart.reaches, highest_total(stack_of(chart.lines)), range.high});
     return value_axis(0, highest, chart.unit, AxisStart::AtZero);
   }
   return value_axis(range.low, range.high, chart.unit, chart.start);
@@ -130,7 +134,7 @@ Plot plot_of(const Chart& chart) {
   Plot plot{};
   plot.width = is_full ? 1104 : 536;
   plot.height = is_full ? 300 : 220;
-  plot.steps = step_axis(steps.low, steps.high);
+  plot.steps = step_axis(steps.low, std::max(steps.high, chart.steps_reach), chart.step_unit);
   plot.values = values_axis_of(chart, values);
   size_t longest = 0;
   for (const std::string& label : plot.values.labels) {
@@ -138,12 +142,12 @@ Plot plot_of(const Chart& chart) {
   }
   plot.left = std::max(34.0, 14 + kCharacter * static_cast<double>(longest));
   plot.right = plot.width - 16;
-  plot.top = 10;
+  plot.top = chart.sections.empty() ? 10 : 26;  // their names stand above
   plot.bottom = plot.height - 26;
   return plot;
 }
 
-std::string axes_svg(const Plot& plot) {
+std::string axes_svg(const Plot& plot, const std::string& step_name) {
   constexpr double kHalfText = 4;
   std::string grid, labels;
   for (size_t i = 0; i < plot.values.ticks.size(); ++i) {
@@ -156,8 +160,23 @@ std::string axes_svg(const Plot& plot) {
     grid += line_between("tick", x, plot.bottom, x, plot.bottom + 4);
     labels += label_at("middle", x, plot.bottom + 18, plot.steps.labels[i]);
   }
-  labels += label_at("end", plot.left - 8, plot.bottom + 18, "step");
+  labels += label_at("end", plot.left - 8, plot.bottom + 18, step_name);
   return element("g", "class=\"axes\"", grid + labels);
+}
+
+std::string marks_svg(const Plot& plot, const Chart& chart) {
+  std::string marks;
+  for (const Mark& section : chart.sections) {
+    const double x = plot.x(section.at);
+    marks += line_between("section", x, plot.top - 16, x, plot.bottom);
+    marks += label_at("start", x + 5, plot.top - 7, section.name);
+  }
+  for (const Mark& limit : chart.limits) {
+    const double y = plot.y(limit.at);
+    marks += line_between("limit", plot.left, y, plot.right, y);
+    marks += label_at("end", plot.right - 4, y - 5, limit.name);
+  }
+  return marks.empty() ? marks : element("g", "class=\"marks\"", marks);
 }
 
 std::string line_svg(const Plot& plot, const Line& line) {

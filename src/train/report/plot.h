@@ -21,7 +21,9 @@ struct Plot {
 
 Plot plot_of(const Chart& chart);
 
-std::string axes_svg(const Plot& plot);
+std::string axes_svg(const Plot& plot, const std::string& step_name);
+/// Limits and sections, above what is drawn.
+std::string marks_svg(const Plot& plot, const Chart& chart);
 std::string line_svg(const Plot& plot, const Line& line);
 
 /// A coordinate: two decimals are enough for any screen.

@@ -4,6 +4,7 @@
 #include "text/utf8.h"
 #include "train/report/axis.h"
 #include "train/report/html.h"
+#include "train/report/parts.h"
 #include "train/report/sections.h"
 #include "train/report/series.h"
 

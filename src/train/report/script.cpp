@@ -49,6 +49,12 @@ std::string_view page_script() {
     return low > 0 && wanted - list[low - 1] <= list[low] - wanted ? low - 1 : low;
   }
 
+  /* The index of the last number up to `wanted`, for values that last until the next one. */
+  function upTo(list, wanted) {
+    const index = nearest(list, wanted);
+    return index > 0 && list[index] > wanted ? index - 1 : index;
+  }
+
   function child(parent, name, text) {
     const node = parent.appendChild(document.createElement(name));
     if (text !== undefined) node.textContent = text;
@@ -94,14 +100,17 @@ std::string_view page_script() {
         (at - left) / (right - left) * (data.steps.high - data.steps.low);
       const shown = data.series.filter((series) => !hidden.has(series.group));
       if (!shown.length) return leave();
-      const steps = shown.map((series) => series.x[nearest(series.x, wanted)]);
+      const find = data.held ? upTo : nearest;
+      const steps = shown.map((series) => series.x[find(series.x, wanted)]);
       const step = steps.reduce((a, b) => Math.abs(b - wanted) < Math.abs(a - wanted) ? b : a);
       /* Thinned lines have no point at each step: one within a few pixels stands for it. */
       const reach = (data.steps.high - data.steps.low) / 200;
       pointer.replaceChildren();
       tip.replaceChildren();
       shape(pointer, "line", { x1: x(step), x2: x(step), y1: top, y2: bottom });
-      child(tip, "p", "step " + step);
+      const stage = data.stages[upTo(data.stages.map((entry) => entry[0]), step)];
+      child(tip, "p", (stage ? stage[1] + ", " : "") + data.step.name + " " +
+                      formats[data.step.unit](step));
       const rows = [];
       let total = 0;
       for (const series of shown) {

@@ -31,9 +31,6 @@ std::string samples_html(const Runs& runs);
 /// Final figures, and the configuration.
 std::string tables_html(const Runs& runs);
 
-/// <section> with a heading; "" if `content` is.
-std::string section_html(const std::string& heading, const std::string& content);
-
 /// A string as it is, any other value as JSON; "" if there is none.
 std::string text_at(const Json& object, const std::string& key);
 

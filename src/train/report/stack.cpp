@@ -56,8 +56,27 @@ void thin_together(std::vector<Line>& lines) {
   }
 }
 
-std::string stack_svg(const Plot& plot, const std::vector<Line>& lines) {
-  Stack stack = stack_of(lines);
+namespace {
+
+/// Twice as many steps: before each but the first, the value up to there.
+Stack with_edges(const Stack& stack) {
+  Stack edges;
+  edges.tops.resize(stack.tops.size());
+  for (size_t at = 0; at < stack.steps.size(); ++at) {
+    for (size_t from = at == 0 ? 0 : at - 1; from <= at; ++from) {
+      edges.steps.push_back(stack.steps[at]);
+      for (size_t i = 0; i < stack.tops.size(); ++i) {
+        edges.tops[i].push_back(stack.tops[i][from]);
+      }
+    }
+  }
+  return edges;
+}
+
+}  // namespace
+
+std::string stack_svg(const Plot& plot, const std::vector<Line>& lines, bool is_held) {
+  Stack stack = is_held ? with_edges(stack_of(lines)) : stack_of(lines);
   if (stack.steps.size() == 1) {  // an area needs a width
     stack.steps.push_back(stack.steps.front() + 1);
     for (auto& tops : stack.tops) {

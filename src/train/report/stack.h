@@ -23,6 +23,7 @@ double highest_total(const Stack& stack);
 /// total.
 REPRISE_API void thin_together(std::vector<Line>& lines);
 
-std::string stack_svg(const Plot& plot, const std::vector<Line>& lines);
+/// `is_held`: each value lasts until the next step.
+std::string stack_svg(const Plot& plot, const std::vector<Line>& lines, bool is_held);
 
 }  // namespace reprise::report

@@ -33,6 +33,7 @@ h1 { font-size: 30px; line-height: 1.2; letter-spacing: -0.02em; margin: 2px 0 1
 h2 { font-size: 19px; letter-spacing: -0.01em; margin: 40px 0 14px; }
 h3 { font-size: 15px; font-weight: 600; margin: 0; }
 h4 { font-size: 13px; font-weight: 600; color: var(--soft); margin: 0 0 8px; }
+.lead { margin: 0 0 24px; font-size: 18px; line-height: 1.45; max-width: 62em; }
 .eyebrow { margin: 0; font-size: 12px; font-weight: 600; letter-spacing: 0.08em;
   text-transform: uppercase; color: var(--c0); }
 .facts { display: flex; flex-wrap: wrap; gap: 10px 36px; margin: 0 0 26px; }
@@ -79,6 +80,10 @@ svg text { font-size: 11.5px; fill: var(--soft); }
 .dot { fill: var(--card); stroke: var(--c); stroke-width: 1.8; }
 .area { fill: var(--c); fill-opacity: 0.82; stroke: var(--card); stroke-width: 1; }
 .broken { fill: var(--warn); }
+.limit { stroke: var(--ink); stroke-width: 1.4; stroke-dasharray: 6 4; }
+.section { stroke: var(--axis); }
+.marks text { fill: var(--ink); paint-order: stroke; stroke: var(--card); stroke-width: 4px;
+  stroke-linejoin: round; }
 .pointer line { stroke: var(--axis); stroke-dasharray: 3 3; }
 .pointer circle { fill: var(--c); stroke: var(--card); stroke-width: 1.5; }
 #tip { position: fixed; z-index: 2; pointer-events: none; visibility: hidden; left: 0; top: 0;
@@ -112,6 +117,14 @@ thead th { font-size: 12px; font-weight: 600; color: var(--soft); }
 tbody th { font-weight: 500; min-width: 110px; }
 th.name { font-size: 12.5px; color: var(--soft); width: 34%;
   font-family: ui-monospace, "SF Mono", Menlo, Consolas, "DejaVu Sans Mono", monospace; }
+.plan .note { margin: 0 0 10px; }
+.plan tr.whole > * { font-weight: 600; padding-top: 14px; }
+.plan tr.whole > :last-child { font-weight: 400; }
+.plan td.name { font-size: 12.5px; color: var(--soft); padding-left: 16px;
+  font-family: ui-monospace, "SF Mono", Menlo, Consolas, "DejaVu Sans Mono", monospace; }
+.plan .choice { white-space: nowrap; }
+.plan .choice i { display: inline-block; width: 9px; height: 9px; border-radius: 3px;
+  margin-right: 7px; background: var(--c); }
 section > h3 { margin: 18px 0 8px; }
 .samples table { table-layout: fixed; min-width: 720px; }
 .samples thead th { width: 30%; }

@@ -1,6 +1,7 @@
 // Final figures and the configuration, as tables of nested JSON made flat.
 #include "train/report/axis.h"
 #include "train/report/html.h"
+#include "train/report/parts.h"
 #include "train/report/sections.h"
 #include "train/report/series.h"
 
@@ -46,14 +47,6 @@ std::string value_text(const std::string& key, const Json& value) {
     return value.is_number_integer() ? value.dump() : human_number(number, 6);
   }
   return value.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
-std::string table_html(const std::string& head, const std::string& body) {
-  return element(
-      "div",
-      "class=\"card table\"",
-      element(
-          "table", "", element("thead", "", element("tr", "", head)) + element("tbody", "", body)));
 }
 
 const Json* find_row(const Rows& rows, const std::string& key) {

@@ -1,0 +1,208 @@
+// A decision is written by write_decision and read by read_decision: a new field of RegionDecision
+// or OpDecision has its two places there.
+#include <reprise/train/plan_file.h>
+
+#include "text/json_fields.h"
+
+#include <c10/util/Exception.h>
+
+#include <array>
+#include <cmath>
+#include <limits>
+#include <string_view>
+#include <utility>
+
+namespace reprise {
+namespace {
+
+using detail::JsonFields;
+
+constexpr const char* kFormat = "reprise-memory-plan";
+constexpr int64_t kVersion = 1;
+constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+constexpr JsonLimits kLimits{.max_bytes = size_t{64} << 20, .max_depth = 20};
+// A policy keeps a byte for each call up to the last that it decides about, so short text could
+// ask for much memory: calls are counted over all regions of a file.
+constexpr int64_t kMostCalls = int64_t{1} << 26;
+
+constexpr std::array<const char*, 4> kDecisions = {"keep", "recompute", "offload", "compress"};
+
+Json write_op(const OpDecision& op) {
+  Json json = {{"name", op.name}};
+  if (!op.overload.empty()) {
+    json["overload"] = op.overload;
+  }
+  json["call"] = op.call_index;
+  json["decision"] = kDecisions.at(static_cast<size_t>(op.decision));
+  return json;
+}
+
+OpDecision read_op(const JsonFields& fields) {
+  fields.allow_only({"name", "overload", "call", "decision"});
+  OpDecision op{.name = fields.string("name"),
+                .overload = fields.optional_string("overload").value_or(""),
+                .call_index = static_cast<size_t>(fields.integer("call", 0, kMostCalls))};
+  const std::string decision = fields.string("decision");
+  for (size_t i = 0; i < kDecisions.size(); ++i) {
+    if (decision == kDecisions[i]) {
+      op.decision = static_cast<Decision>(i);
+      return op;
+    }
+  }
+  fields.refuse("decision", "keep, recompute, offload or compress", detail::describe(decision));
+}
+
+/// All but the name.
+Json write_decision(const RegionDecision& decision) {
+  Json json = Json::object();
+  if (decision.is_plain) {
+    json["plain"] = true;
+  }
+  if (decision.offload_inputs) {
+    json["offload_inputs"] = true;
+  }
+  if (decision.joined > 0) {
+    json["joined"] = decision.joined;
+  }
+  for (const OpDecision& op : decision.ops) {
+    json["ops"].push_back(write_op(op));
+  }
+  return json;
+}
+
+RegionDecision read_decision(const JsonFields& fields) {
+  fields.allow_only({"names", "plain", "offload_inputs", "joined", "ops"});
+  RegionDecision decision;
+  decision.is_plain = fields.boolean("plain", false);
+  decision.offload_inputs = fields.boolean("offload_inputs", false);
+  decision.joined = static_cast<size_t>(fields.integer("joined", 0));
+  if (fields.has("ops")) {
+    for (const JsonFields& op : fields.objects("ops")) {
+      decision.ops.push_back(read_op(op));
+    }
+  }
+  if (decision.is_plain && !decision.ops.empty()) {
+    fields.refuse("ops", "nothing, as the region is plain", "decisions");
+  }
+  return decision;
+}
+
+Json write_regions(const std::vector<RegionDecision>& decisions) {
+  Json regions = Json::array();
+  Json last;  // without names
+  for (const RegionDecision& decision : decisions) {
+    Json json = write_decision(decision);
+    if (regions.empty() || json != last) {
+      last = json;
+      Json named = {{"names", Json::array()}};
+      named.update(json);
+      regions.push_back(std::move(named));
+    }
+    regions.back()["names"].push_back(decision.name);
+  }
+  return regions;
+}
+
+class Reader {
+ public:
+  explicit Reader(const std::filesystem::path& path) : source_(path.string()) {}
+
+  PlanFile read(const Json& json) {
+    const JsonFields fields(json, source_, "", "plan file");
+    const std::string format = fields.string("format");
+    if (format != kFormat) {
+      fields.refuse("format", std::string("\"") + kFormat + "\"", detail::describe(format));
+    }
+    // Before all else: another version may have other fields.
+    if (const int64_t version = fields.integer("version", 0, kMost); version != kVersion) {
+      fields.refuse("version", "1, the only one known here", std::to_string(version));
+    }
+    fields.allow_only(
+        {"format", "version", "fingerprint", "model", "device", "budget_bytes", "entries"});
+    PlanFile plan{.fingerprint = fields.string("fingerprint"),
+                  .model = object_at(fields, "model"),
+                  .device = fields.string("device"),
+                  .budget_bytes = fields.integer("budget_bytes", 0, kMost),
+                  .entries = {}};
+    for (const JsonFields& entry : fields.objects("entries")) {
+      plan.entries.push_back(read_entry(entry));
+    }
+    return plan;
+  }
+
+ private:
+  static const Json& object_at(const JsonFields& fields, std::string_view key) {
+    fields.object(key);  // throws unless it is one
+    return fields.value(key);
+  }
+
+  PlanEntry read_entry(const JsonFields& fields) {
+    fields.allow_only({"key", "peak_bytes", "extra_ms", "regions"});
+    PlanEntry entry{.key = object_at(fields, "key"),
+                    .peak_bytes = fields.integer("peak_bytes", 0, kMost),
+                    .extra_ms = fields.number("extra_ms"),
+                    .decisions = {}};
+    if (!(entry.extra_ms >= 0 && std::isfinite(entry.extra_ms))) {
+      fields.refuse("extra_ms", "a time of 0 or more", detail::describe(fields.value("extra_ms")));
+    }
+    for (const JsonFields& regions : fields.objects("regions")) {
+      read_regions(regions, entry.decisions);
+    }
+    if (entry.decisions.empty()) {
+      fields.refuse("regions", "at least one", "none");
+    }
+    return entry;
+  }
+
+  void read_regions(const JsonFields& fields, std::vector<RegionDecision>& decisions) {
+    RegionDecision decision = read_decision(fields);
+    int64_t calls = 1;
+    for (const OpDecision& op : decision.ops) {
+      calls += static_cast<int64_t>(op.call_index) + 1;
+    }
+    const Json& names = fields.array("names");
+    if (names.empty()) {
+      fields.refuse("names", "at least one name", "none");
+    }
+    for (const Json& name : names) {
+      if (!name.is_string()) {
+        fields.refuse("names", "strings", detail::describe(name));
+      }
+      calls_ += calls;
+      if (calls_ > kMostCalls) {
+        fields.refuse("ops", "fewer operator calls than any model has", "more");
+      }
+      decision.name = name.get<std::string>();
+      decisions.push_back(decision);
+    }
+  }
+
+  std::string source_;
+  int64_t calls_ = 0;
+};
+
+}  // namespace
+
+void write_plan(const std::filesystem::path& path, const PlanFile& plan) {
+  Json entries = Json::array();
+  for (const PlanEntry& entry : plan.entries) {
+    entries.push_back({{"key", entry.key},
+                       {"peak_bytes", entry.peak_bytes},
+                       {"extra_ms", entry.extra_ms},
+                       {"regions", write_regions(entry.decisions)}});
+  }
+  write_json(path,
+             {{"format", kFormat},
+              {"version", kVersion},
+              {"fingerprint", plan.fingerprint},
+              {"model", plan.model},
+              {"device", plan.device},
+              {"budget_bytes", plan.budget_bytes},
+              {"entries", std::move(entries)}});
+}
+
+PlanFile read_plan(const std::filesystem::path& path) {
+  return Reader(path).read(read_json(path, kLimits));
+}
+
+}  // namespace reprise
