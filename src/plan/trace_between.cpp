@@ -46,6 +46,8 @@ std::vector<bool> cuts_of(const StepTrace& trace) {
   }
   for (const TracedRegion& region : trace.regions) {
     cut(region.released == kNone ? kNone : region.released + 1);
+    cut(region.forward_end + 1);
+    cut(region.recompute_begun);
   }
   bool begins_between = false;  // so far the place has nothing but what goes to a neighbour
   for (size_t i = 0; i < trace.intervals.size(); ++i) {
@@ -66,7 +68,7 @@ std::vector<bool> cuts_of(const StepTrace& trace) {
 }
 
 /// The trace with fewer intervals: Note [Traces that can be compared].
-StepTrace joined(const StepTrace& trace) {
+StepTrace coarse(const StepTrace& trace) {
   const auto cuts = cuts_of(trace);
   StepTrace result = trace;
   result.intervals.clear();
@@ -92,13 +94,17 @@ StepTrace joined(const StepTrace& trace) {
   }
   for (TracedRegion& region : result.regions) {
     move(region.released);
+    move(region.forward_end);
+    move(region.recompute_begun);
   }
   return result;
 }
 
 bool did_the_same(const TracedRegion& a, const TracedRegion& b) {
   bool is_same = a.name == b.name && a.kind == b.kind && a.ops.size() == b.ops.size() &&
-                 a.rerun_ops == b.rerun_ops && a.released == b.released;
+                 a.rerun_ops == b.rerun_ops && a.released == b.released &&
+                 a.forward_end == b.forward_end && a.joinable == b.joinable &&
+                 a.recompute_begun == b.recompute_begun;
   for (size_t i = 0; is_same && i < a.ops.size(); ++i) {
     const TracedOp& x = a.ops[i];
     const TracedOp& y = b.ops[i];
@@ -111,7 +117,7 @@ bool did_the_same(const TracedRegion& a, const TracedRegion& b) {
 bool lived_the_same(const TracedStorage& a, const TracedStorage& b) {
   return a.region == b.region && a.op == b.op && a.is_saved == b.is_saved && a.made == b.made &&
          a.died == b.died && a.written == b.written && a.remade == b.remade &&
-         a.used_up == b.used_up && a.rewritten == b.rewritten;
+         a.used_up == b.used_up && a.rewritten == b.rewritten && a.last_input_of == b.last_input_of;
 }
 
 bool did_the_same(const StepTrace& a, const StepTrace& b) {
@@ -154,8 +160,8 @@ class Mix {
 
 std::optional<StepTrace> trace_between(const StepTrace& from, const StepTrace& to, double share) {
   TORCH_INTERNAL_ASSERT(share >= 0 && share <= 1);
-  StepTrace trace = joined(from);
-  const StepTrace large = joined(to);
+  StepTrace trace = coarse(from);
+  const StepTrace large = coarse(to);
   if (!did_the_same(trace, large)) {
     return std::nullopt;
   }
@@ -175,7 +181,8 @@ std::optional<StepTrace> trace_between(const StepTrace& from, const StepTrace& t
              &Region::entry_bytes,
              &Region::forward_peak,
              &Region::recompute_peak,
-             &Region::backward_peak);
+             &Region::backward_peak,
+             &Region::recompute_entry_bytes);
     for (size_t k = 0; k < region.ops.size(); ++k) {
       mix.move(region.ops[k],
                large.regions[i].ops[k],

@@ -54,26 +54,29 @@ void EffectCheck::check_choice() const {
 }
 
 CheckpointingEffect EffectCheck::end_step(int64_t micro_batches) {
-  std::map<std::string, size_t> wanted;
+  std::map<std::string, RegionRuns> wanted;
+  const auto times = static_cast<size_t>(micro_batches);
   for (const int64_t block : expected_) {
-    wanted[model_.block_path(block)] = static_cast<size_t>(micro_batches);
+    wanted[model_.block_path(block)] = {.entered = times, .recomputed = times};
   }
   return end_step(micro_batches, wanted);
 }
 
 CheckpointingEffect EffectCheck::end_step(int64_t micro_batches,
-                                          const std::map<std::string, size_t>& planned) {
+                                          const std::map<std::string, RegionRuns>& planned) {
   const auto stats = checkpoint_stats();
   check_choice();
   size_t all = 0;
-  for (const auto& [name, times] : planned) {
+  for (const auto& [name, wanted] : planned) {
     const auto region = stats.regions.find(name);
     const RegionStats found = region == stats.regions.end() ? RegionStats() : region->second;
-    TORCH_CHECK(found.entered == times && found.recomputed == times,
+    TORCH_CHECK(found.entered == wanted.entered && found.recomputed == wanted.recomputed,
                 "[checkpointing] ",
                 name,
-                " was to be checkpointed ",
-                times,
+                " was to be a region ",
+                wanted.entered,
+                " times and recomputed ",
+                wanted.recomputed,
                 " times in ",
                 micro_batches,
                 " micro-batches, but it was a region ",
@@ -81,7 +84,7 @@ CheckpointingEffect EffectCheck::end_step(int64_t micro_batches,
                 " times and recomputed ",
                 found.recomputed,
                 " times.");
-    all += times;
+    all += wanted.entered;
   }
   TORCH_CHECK(stats.total.entered == all,
               "[checkpointing] blocks ",

@@ -34,7 +34,7 @@ Learner::Learner(std::string name,
     average_ = std::make_unique<MovingAverage>(*optimizer_, options.ema_decay);
   }
   if (options.memory.is_set()) {
-    budget_ = std::make_unique<StepBudget>(options.memory, model, *optimizer_);
+    budget_ = std::make_unique<StepBudget>(options.memory, name_, model, *optimizer_);
   }
 }
 

@@ -75,7 +75,10 @@ RegionDecision read_decision(const JsonFields& fields) {
   RegionDecision decision;
   decision.is_plain = fields.boolean("plain", false);
   decision.offload_inputs = fields.boolean("offload_inputs", false);
-  decision.joined = static_cast<size_t>(fields.integer("joined", 0));
+  if (fields.has("joined")) {
+    constexpr int64_t kMostJoined = 1 << 16;
+    decision.joined = static_cast<size_t>(fields.integer("joined", 1, kMostJoined));
+  }
   if (fields.has("ops")) {
     for (const JsonFields& op : fields.objects("ops")) {
       decision.ops.push_back(read_op(op));

@@ -1,8 +1,10 @@
 #include "train/run_loop.h"
 
 #include "train/best_evaluation.h"
+#include "train/budget/budget_files.h"
 
 #include <string>
+#include <vector>
 
 namespace reprise {
 
@@ -29,6 +31,7 @@ TrainingSummary RunLoop::run(const std::filesystem::path& resume_from) {
   while (state_.step < total_ && summary.end == TrainingEnd::Done) {
     summary.end = advance();
   }
+  save_plans(/*is_end=*/true);
   summary.progress = progress();
   summary.train_loss = steps_ > 0 ? loss_sum_ / static_cast<double>(steps_) : 0;
   if (summary.end == TrainingEnd::Stopped) {
@@ -66,6 +69,7 @@ TrainingEnd RunLoop::advance() {
   if (metrics_ != nullptr) {
     metrics_->append(record);
   }
+  save_plans(/*is_end=*/false);
   observer_.step(progress(), record);
   TrainingEnd end = TrainingEnd::Done;
   if (evaluates_now()) {
@@ -84,6 +88,27 @@ void RunLoop::note_outcome(const StepOutcome& outcome, const Learner& learner) {
   if (!is_effect_told_) {
     observer_.effect(outcome.effect, learner.meter().activation_bytes());
     is_effect_told_ = true;
+  }
+}
+
+// When there are new ones, and at the end with all that was measured.
+void RunLoop::save_plans(bool is_end) {
+  std::vector<PlannedModel> models;
+  size_t plans = 0;
+  for (const auto* learner : parts().learners) {
+    if (const auto* budget = learner->budget()) {
+      models.push_back({learner->name(), learner->model(), *budget});
+      plans += budget->plans().all().size();
+    }
+  }
+  if (models.empty() || !world_.is_first() || (!is_end && plans == plans_saved_)) {
+    return;
+  }
+  plans_saved_ = plans;
+  write_plan_file(options_.output / "memory_plan.json", models);
+  for (const PlannedModel& each : models) {
+    const std::string role = each.role.empty() ? "" : "." + each.role;
+    write_memory_page(options_.output / ("memory" + role + ".html"), each, each.budget.measured());
   }
 }
 

@@ -57,11 +57,13 @@ class RunLoop {
   bool saves_now() const;
   TrainingEnd evaluate_now();
   TrainingEnd compare_with_best(const Json& line);
+  void save_plans(bool is_end);
 
   std::unique_ptr<MetricsFile> metrics_;
   int64_t steps_ = 0;  // of this process
   double loss_sum_ = 0;
   bool is_effect_told_ = false;
+  size_t plans_saved_ = 0;
 };
 
 }  // namespace reprise

@@ -143,12 +143,14 @@ TEST_F(Effect, WithoutBackwardThereIsNoRecompute) {
   ModelInput input;
   input.input_ids = torch::arange(8).reshape({1, 8});
   const auto output = one.model->forward(input);
-  expect_error([&] { check.end_step(1); },
-               "layers.0 was to be checkpointed 1 times in 1 micro-batches, but it was a region 1 "
-               "times and recomputed 0 times");
+  expect_error(
+      [&] { check.end_step(1); },
+      "layers.0 was to be a region 1 times and recomputed 1 times in 1 micro-batches, but it was "
+      "a region 1 "
+      "times and recomputed 0 times");
   check.begin_step();
   one.model->forward(input).sum().backward();
-  expect_error([&] { check.end_step(2); }, "2 times in 2 micro-batches");
+  expect_error([&] { check.end_step(2); }, "recomputed 2 times in 2 micro-batches");
   check.begin_step();
   one.model->forward(input).sum().backward();
   const auto effect = check.end_step(1);

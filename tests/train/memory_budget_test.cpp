@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <utility>
@@ -188,6 +189,42 @@ TEST(MemoryBudgets, CanChooseTheMicroBatch) {
   small.train(few);
   EXPECT_LT(few.trials.size(), 4);
   expect_held({few, {}});
+}
+
+/// Trains within limits in a folder that stays.
+CollectingObserver train_in(const std::filesystem::path& output,
+                            const Json& json,
+                            const MemoryLimits& limits) {
+  const TemporaryFolder folder;
+  TrainingCase one("sft", json, folder);
+  one.model->enable_checkpointing();
+  one.options.memory = limits;
+  one.options.output = output;
+  CollectingObserver observer;
+  one.train(observer);
+  return observer;
+}
+
+TEST(MemoryBudgets, LeaveTheirPlansForOtherRunsOfTheModel) {
+  const TemporaryFolder folder;
+  const Json json = run_of("sft");
+  const auto first = train_in(folder / "first", json, {.activations = parse_budget(kFlag, "0.85")});
+  EXPECT_TRUE(std::filesystem::exists(folder / "first" / "memory.html"));
+  const auto plans = folder / "first" / "memory_plan.json";
+  const auto second = train_in(folder / "second", json, {.plan_file = plans});
+  EXPECT_EQ(second.all("loss"), first.all("loss"));
+  for (size_t i = 0; i < second.steps.size(); ++i) {
+    EXPECT_EQ(second.steps[i]["regions_recomputed"], first.steps[i]["regions_recomputed"]);
+    EXPECT_EQ(second.steps[i]["budget"]["predicted_bytes"],
+              first.steps[i]["budget"]["predicted_bytes"]);
+    EXPECT_LE(second.steps[i]["budget"]["measured_bytes"], second.steps[i]["budget"]["bytes"]);
+  }
+
+  Json adapted = json;
+  adapted["lora"] = Json::object();
+  const auto message =
+      message_of<c10::Error>([&] { train_in(folder / "third", adapted, {.plan_file = plans}); });
+  EXPECT_TRUE(contains(message, "these plans are for another model")) << message;
 }
 
 TEST(MemoryBudgets, AboveTheDeviceAreRefused) {

@@ -86,7 +86,8 @@ bool belongs_to_a_run(const fs::path& entry) {
   const std::string name = entry.filename().string();
   return name.starts_with("checkpoint-") || name == "metrics.jsonl" || name == "samples.jsonl" ||
          name == "runs" || name == "training.yaml" || name == "report.html" ||
-         name == "memory_plan.json" || name == "memory.html" || name == "ema";
+         name == "memory_plan.json" || (name.starts_with("memory") && name.ends_with(".html")) ||
+         name == "ema";
 }
 
 bool is_model_file(const fs::path& entry) {

@@ -23,6 +23,12 @@ struct CheckpointingEffect {
   double recompute_ms = 0;
 };
 
+/// How often a region is to be made in a step, and recomputed.
+struct RegionRuns {
+  size_t entered = 0;
+  size_t recomputed = 0;
+};
+
 /// Compares what was asked of a model with what the engine counted. Counts for the whole process,
 /// so there is one at a time.
 class REPRISE_API EffectCheck {
@@ -36,8 +42,9 @@ class REPRISE_API EffectCheck {
   /// regions, each was recomputed once in each of `micro_batches`, and bytes were freed by it (not
   /// known, and not asked, in reentrant mode).
   CheckpointingEffect end_step(int64_t micro_batches);
-  /// The same for a step under plans: `planned` says how often each region was to be made, by name.
-  CheckpointingEffect end_step(int64_t micro_batches, const std::map<std::string, size_t>& planned);
+  /// The same for a step under plans: what was to become of each region, by name.
+  CheckpointingEffect end_step(int64_t micro_batches,
+                               const std::map<std::string, RegionRuns>& planned);
 
   /// Blocks that are asked to be regions and can be: none if checkpointing is off. Chosen blocks
   /// below the first trained parameter need no recompute and are not among them.

@@ -23,6 +23,7 @@ struct ShapePlan {
   BatchShape shape;
   bool has_gradients = false;  ///< gradients of earlier micro-batches are in place
   int64_t peak_bytes = 0;      ///< predicted
+  int64_t base_bytes = 0;      ///< of it, what is there besides what the plan is about
   double extra_ms = 0;
   planning::PlannedStep step;
 

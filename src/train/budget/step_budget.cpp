@@ -1,6 +1,7 @@
 #include "train/budget/step_budget.h"
 
 #include "memory/device_memory.h"
+#include "train/budget/budget_files.h"
 
 #include <reprise/memory.h>
 #include <reprise/train/units.h>
@@ -61,13 +62,20 @@ Json BudgetOutcome::to_json() const {
           {"planning_ms", planning_ms}};
 }
 
-StepBudget::StepBudget(const MemoryLimits& limits, const Model& model, const Optimizer& optimizer)
+StepBudget::StepBudget(const MemoryLimits& limits,
+                       const std::string& role,
+                       const Model& model,
+                       const Optimizer& optimizer)
     : limits_(limits),
       model_(model),
+      optimizer_(optimizer),
       plans_([this](std::shared_ptr<const planning::StepTrace> trace, bool has_gradients) {
         return plan(std::move(trace), has_gradients);
       }) {
-  TORCH_CHECK(limits.activations.has_value() != limits.total.has_value(),
+  if (!limits.plan_file.empty()) {
+    follow(role);
+  }
+  TORCH_CHECK(limits_.activations.has_value() != limits_.total.has_value(),
               "[budget] give a budget of activations or of everything, not both.");
   for (const auto& [name, parameter] : optimizer.parameters()) {
     trained_.push_back(parameter);
@@ -82,6 +90,16 @@ StepBudget::StepBudget(const MemoryLimits& limits, const Model& model, const Opt
               model.device(),
               " has ",
               human_bytes(static_cast<double>(memory.total)));
+}
+
+// Takes budget and plans from a file.
+void StepBudget::follow(const std::string& role) {
+  auto read = read_plan_file(limits_.plan_file, role, model_);
+  (read.is_total ? limits_.total : limits_.activations) = read.budget;
+  budget_bytes_ = read.budget.bytes;
+  for (auto& plan : read.plans) {
+    plans_.add(std::move(plan));
+  }
 }
 
 int64_t StepBudget::automatic_bytes() const {
@@ -149,6 +167,7 @@ ShapePlan StepBudget::plan(std::shared_ptr<const planning::StepTrace> trace,
   const planning::StepPlan& chosen = planner->plan_for(usable);
   ShapePlan plan;
   plan.peak_bytes = base + chosen.peak_bytes;
+  plan.base_bytes = base;
   plan.extra_ms = chosen.extra_ms;
   plan.step = planning::planned_step(chosen.decisions);
   plan.planner = planner;
@@ -204,16 +223,33 @@ BudgetOutcome StepBudget::end_step() {
     outcome_.measured_bytes = start_bytes_ + watch_->most();
     watch_.reset();
   }
+  constexpr size_t kMostShown = 1000;
+  if (measured_.size() < kMostShown) {
+    measured_.push_back(outcome_.measured_bytes);
+  }
   return outcome_;
 }
 
-std::map<std::string, size_t> StepBudget::regions() const {
-  std::map<std::string, size_t> regions;
+std::map<std::string, RegionRuns> StepBudget::regions() const {
+  std::map<std::string, RegionRuns> regions;
+  const auto count = [&](const std::string& name, size_t entered) {
+    regions[name].entered += entered;
+    ++regions[name].recomputed;
+  };
   for (const ShapePlan* plan : step_) {
-    for (const auto& region : *plan->step) {
-      if (!region.decision.is_plain) {
-        ++regions[region.decision.name];
+    const auto decisions = plan->decisions();
+    for (size_t i = 0; i < decisions.size(); ++i) {
+      const size_t last = i + decisions[i].joined;
+      if (last > i) {
+        count(decisions[i].name + " to " + decisions[last].name, 1);
       }
+      for (size_t k = i; k <= last; ++k) {
+        // One inside another is made again when that is recomputed, which ends before the last.
+        if (!decisions[k].is_plain) {
+          count(decisions[k].name, k < last ? 2 : 1);
+        }
+      }
+      i = last;
     }
   }
   return regions;

@@ -17,6 +17,7 @@
 #include <reprise/io/json.h>
 #include <reprise/model/model.h>
 #include <reprise/optim/optimizer.h>
+#include <reprise/train/effect.h>
 #include <reprise/train/memory_budget.h>
 
 #include <ATen/core/Tensor.h>
@@ -43,8 +44,11 @@ struct BudgetOutcome {
 
 class StepBudget {
  public:
-  /// `limits` must be set. The model's blocks are all regions.
-  StepBudget(const MemoryLimits& limits, const Model& model, const Optimizer& optimizer);
+  /// `limits` must be set. The model's blocks are all regions. `role` is its place in plan files.
+  StepBudget(const MemoryLimits& limits,
+             const std::string& role,
+             const Model& model,
+             const Optimizer& optimizer);
 
   /// One micro-batch of the step that begins.
   struct MicroBatch {
@@ -71,9 +75,9 @@ class StepBudget {
   /// After the optimizer's update.
   BudgetOutcome end_step();
 
-  /// How often the plans of this step make each region, by name; regions that run plainly are not
-  /// in it.
-  std::map<std::string, size_t> regions() const;
+  /// What the plans of this step make of each region, by name; those that run plainly are not in
+  /// it.
+  std::map<std::string, RegionRuns> regions() const;
 
   /// The step failed: nothing is watched any more. Returns what a message about memory that ran out
   /// adds: which budget, and what was planned.
@@ -84,8 +88,14 @@ class StepBudget {
 
   const MemoryLimits& limits() const { return limits_; }
   const ShapePlans& plans() const { return plans_; }
+  int64_t budget_bytes() const { return budget_bytes_; }
+  int64_t gradient_bytes() const { return gradient_bytes_; }
+  int64_t optimizer_bytes() const { return optimizer_.bytes(); }
+  /// Of the steps so far, the first thousand.
+  const std::vector<int64_t>& measured() const { return measured_; }
 
  private:
+  void follow(const std::string& role);
   bool is_total() const { return limits_.total.has_value(); }
   const Budget& asked() const { return is_total() ? *limits_.total : *limits_.activations; }
   ShapePlan plan(std::shared_ptr<const planning::StepTrace> trace, bool has_gradients);
@@ -93,8 +103,9 @@ class StepBudget {
   int64_t automatic_bytes() const;
   int64_t limit_above(int64_t base) const;
 
-  const MemoryLimits limits_;
+  MemoryLimits limits_;
   const Model& model_;
+  const Optimizer& optimizer_;
   std::vector<at::Tensor> trained_;
   int64_t gradient_bytes_ = 0;
   ShapePlans plans_;
@@ -104,6 +115,7 @@ class StepBudget {
   std::vector<const ShapePlan*> step_;
   std::optional<detail::AllocationWatch> watch_;  // of a budget of everything
   BudgetOutcome outcome_;
+  std::vector<int64_t> measured_;
 };
 
 }  // namespace reprise
