@@ -11,7 +11,7 @@ endforeach()
 foreach(directory IN LISTS SYSTEM_INCLUDES)
   list(APPEND command -isystem ${directory})
 endforeach()
-if(PCH AND EXISTS ${PCH}.gch)
+if(PCH AND (EXISTS ${PCH}.gch OR EXISTS ${PCH}.pch))  # GCC's, Clang's
   list(APPEND command -include ${PCH})
 endif()
 

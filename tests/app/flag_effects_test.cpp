@@ -253,7 +253,11 @@ TEST(CheckpointingRequest, RefusesKwargsItWouldHaveToIgnore) {
       {R"([1])", "expected a JSON object, found an array"},
       {R"({"ratio": 0.5)", "--gradient_checkpointing_kwargs"}};
   for (const auto& [kwargs, message] : cases) {
-    expect_error([&] { request({"--gradient_checkpointing_kwargs", kwargs}); }, message);
+    expect_error(
+        [&kwargs = kwargs] {
+          request({"--gradient_checkpointing_kwargs", kwargs});
+        },
+        message);
   }
 }
 
@@ -277,7 +281,7 @@ TEST(CheckpointingRequest, RefusesFlagsAndKwargsThatContradictEachOther) {
        "give one"},
       {{"--gradient_checkpointing_ratio", "0"}, "more than 0"}};
   for (const auto& [words, message] : cases) {
-    expect_error([&] { request(words); }, message);
+    expect_error([&words = words] { request(words); }, message);
   }
 }
 

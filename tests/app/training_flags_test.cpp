@@ -298,7 +298,7 @@ TEST(TrainingFlags, BadValuesSayWhatWasExpected) {
       {{"--lr_scheduler_type", "cosin"}, "did you mean cosine?"},
       {{"--adapter", ""}, "--adapter: expected a value"}};
   for (const auto& [words, message] : cases) {
-    expect_error([&] { parse(Objective::Sft, words); }, message);
+    expect_error([&words = words] { parse(Objective::Sft, words); }, message);
   }
 }
 

@@ -66,7 +66,8 @@ TEST(AdvantageOptions, WithoutEffectOrMeaningAreRefusedWithTheReason) {
       {{.reward_clip = {{1, 1}}}, "must be a range"},
   };
   for (const auto& [options, reason] : refused) {
-    EXPECT_TRUE(contains(message_of<c10::Error>([&] { validate(options); }), reason));
+    EXPECT_TRUE(
+        contains(message_of<c10::Error>([&options = options] { validate(options); }), reason));
   }
 }
 

@@ -101,7 +101,8 @@ TEST(PolicyOptions, WithoutEffectOrMeaningAreRefusedWithTheReason) {
        "token_truncate or token_mask"},
   };
   for (const auto& [options, reason] : refused) {
-    EXPECT_TRUE(contains(message_of<c10::Error>([&] { validate(options); }), reason));
+    EXPECT_TRUE(
+        contains(message_of<c10::Error>([&options = options] { validate(options); }), reason));
   }
 }
 

@@ -88,7 +88,8 @@ TEST(PreferenceOptions, WithoutEffectOrMeaningAreRefusedWithTheReason) {
       {{.f_divergence = FDivergence::Js, .reference_free = true}, "removes"},
   };
   for (const auto& [options, reason] : refused) {
-    EXPECT_TRUE(contains(message_of<c10::Error>([&] { validate(options); }), reason));
+    EXPECT_TRUE(
+        contains(message_of<c10::Error>([&options = options] { validate(options); }), reason));
   }
 }
 
