@@ -187,6 +187,7 @@ void run(const Options& options) {
     } else {
       learning(options, "none", {.budget = kEverything});
       learning(options, "exact", {.budget = kEverything});
+      learning(options, "lossy", {.budget = kEverything, .allow_lossy = true});
     }
   }
 }

@@ -49,7 +49,8 @@ Json line_of(const Options& options, const std::string& mode) {
           {"lora", options.has_lora},
           {"optimizer", options.has_optimizer},
           {"deterministic", options.is_deterministic},
-          {"graph", options.is_recorded}};
+          {"graph", options.is_recorded},
+          {"host_budget", options.host_budget}};
 }
 
 /// The longest of the modes' steps in seconds; nothing if memory ran out.
@@ -127,6 +128,9 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"bfloat16", "float16", "float32"}));
   app.add_option("--device", options.device, "With cpu and --shape tiny: a try without a GPU");
   app.add_option("--profile", options.profile, "Write PATH-<mode>.json, a Chrome trace of a step");
+  app.add_option(
+         "--host_budget", options.host_budget, "GiB that budget:<...> may offload to the host")
+      ->check(CLI::PositiveNumber);
   app.add_flag("--lora", options.has_lora, "Adapters of rank 16 on all projections");
   auto* optimizer =
       app.add_flag("--optimizer", options.has_optimizer, "The whole step: clipping and AdamW too");
@@ -148,6 +152,10 @@ int main(int argc, char** argv) {
         std::cerr << "bench_gpu: " << reprise::missing_cuda_kernels() << "\n";
       }
     }
+    const auto is_budget = [](const auto& mode) { return mode.starts_with(gpu::kBudget); };
+    TORCH_CHECK(options.host_budget == 0 ||
+                    std::any_of(options.modes.begin(), options.modes.end(), is_budget),
+                "--host_budget is for plans: none of --modes is budget:<GiB>.");
     gpu::choose_kernels(options.is_deterministic);
     if (options.lengths.empty()) {
       run_length(options, has_kernels);

@@ -1,10 +1,5 @@
-// Plans for budgets of everything on the device, as peers count it: weights, gradients,
-// activations.
-//
-// The planner speaks of activations. How many gradients are there already when they peak depends on
-// the plan, so plans are picked by the peak of one step under each: of the curve's plans, which
-// grow in bytes, the last that fits. What the planner predicted is reported beside what was
-// measured of the same bytes.
+// Plans for budgets of everything on the device, as peers count it: what is there when the step
+// begins (weights, the batch), and what the step adds, gradients included.
 #pragma once
 
 #include <reprise/io/json.h>
@@ -19,7 +14,6 @@
 #include <cstdint>
 #include <cstdlib>
 #include <functional>
-#include <map>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -35,20 +29,23 @@ struct BudgetTooSmall : std::runtime_error {
 
 class StepBudgets {
  public:
-  /// Runs a step under a plan and returns the most bytes that were alive.
-  using PeakUnder = std::function<int64_t(const reprise::MemoryPlan&)>;
-
-  /// Plans at once. `step` is forward and backward, with every block a region.
-  StepBudgets(const std::function<void()>& step, c10::Device device, PeakUnder peak_under)
-      : start_(std::chrono::steady_clock::now()),
-        widest_(reprise::plan(step, device, {.budget = kEverything})),
+  /// Plans at once. `step` is forward and backward, with every block a region, and leaves no
+  /// gradients. What plans offload takes at most `host_budget` bytes; 0: nothing is offloaded.
+  StepBudgets(const std::function<void()>& step, c10::Device device, int64_t host_budget)
+      : start_bytes_(reprise::live_bytes(device)),
+        start_(std::chrono::steady_clock::now()),
+        widest_(reprise::plan(
+            step,
+            device,
+            {.budget = kEverything, .host_budget = host_budget, .counts_gradients = true})),
         plan_ms_(
             std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start_)
-                .count()),
-        peak_under_(std::move(peak_under)) {}
+                .count()) {}
 
   /// Of tracing and planning together.
   double plan_ms() const { return plan_ms_; }
+  /// There when the step begins.
+  int64_t start_bytes() const { return start_bytes_; }
 
   struct Choice {
     int64_t budget;
@@ -56,25 +53,21 @@ class StepBudgets {
   };
 
   /// `text` is what follows "budget:". Throws BudgetTooSmall if nothing fits.
-  Choice choose(const std::string& text) {
-    const size_t last = widest_.curve().size() - 1;
+  Choice choose(const std::string& text) const {
+    const int64_t least = widest_.curve().front().peak_bytes;
     if (text == "min" || text == "max") {
-      const size_t place = text == "min" ? 0 : last;
-      return {peak_of(place), plan_at(place)};
+      const int64_t peak = text == "min" ? least : widest_.curve().back().peak_bytes;
+      return {start_bytes_ + peak, widest_.with_budget(peak)};
     }
     const auto budget = bytes_of(text);
-    if (peak_of(0) > budget) {
-      throw BudgetTooSmall("no plan fits: the least takes " +
-                           std::to_string(static_cast<double>(peak_of(0)) / 0x1p30) + " GiB");
-    }
     // A CUDA allocator gives blocks that are a little larger than asked for, by what it has free.
-    const int64_t without_rounding = budget - budget / 1000;
-    size_t fits = 0, above = last + 1;
-    while (above - fits > 1) {
-      const size_t middle = fits + (above - fits) / 2;
-      (peak_of(middle) <= without_rounding ? fits : above) = middle;
+    const int64_t usable = budget - budget / 1000 - start_bytes_;
+    if (least > usable) {
+      throw BudgetTooSmall("no plan fits: the least takes " +
+                           std::to_string(static_cast<double>(start_bytes_ + least) / 0x1p30) +
+                           " GiB");
     }
-    return {budget, plan_at(fits)};
+    return {budget, widest_.with_budget(usable)};
   }
 
  private:
@@ -90,32 +83,22 @@ class StepBudgets {
     return static_cast<int64_t>(value * 0x1p30);
   }
 
-  reprise::MemoryPlan plan_at(size_t place) const {
-    return widest_.with_budget(widest_.curve()[place].peak_bytes);
-  }
-
-  int64_t peak_of(size_t place) {
-    const auto known = peaks_.find(place);
-    return known != peaks_.end() ? known->second
-                                 : peaks_.emplace(place, peak_under_(plan_at(place))).first->second;
-  }
-
+  int64_t start_bytes_;
   std::chrono::steady_clock::time_point start_;
   reprise::MemoryPlan widest_;
   double plan_ms_;
-  PeakUnder peak_under_;
-  std::map<size_t, int64_t> peaks_;
 };
 
 /// What a plan says of itself.
-inline reprise::Json plan_line(const StepBudgets::Choice& choice) {
+inline reprise::Json plan_line(const StepBudgets& budgets, const StepBudgets::Choice& choice) {
   const auto& decisions = choice.plan.decisions();
   size_t kept = 0;
   for (const auto& decision : decisions) {
     kept += decision.ops.size();
   }
   return {{"budget_bytes", choice.budget},
-          {"predicted_bytes", choice.plan.peak_bytes()},
+          {"predicted_bytes", budgets.start_bytes() + choice.plan.peak_bytes()},
+          {"predicted_host_bytes", choice.plan.host_bytes()},
           {"predicted_extra_ms", choice.plan.extra_ms()},
           {"regions", decisions.size()},
           {"plain_regions",

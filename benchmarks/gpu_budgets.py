@@ -15,8 +15,8 @@ ASKED = ("10", "14")  # GiB that the page answers for by name
 SAME = 0.001  # of a peak: so small a difference is the allocator's rounding
 NOISE = 0.005  # of a time: two measurements of one step differ by as much
 TERMS = (
-    "A budget is of all bytes on the device: weights, gradients and activations. The planner predicts activations, and"
-    " measured are those of a step whose gradients were there before. The predicted ratio is what the plan promised.")
+    "A budget is of all bytes on the device: weights, gradients and activations; so are the predicted and the measured"
+    " peak. The predicted ratio is what the plan promised.")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Held:
     @property
     def error(self):
         """Of the prediction: the one that is furthest off."""
-        return max((r["activation_bytes"] / r["predicted_bytes"] - 1 for r in self.results), key=abs)
+        return max((r["peak_bytes"] / r["predicted_bytes"] - 1 for r in self.results), key=abs)
 
 
 def planned(results, shape):
@@ -108,15 +108,15 @@ def verdicts(budgets, points):
 
 def budget_table(budgets, points):
     none = find(points, POLICY, "none")
-    yield ("| budget, GiB | peak, GiB | used | activations predicted, GiB | measured | error | ms | / no checkpointing"
-           " | ratio predicted | plain blocks | reserved, GiB |")
-    yield "|---|---|---|---|---|---|---|---|---|---|---|"
+    yield ("| budget, GiB | predicted, GiB | peak, GiB | error | used | ms | / no checkpointing | ratio predicted"
+           " | plain blocks | reserved, GiB |")
+    yield "|---|---|---|---|---|---|---|---|---|---|"
     for held in sorted(budgets, key=lambda h: h.most("peak_bytes")):
         point, last = find(points, OURS, BUDGET + held.name), held.results[-1]
         extra = statistics.median(r["predicted_extra_ms"] for r in held.results)
         cells = [f"{last['budget_bytes'] / GIB:.2f}" if held.is_asked else {"min": "least", "max": "all"}[held.name],
-                 f"{point.gib:.2f}", f"{held.use:.1%}" if held.is_asked else "",
-                 f"{last['predicted_bytes'] / GIB:.3f}", f"{last['activation_bytes'] / GIB:.3f}", f"{held.error:+.3%}",
+                 f"{last['predicted_bytes'] / GIB:.3f}", f"{point.gib:.3f}", f"{held.error:+.3%}",
+                 f"{held.use:.1%}" if held.is_asked else "",
                  f"{point.ms:.1f}", f"{point.ms / none.ms:.3f}" if none else "",
                  f"{1 + extra / none.ms:.3f}" if none else "", f"{last['plain_regions']} of {last['regions']}",
                  f"{point.reserved_gib:.2f}"]

@@ -23,7 +23,8 @@ struct Options {
   double seconds = 60;           ///< the longest step of those
   int64_t steps = 7;
   int64_t warmup = 3;
-  std::string profile;  ///< path and start of the name of a trace for each mode; empty: none
+  std::string profile;     ///< path and start of the name of a trace for each mode; empty: none
+  double host_budget = 0;  ///< GiB that plans may offload to the host
   bool has_lora = false;
   bool has_optimizer = false;
   bool is_deterministic = false;

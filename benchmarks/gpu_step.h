@@ -121,29 +121,15 @@ class Bench {
   Json make_plan(const std::string& budget) {
     if (budgets_ == nullptr) {
       timed_step();  // so that nothing is made for the first time while it is traced
-      const auto peak_under = [this](const reprise::MemoryPlan& plan) {
-        plan_ = plan;
-        reprise::reset_peak_bytes(device_);
-        timed_step();
-        return reprise::peak_bytes(device_);
-      };
-      budgets_ =
-          std::make_unique<StepBudgets>([this] { mean_loss().backward(); }, device_, peak_under);
+      budgets_ = std::make_unique<StepBudgets>([this] { mean_loss().backward(); },
+                                               device_,
+                                               static_cast<int64_t>(options_.host_budget * 0x1p30));
     }
     const auto choice = budgets_->choose(budget);
     plan_ = choice.plan;
-    auto line = plan_line(choice);
-    line.update({{"plan_ms", budgets_->plan_ms()}, {"activation_bytes", activation_bytes()}});
+    auto line = plan_line(*budgets_, choice);
+    line["plan_ms"] = budgets_->plan_ms();
     return line;
-  }
-
-  /// Of a step whose gradients are there before it begins, and so are not counted.
-  int64_t activation_bytes() {
-    mean_loss().backward();
-    const reprise::PeakTracker tracker(device_);
-    mean_loss().backward();
-    drop_gradients();
-    return tracker.extra();
   }
 
   at::Tensor hidden_states() {

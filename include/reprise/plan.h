@@ -11,9 +11,10 @@
 //
 // The step's blocks are regions (reprise::checkpoint, apply_activation_checkpointing, a Model's
 // enable_checkpointing). The plan decides which of them run plainly, and which results the others
-// keep; the rest is computed again. Blocks of a Model may also be joined: several are computed
-// again from the input of the first. Loss and gradients are the same to the last bit under every
-// plan. docs/planner.md says what is predicted and how.
+// keep, offload to host memory (with a host_budget) or compress; the rest is computed again. Blocks
+// of a Model may also be joined: several are computed again from the input of the first. Loss and
+// gradients are the same to the last bit under every plan, unless allow_lossy is set.
+// docs/planner.md says what is predicted and how.
 //
 // Activation bytes are those alive on the device beyond what was alive when the step began, without
 // the gradients that are in place: kept tensors, working memory, chunks of the loss.
@@ -50,6 +51,15 @@ constexpr int64_t operator""_GiB(unsigned long long count) {
 struct PlanOptions {
   /// Most activation bytes of a step. Has to be given: a plan without a budget is no plan.
   int64_t budget = 0;
+  /// Most bytes of host memory that what is offloaded may take; 0: nothing is offloaded. Set with
+  /// set_offload_settings (offload.h), a budget holds in every step; this one is for planning.
+  int64_t host_budget = 0;
+  /// Let plans compress floating numbers: gradients are then no longer those of plain training.
+  /// What does so is marked LOSSY in describe(). Masks are compressed exactly and need no leave.
+  bool allow_lossy = false;
+  /// Budgets, peaks and the curve then cover the gradients that come into being in the step, too:
+  /// all that it adds to the device.
+  bool counts_gradients = false;
 };
 
 /// A budget at which the step becomes faster, and by how much it is slower than without regions.
@@ -68,6 +78,8 @@ class REPRISE_API MemoryPlan {
   int64_t budget() const;
   /// Predicted, at most budget().
   int64_t peak_bytes() const;
+  /// Host memory for what is offloaded, at most PlanOptions::host_budget.
+  int64_t host_bytes() const;
   /// Predicted, over the same step without regions.
   double extra_ms() const;
   /// All plans worth having, from the least bytes (slowest) to the most. Budgets below the first

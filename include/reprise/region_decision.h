@@ -27,6 +27,7 @@ struct RegionDecision {
   bool is_plain = false;        ///< run as if it were no region; nothing else is decided then
   bool offload_inputs = false;  ///< its inputs wait in host memory
   size_t joined = 0;            ///< regions after it that are joined with it
+  bool allow_lossy = false;     ///< Decision::Compress may change values: gradients are others then
   std::vector<OpDecision> ops = {};
 
   bool operator==(const RegionDecision&) const = default;

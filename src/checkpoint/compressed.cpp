@@ -102,6 +102,22 @@ Compressed::Form Compressed::form_of(const at::Tensor& tensor) {
   return tensor.scalar_type() == at::kBool ? Form::Bits : is_plain_float ? Form::Int8 : Form::None;
 }
 
+/// The largest of the temporaries of pack_bits, quantize and their ways back.
+Compressed::Footprint Compressed::footprint_of(const at::Tensor& tensor) {
+  const auto count = static_cast<size_t>(tensor.numel());
+  if (form_of(tensor) == Form::Bits) {
+    const size_t rows = count / kBits;
+    return {.parts = {rows + count % kBits}, .making = rows, .restoring = rows};
+  }
+  const size_t blocks = (count + kQuantizedBlock - 1) / kQuantizedBlock;
+  const size_t rows = std::min(blocks, static_cast<size_t>(kChunkRows));
+  const size_t piece = sizeof(float) * std::min(count, rows * kQuantizedBlock);
+  const bool is_cast = tensor.scalar_type() != at::kFloat;
+  return {.parts = {count, sizeof(float) * blocks},
+          .making = piece + (is_cast ? piece : 0) + 2 * sizeof(float) * rows,
+          .restoring = piece};
+}
+
 Compressed::Compressed(const at::Tensor& tensor) : form_(form_of(tensor)) {
   const EngineOpsGuard guard;
   const auto values = flat(tensor.detach());

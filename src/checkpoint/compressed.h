@@ -7,6 +7,7 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/Storage.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -25,6 +26,15 @@ class REPRISE_API Compressed {
     Int8,  ///< floating: an int8 for a value, a float32 scale for a block; within half a step
   };
   static Form form_of(const at::Tensor& tensor);
+
+  /// Bytes that compressing takes, known before it is done.
+  struct Footprint {
+    std::array<size_t, 2> parts{};  ///< of the smaller form: values and scales
+    size_t making = 0;              ///< work memory while it is made, beyond these
+    size_t restoring = 0;           ///< and while the tensor is made from it, beyond the tensor
+  };
+  /// form_of(tensor) is not None.
+  static Footprint footprint_of(const at::Tensor& tensor);
 
   /// form_of(tensor) is not None.
   explicit Compressed(const at::Tensor& tensor);

@@ -13,9 +13,6 @@
 namespace reprise::detail {
 namespace {
 
-/// Storages start at such multiples in the pages, as the device's allocator aligns them.
-constexpr size_t kAlignment = 512;
-
 thread_local std::weak_ptr<Parcel> last_sent;
 
 }  // namespace
@@ -37,7 +34,7 @@ Parcel::Parcel(std::shared_ptr<Depot> depot, std::vector<Item> items, std::strin
       places_.back().shared.emplace(item.storage.getWeakStorageImpl());
     }
     bytes_ += size;
-    end += (size + kAlignment - 1) / kAlignment * kAlignment;
+    end += space_in_pages(size);
     storages_.push_back(std::move(item.storage));
   }
   pages_ = depot_->take(device_, end);

@@ -27,6 +27,13 @@ namespace reprise::detail {
 
 class Frame;
 
+/// What a storage takes in the pages of a parcel: it starts where the device's allocator would let
+/// it.
+constexpr size_t space_in_pages(size_t bytes) {
+  constexpr size_t kAlignment = 512;
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
 /// The stream that this thread gives work on `device` to.
 c10::Stream current_stream(c10::Device device);
 

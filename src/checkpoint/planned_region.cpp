@@ -22,7 +22,13 @@ void check_plannable(const CheckpointOptions& asked) {
   TORCH_CHECK(!asked.offload_inputs,
               "[plan] region \"",
               asked.name,
-              "\" asks for offload_inputs, which plans do not predict. Leave it off.");
+              "\" asks for offload_inputs, which the plan decides about. Leave it off.");
+  TORCH_CHECK(
+      !asked.allow_lossy,
+      "[plan] region \"",
+      asked.name,
+      "\" asks for allow_lossy, which the plan decides about. Leave it off and allow it when "
+      "you plan.");
 }
 
 std::optional<CheckpointOptions> ask_planner(const CheckpointOptions& asked) {

@@ -17,8 +17,11 @@ int64_t counted_bytes(const c10::Storage& storage, c10::Device device) {
   if (device.is_cpu()) {
     return detail::CpuCounter::size_of(storage.data());
   }
-  const auto bytes = static_cast<int64_t>(storage.nbytes());
-  return (bytes + kCudaRounding - 1) / kCudaRounding * kCudaRounding;
+  return rounded_bytes(static_cast<int64_t>(storage.nbytes()), device);
+}
+
+int64_t rounded_bytes(int64_t bytes, c10::Device device) {
+  return device.is_cpu() ? bytes : (bytes + kCudaRounding - 1) / kCudaRounding * kCudaRounding;
 }
 
 ActivationCounter::ActivationCounter(c10::Device device)

@@ -26,6 +26,9 @@ namespace reprise::planning {
 /// give a block that is up to 1 MiB larger than this, if no smaller one is free.
 int64_t counted_bytes(const c10::Storage& storage, c10::Device device);
 
+/// Bytes that a new allocation of `bytes` counts for.
+int64_t rounded_bytes(int64_t bytes, c10::Device device);
+
 class ActivationCounter {
  public:
   explicit ActivationCounter(c10::Device device);

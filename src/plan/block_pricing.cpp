@@ -84,11 +84,12 @@ BlockOption price(const BlockCosts& block, std::vector<Choice> choices, bool off
   option.choices = std::move(choices);
   option.held_bytes = held + (offloads_input ? 0 : block.input_bytes);
   option.moved_bytes = moved + (offloads_input ? block.input_bytes : 0);
-  // Two bounds: what is held grows beside a region's transients; and nothing is alive that would
-  // not be without a region, but for the surplus.
+  // Two bounds each: what is held grows beside a region's transients; and nothing is alive that
+  // would not be without a region, or with every needed result held, but for the surplus.
   option.forward_bytes =
       std::min(block.region_forward_bytes + held + moved, block.plain_forward_bytes + surplus);
-  option.backward_bytes = block.region_backward_bytes + surplus;
+  option.backward_bytes =
+      block.region_backward_bytes + std::min(surplus, held + moved - block.freed_early_bytes);
   option.extra_ns = ns;
   return option;
 }

@@ -42,10 +42,13 @@ ChainSolver::ChainSolver(ChainCosts costs, const SolverOptions& options)
       });
   if (exceeds_host) {
     for (int64_t level : levels) {
-      search(level, Host::Shared);
-      search(level, Host::Counted);
+      if (level > 0) {  // plans that move nothing are there already
+        search(level, Host::Shared);
+        search(level, Host::Counted);
+      }
     }
   }
+  unmoved_.clear();
   keep_best();
   add_up_slack();
 }
@@ -62,8 +65,8 @@ std::vector<int64_t> ChainSolver::flight_levels(const std::vector<int64_t>& move
   }
   std::set<int64_t> levels{0};
   for (const auto& kind : costs_.kinds) {
-    if (all.contains(kind.input_bytes)) {
-      levels.insert(kind.input_bytes);  // where the least budgets are
+    if (all.contains(costs_.link.in_pages(kind.input_bytes))) {
+      levels.insert(costs_.link.in_pages(kind.input_bytes));  // where the least budgets are
     }
   }
   for (int64_t level : moved) {
@@ -80,7 +83,8 @@ std::vector<int64_t> ChainSolver::flight_levels(const std::vector<int64_t>& move
 /// Note [Two ways to mind the host limit]
 /// Counting host bytes is exact while there are few sums, and coarse beyond. In a long chain of
 /// like blocks, which of them offload hardly matters, so a share for each of the first blocks, as
-/// many as the limit allows, comes close; the reserve's size is the share's.
+/// many as the limit allows, comes close; the reserve's size is the share's. After them nothing is
+/// moved, which is what the search with no reserve has found already.
 void ChainSolver::search(int64_t flight_bytes, Host host) {
   RestSearch search;
   search.points = options_.limits.points;
@@ -94,7 +98,16 @@ void ChainSolver::search(int64_t flight_bytes, Host host) {
   std::vector<Rest> rests(blocks + 1);
   rests[blocks] = {{costs_.head.peak_bytes + costs_.head.gradient_bytes, 0, 0, 0, 0, 0}};
   Slack slack;
-  for (size_t i = blocks; i-- > 0;) {
+  size_t end = blocks;
+  if (host == Host::Shared) {
+    end = take_up_unmoved(flight_bytes, steps, rests);
+    slack.bytes = unmoved_thinned_by_[end];
+  }
+  const bool is_first = searches_.empty();  // nothing moves: others take up its rests
+  if (is_first) {
+    unmoved_thinned_by_.resize(blocks + 1);
+  }
+  for (size_t i = end; i-- > 0;) {
     int64_t moved = flight_bytes;
     if (host == Host::Shared) {
       const int64_t earlier = static_cast<int64_t>(i) * flight_bytes;
@@ -107,7 +120,9 @@ void ChainSolver::search(int64_t flight_bytes, Host host) {
       steps[i].push_back({point.unit, point.next});
     }
     rests[i] = std::move(result.rest);
-    if (i + options_.longest_segment < blocks) {
+    if (is_first) {
+      unmoved_thinned_by_[i] = slack.bytes;
+    } else if (i + options_.longest_segment < blocks) {
       rests[i + options_.longest_segment] = {};  // no unit reaches it any more
     }
   }
@@ -120,6 +135,24 @@ void ChainSolver::search(int64_t flight_bytes, Host host) {
     origins_.push_back({searches_.size(), p});
   }
   searches_.push_back(std::move(steps));
+  if (is_first) {
+    unmoved_ = std::move(rests);
+  }
+}
+
+size_t ChainSolver::take_up_unmoved(int64_t share, Steps& steps, std::vector<Rest>& rests) const {
+  const size_t blocks = units_.size();
+  const int64_t limit = *options_.host_limit;
+  const auto shares = static_cast<size_t>(limit / share + (limit % share > 0 ? 1 : 0));
+  const size_t end = std::min(blocks, shares);
+  const size_t reached = std::min(blocks, end + options_.longest_segment - 1);
+  for (size_t i = end; i <= reached; ++i) {
+    rests[i] = unmoved_[i];
+  }
+  for (size_t i = end; i < blocks; ++i) {
+    steps[i] = searches_.front()[i];
+  }
+  return end;
 }
 
 void ChainSolver::keep_best() {
@@ -156,14 +189,15 @@ void ChainSolver::add_up_slack() {
   int64_t at_one_block = 0, reserve = 0;
   for (size_t kind : costs_.blocks) {
     const int64_t held = kinds_[kind].held_thinned_by, surplus = kinds_[kind].surplus_thinned_by;
+    const int64_t moved = held > 0 ? held + costs_.link.page_bytes - 1 : 0;
     slack_.bytes += held;
-    slack_.host_bytes += held;
+    slack_.host_bytes += moved;
     // A forward counts what is held and what is moved, or the surplus; a backward the surplus.
     at_one_block = std::max({at_one_block, 2 * held, surplus});
-    reserve = std::max(reserve, held);
+    reserve = std::max(reserve, moved);
     if (held > 0 && costs_.link.out_bytes_per_second > 0 && costs_.link.in_bytes_per_second > 0) {
-      const double seconds = static_cast<double>(held) / costs_.link.out_bytes_per_second +
-                             static_cast<double>(held) / costs_.link.in_bytes_per_second;
+      const double seconds = static_cast<double>(moved) / costs_.link.out_bytes_per_second +
+                             static_cast<double>(moved) / costs_.link.in_bytes_per_second;
       slack_.ns += static_cast<int64_t>(std::ceil(seconds * 1e9)) + 2;  // two copies round up
     }
   }

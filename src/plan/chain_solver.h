@@ -7,6 +7,7 @@
 #include "plan/block_options.h"
 #include "plan/chain_plan.h"
 #include "plan/chain_units.h"
+#include "plan/rest.h"
 #include "plan/solver_options.h"
 
 #include <cstdint>
@@ -54,6 +55,9 @@ class REPRISE_API ChainSolver {
 
   std::vector<int64_t> flight_levels(const std::vector<int64_t>& moved);
   void search(int64_t flight_bytes, Host host);
+  /// Fills in what the first search found from the place on where there is no share left, and says
+  /// which that is.
+  size_t take_up_unmoved(int64_t share, Steps& steps, std::vector<Rest>& rests) const;
   void keep_best();
   void add_up_slack();
 
@@ -62,6 +66,8 @@ class REPRISE_API ChainSolver {
   std::vector<BlockOptions> kinds_;
   std::vector<std::vector<ChainUnit>> units_;
   std::vector<Steps> searches_;
+  std::vector<Rest> unmoved_;  // by place, with nothing moved: the first search's, while we solve
+  std::vector<int64_t> unmoved_thinned_by_;
   std::vector<CurvePoint> curve_;
   std::vector<int64_t> held_;  // of the curve's points: the last tie-break
   std::vector<Origin> origins_;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 #include <iterator>
+#include <map>
 #include <tuple>
 
 namespace reprise::planning {
@@ -23,20 +24,14 @@ auto numbers(const ChainUnit& unit) {
   return std::make_tuple(unit.blocks, unit.ns, unit.moved_bytes, unit.held_bytes, unit.need_bytes);
 }
 
-/// `a` comes first in the order of numbers().
-bool beats_or_equals(const ChainUnit& a, const ChainUnit& b, bool moved_counts) {
-  const bool is_cheaper =
-      moved_counts ? a.moved_bytes <= b.moved_bytes : a.ns < b.ns || a.moved_bytes <= b.moved_bytes;
-  return a.blocks == b.blocks && a.held_bytes <= b.held_bytes && a.need_bytes <= b.need_bytes &&
-         is_cheaper;
-}
-
-/// Leaves out what another unit over the same blocks beats or equals. `units` are in order.
-std::vector<ChainUnit> pruned(const std::vector<ChainUnit>& units, bool moved_counts) {
+/// Leaves out what another unit over the same blocks beats or equals in every number. `units` are
+/// in the order of numbers(), so time need not be compared.
+std::vector<ChainUnit> pruned(const std::vector<ChainUnit>& units) {
   std::vector<ChainUnit> kept;
   for (const auto& unit : units) {
     const bool is_beaten = std::any_of(kept.begin(), kept.end(), [&](const ChainUnit& other) {
-      return beats_or_equals(other, unit, moved_counts);
+      return other.blocks == unit.blocks && other.held_bytes <= unit.held_bytes &&
+             other.need_bytes <= unit.need_bytes && other.moved_bytes <= unit.moved_bytes;
     });
     if (!is_beaten) {
       kept.push_back(unit);
@@ -58,6 +53,28 @@ size_t next_length(size_t blocks, const SolverLimits& limits) {
                        : std::max<size_t>(std::bit_floor(blocks) / kPerDoubling, 1));
 }
 
+/// The same where moved bytes only decide between equals, as the order does.
+std::vector<ChainUnit> pruned_without_moved(const std::vector<ChainUnit>& units) {
+  std::vector<ChainUnit> kept;
+  std::map<int64_t, int64_t> least_need;  // by held bytes: falling needs, of the same blocks
+  for (const auto& unit : units) {
+    if (!kept.empty() && kept.back().blocks != unit.blocks) {
+      least_need.clear();
+    }
+    auto after = least_need.upper_bound(unit.held_bytes);
+    if (after != least_need.begin() && std::prev(after)->second <= unit.need_bytes) {
+      continue;
+    }
+    after = least_need.lower_bound(unit.held_bytes);
+    while (after != least_need.end() && after->second >= unit.need_bytes) {
+      after = least_need.erase(after);
+    }
+    least_need.emplace_hint(after, unit.held_bytes, unit.need_bytes);
+    kept.push_back(unit);
+  }
+  return kept;
+}
+
 void add_segments(const ChainCosts& costs,
                   const std::vector<int64_t>& gradients,
                   const SolverOptions& solver,
@@ -77,7 +94,7 @@ void add_segments(const ChainCosts& costs,
       if (solver.allow_offload && first.can_offload_input) {
         unit.offloads_input = true;
         unit.held_bytes = 0;
-        unit.moved_bytes = first.input_bytes;
+        unit.moved_bytes = costs.link.in_pages(first.input_bytes);
         unit.ns += stall_ns(costs, first_block + blocks - 1, unit.moved_bytes);
         units.push_back(unit);
       }
@@ -100,7 +117,7 @@ std::vector<std::vector<ChainUnit>> chain_units(const ChainCosts& costs,
       unit.offloads_input = of_kind[k].offloads_input;
       unit.need_bytes = worst(block_moments(i, of_kind[k], gradients[i]));
       unit.held_bytes = of_kind[k].held_bytes;
-      unit.moved_bytes = of_kind[k].moved_bytes;
+      unit.moved_bytes = costs.link.in_pages(of_kind[k].moved_bytes);
       unit.ns = of_kind[k].extra_ns + stall_ns(costs, i, unit.moved_bytes);
       result[i].push_back(unit);
     }
@@ -108,7 +125,7 @@ std::vector<std::vector<ChainUnit>> chain_units(const ChainCosts& costs,
     std::stable_sort(result[i].begin(), result[i].end(), [](const auto& a, const auto& b) {
       return numbers(a) < numbers(b);
     });
-    result[i] = pruned(result[i], /*moved_counts=*/true);
+    result[i] = pruned(result[i]);
     for (size_t k = 0; k < result[i].size(); ++k) {
       result[i][k].id = static_cast<uint32_t>(k);
     }
@@ -123,7 +140,7 @@ std::vector<ChainUnit> usable(const std::vector<ChainUnit>& units,
   std::copy_if(units.begin(), units.end(), std::back_inserter(result), [&](const ChainUnit& unit) {
     return unit.moved_bytes <= moved_bytes;
   });
-  return has_host_limit ? result : pruned(result, /*moved_counts=*/false);
+  return has_host_limit ? result : pruned_without_moved(result);
 }
 
 UnitPlan unit_plan(const ChainCosts& costs,

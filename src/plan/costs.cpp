@@ -45,8 +45,12 @@ void check_block(const BlockCosts& block) {
                       block.plain_backward_bytes,
                       block.region_forward_bytes,
                       block.region_backward_bytes,
+                      block.freed_early_bytes,
                       block.gradient_bytes},
                      where);
+  check(block.freed_early_bytes <= block.region_backward_bytes,
+        where,
+        "more is freed early than its backward takes");
   check(block.replay_end <= block.ops.size(), where, "replay_end is past the last operator");
   for (size_t i = 0; i < block.ops.size(); ++i) {
     check_op(block, i);
@@ -78,6 +82,7 @@ void validate(const ChainCosts& costs) {
   check(!offloads || (costs.link.out_bytes_per_second > 0 && costs.link.in_bytes_per_second > 0),
         "the link",
         "something can be offloaded: expected the measured bytes per second, found 0");
+  check(costs.link.page_bytes > 0, "the link", "expected pages of at least one byte");
   check_not_negative({costs.head.peak_bytes,
                       costs.head.forward_ns,
                       costs.head.backward_ns,

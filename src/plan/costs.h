@@ -58,7 +58,10 @@ struct BlockCosts {
   int64_t region_forward_bytes = 0;   ///< nothing held
   int64_t region_backward_bytes = 0;  ///< every needed result, and the larger of the transients
                                       ///< of replay and of backward
-  int64_t gradient_bytes = 0;         ///< of its parameters; come into being in its backward
+  /// How much less than that a region that holds nothing takes: what is made again dies as backward
+  /// uses it up, what is held does not.
+  int64_t freed_early_bytes = 0;
+  int64_t gradient_bytes = 0;  ///< of its parameters; come into being in its backward
 };
 
 /// What follows the last block: final norm, head and loss, forward and backward.
@@ -73,6 +76,11 @@ struct HeadCosts {
 struct LinkCosts {
   double out_bytes_per_second = 0;
   double in_bytes_per_second = 0;
+  int64_t page_bytes = 1;  ///< what a unit moves takes whole pages of host memory
+
+  int64_t in_pages(int64_t bytes) const {
+    return (bytes + page_bytes - 1) / page_bytes * page_bytes;
+  }
 };
 
 /// One training step: a chain of blocks, then the head, then backward.

@@ -82,7 +82,8 @@ std::vector<int64_t> JoinedPeaks::retained_in_rerun() const {
   return steps;
 }
 
-std::vector<int64_t> JoinedPeaks::recompute_peaks(const std::vector<int64_t>& levels) const {
+std::vector<int64_t> JoinedPeaks::recompute_peaks(const std::vector<int64_t>& levels,
+                                                  Counted counted) const {
   std::vector<int64_t> peaks(decisions_.size());
   if (groups_.empty()) {
     return peaks;
@@ -99,7 +100,10 @@ std::vector<int64_t> JoinedPeaks::recompute_peaks(const std::vector<int64_t>& le
     if (group.recomputed == kNone) {
       continue;
     }
-    const int64_t before = group.entry_bytes + levels[group.recomputed - 1];
+    const bool has_gradients =
+        counted == Counted::WithGradients && group.recomputed < trace_.intervals.size();
+    const int64_t before = group.entry_bytes + levels[group.recomputed - 1] +
+                           (has_gradients ? trace_.intervals[group.recomputed].gradient_bytes : 0);
     const int64_t own = interval.peak_bytes - trace_.regions[group.first].entry_bytes + retained;
     peaks[interval.region] = std::max(peaks[interval.region], before + own);
   }

@@ -15,6 +15,7 @@
 #pragma once
 
 #include "plan/step_trace.h"
+#include "plan/trace_peaks.h"
 
 #include <reprise/region_decision.h>
 
@@ -41,7 +42,7 @@ class JoinedPeaks {
 
   /// Most bytes while outer regions recompute, by the region that runs then; 0: none does. `levels`
   /// is by how much decisions differ from the trace, by interval.
-  std::vector<int64_t> recompute_peaks(const std::vector<int64_t>& levels) const;
+  std::vector<int64_t> recompute_peaks(const std::vector<int64_t>& levels, Counted counted) const;
 
  private:
   struct Group {

@@ -7,6 +7,8 @@
 #include "plan/step_timeline.h"
 #include "plan/step_trace.h"
 
+#include <reprise/offload.h>
+
 #include <c10/util/Exception.h>
 
 #include <sstream>
@@ -26,6 +28,29 @@ void check_budget(int64_t bytes) {
               bytes);
 }
 
+// The engine refuses what goes beyond its own budget, in the middle of a step.
+void check_host_budget(int64_t bytes) {
+  const int64_t most = offload_settings().host_budget;
+  TORCH_CHECK(most == 0 || bytes <= most,
+              "[plan] expected a host budget within the ",
+              most,
+              " bytes that set_offload_settings allows, got ",
+              bytes,
+              ": raise that one first, or plan with less.");
+}
+
+/// The operators with that decision, each behind a space.
+std::string names_of(const RegionDecision& region, Decision decision) {
+  std::string text;
+  for (const OpDecision& op : region.ops) {
+    if (op.decision == decision) {
+      text += " " + op.name + (op.overload.empty() ? "" : "." + op.overload);
+      text += op.call_index > 0 ? "#" + std::to_string(op.call_index + 1) : "";
+    }
+  }
+  return text;
+}
+
 std::string text_of(const RegionDecision& decision) {
   if (decision.joined > 0) {
     return decision.is_plain ? "joined in one region, plain inside"
@@ -34,17 +59,18 @@ std::string text_of(const RegionDecision& decision) {
   if (decision.is_plain) {
     return "plain";
   }
-  if (decision.ops.empty()) {
-    return "all computed again";
-  }
-  std::string text = "kept:";
-  for (const OpDecision& op : decision.ops) {
-    text += " " + op.name + (op.overload.empty() ? "" : "." + op.overload);
-    if (op.call_index > 0) {
-      text += "#" + std::to_string(op.call_index + 1);
+  std::string text;
+  const auto add = [&text](const char* what, const std::string& names) {
+    if (!names.empty()) {
+      text += (text.empty() ? "" : "; ") + std::string(what) + ":" + names;
     }
-  }
-  return text;
+  };
+  add("kept", names_of(decision, Decision::Keep));
+  add("offloaded",
+      names_of(decision, Decision::Offload) + (decision.offload_inputs ? " inputs" : ""));
+  add(decision.allow_lossy ? "compressed (LOSSY)" : "compressed",
+      names_of(decision, Decision::Compress));
+  return text.empty() ? "all computed again" : text;
 }
 
 }  // namespace
@@ -57,6 +83,12 @@ struct MemoryPlan::State {
   int64_t budget = 0;
   std::shared_ptr<const planning::StepPlan> chosen;
   planning::PlannedStep step;  // its decisions, ready for every step
+
+  planning::Counted counted() const {
+    return planner != nullptr && planner->options().counts_gradients
+               ? planning::Counted::WithGradients
+               : planning::Counted::Activations;
+  }
 
   const planning::StepTrace& traced() const {
     TORCH_CHECK(trace != nullptr,
@@ -74,6 +106,10 @@ int64_t MemoryPlan::budget() const {
 
 int64_t MemoryPlan::peak_bytes() const {
   return state_->chosen->peak_bytes;
+}
+
+int64_t MemoryPlan::host_bytes() const {
+  return state_->chosen->host_bytes;
 }
 
 double MemoryPlan::extra_ms() const {
@@ -106,11 +142,11 @@ bool MemoryPlan::has_trace() const {
 }
 
 StepTimeline MemoryPlan::timeline() const {
-  return planning::step_timeline(state_->traced(), decisions());
+  return planning::step_timeline(state_->traced(), decisions(), state_->counted());
 }
 
 StepTimeline MemoryPlan::plain_timeline() const {
-  return planning::plain_timeline(state_->traced());
+  return planning::plain_timeline(state_->traced(), state_->counted());
 }
 
 std::vector<PlanRow> MemoryPlan::explain() const {
@@ -131,8 +167,14 @@ std::string MemoryPlan::describe() const {
   std::ostringstream text;
   text.precision(4);
   text << mebibytes(peak_bytes()) << " MiB of activations at the peak, budget "
-       << mebibytes(budget()) << " MiB; " << extra_ms()
-       << " ms more than without checkpointing (predicted)\n";
+       << mebibytes(budget()) << " MiB; ";
+  if (host_bytes() > 0) {
+    text << mebibytes(host_bytes()) << " MiB of host memory; ";
+  }
+  text << extra_ms() << " ms more than without checkpointing (predicted)\n";
+  if (state_->chosen->is_lossy()) {
+    text << "LOSSY: some results come back rounded, so gradients differ from plain training\n";
+  }
   const auto& decisions = state_->chosen->decisions;
   for (size_t first = 0; first < decisions.size();) {
     size_t end = first + 1 + decisions[first].joined;
@@ -155,9 +197,14 @@ std::string MemoryPlan::describe() const {
 
 MemoryPlan plan(const std::function<void()>& step, c10::Device device, const PlanOptions& options) {
   check_budget(options.budget);
+  check_host_budget(options.host_budget);
   auto state = std::make_shared<MemoryPlan::State>();
   state->trace = std::make_shared<const planning::StepTrace>(planning::trace_step(step, device));
-  state->planner = std::make_shared<const planning::StepPlanner>(*state->trace);
+  state->planner = std::make_shared<const planning::StepPlanner>(
+      *state->trace,
+      planning::PlannerOptions{.host_bytes = options.host_budget,
+                               .allow_lossy = options.allow_lossy,
+                               .counts_gradients = options.counts_gradients});
   for (const planning::StepPlan& point : state->planner->curve()) {
     state->curve.push_back({.peak_bytes = point.peak_bytes, .extra_ms = point.extra_ms});
   }

@@ -143,7 +143,9 @@ class Explanation {
       case Decision::Offload:
         return {RowChoice::Offload, price + " and wait in host memory"};
       case Decision::Compress:
-        return {RowChoice::Compress, price + ", held in a smaller form"};
+        return {RowChoice::Compress,
+                price + ", held in a smaller form" +
+                    (decisions_[run.first].allow_lossy ? "; LOSSY: bits may change" : "")};
       case Decision::Recompute:
         break;
     }

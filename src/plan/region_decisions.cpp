@@ -71,6 +71,28 @@ class PlannedPolicy final : public Policy {
   std::map<std::pair<std::string_view, std::string_view>, Calls> calls_;
 };
 
+void check_decision(const RegionDecision& decision) {
+  TORCH_CHECK(!decision.is_plain || decision.ops.empty(),
+              "[plan] region \"",
+              decision.name,
+              "\" is planned to run plainly and to keep ",
+              decision.ops.size(),
+              " results: a plain run keeps all that autograd needs. Choose one of the two.");
+  TORCH_CHECK(!decision.is_plain || !decision.offload_inputs,
+              "[plan] region \"",
+              decision.name,
+              "\" is planned to run plainly and to offload its inputs, which only a region can. "
+              "Choose one of the two.");
+  const bool compresses =
+      std::any_of(decision.ops.begin(), decision.ops.end(), [](const OpDecision& op) {
+        return op.decision == Decision::Compress;
+      });
+  TORCH_CHECK(!decision.allow_lossy || compresses,
+              "[plan] region \"",
+              decision.name,
+              "\" is planned with allow_lossy, but to compress nothing. Leave it off.");
+}
+
 }  // namespace
 
 std::shared_ptr<const Policy> planned_policy(std::vector<OpDecision> ops) {
@@ -81,12 +103,7 @@ PlannedStep planned_step(std::vector<RegionDecision> decisions) {
   check_joined(decisions);
   std::vector<PlannedRegion> planned;
   for (auto& decision : decisions) {
-    TORCH_CHECK(!decision.is_plain || decision.ops.empty(),
-                "[plan] region \"",
-                decision.name,
-                "\" is planned to run plainly and to keep ",
-                decision.ops.size(),
-                " results: a plain run keeps all that autograd needs. Choose one of the two.");
+    check_decision(decision);
     auto policy = decision.ops.empty() ? nullptr : planned_policy(decision.ops);
     planned.push_back({std::move(decision), std::move(policy)});
   }
@@ -156,6 +173,8 @@ std::optional<CheckpointOptions> PlanGuard::plan(const CheckpointOptions& asked)
   }
   CheckpointOptions options = asked;
   options.policy = planned.policy;
+  options.offload_inputs = planned.decision.offload_inputs;
+  options.allow_lossy = planned.decision.allow_lossy;
   return options;
 }
 

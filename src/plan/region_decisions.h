@@ -1,4 +1,5 @@
-// Puts a plan into effect: which regions of a step run plainly, and which results the others keep.
+// Puts a plan into effect: which regions of a step run plainly, and what the others hold, how and
+// where.
 //
 // The regions of a step are matched with the plan by order of entry and checked by name; only
 // outermost regions count, and what runs inside one belongs to its decision. A step that differs
@@ -26,7 +27,7 @@ REPRISE_API std::shared_ptr<const Policy> planned_policy(std::vector<OpDecision>
 /// A decision with the policy that carries it out.
 struct PlannedRegion {
   RegionDecision decision;
-  std::shared_ptr<const Policy> policy;  ///< null: nothing is kept
+  std::shared_ptr<const Policy> policy;  ///< null: everything is computed again
 };
 
 /// Made once for all steps that follow it.

@@ -19,6 +19,7 @@ class Buckets {
  public:
   Buckets(int64_t lowest, int64_t highest, const RestSearch& search)
       : lowest_(lowest),
+        host_limit_(search.host_limit.value_or(std::numeric_limits<int64_t>::max())),
         hosts_(search.host_limit ? std::clamp<size_t>(search.host_levels, 1, 1 + search.points / 2)
                                  : 1) {
     const size_t peaks = std::max<size_t>(1, search.points / 2 / hosts_);
@@ -33,25 +34,24 @@ class Buckets {
     lowest_points_.resize(size);
   }
 
-  /// The innermost loop of the solver: most candidates end at the first two comparisons.
-  void add(const ChainUnit& unit, const Rest& rest, size_t p) {
-    const int64_t ns = unit.ns + rest[p].ns;
-    const int64_t peak = std::max(unit.need_bytes, unit.held_bytes + rest[p].peak);
-    const size_t bucket = bucket_of(peak, unit.moved_bytes + rest[p].host);
-    if (ns > best_ns_[bucket] && peak > lowest_peak_[bucket]) {
-      return;
-    }
-    const auto point = joined(unit, rest, p);
-    auto& fastest = fastest_[bucket];
-    if (ns < best_ns_[bucket] || is_better(point, fastest) ||
-        (!is_better(fastest, point) && peak < fastest.peak)) {
-      fastest = point;
-      best_ns_[bucket] = ns;
-    }
-    if (peak < lowest_peak_[bucket] ||
-        (peak == lowest_peak_[bucket] && is_better(point, lowest_points_[bucket]))) {
-      lowest_points_[bucket] = point;
-      lowest_peak_[bucket] = peak;
+  /// The unit before each point of the rest from `first` on. The innermost loop of the solver: most
+  /// candidates end at the last comparison.
+  void add(const ChainUnit& unit, const Rest& rest, size_t first) {
+    const RestPoint* points = rest.data();
+    const int64_t* best_ns = best_ns_.data();
+    const int64_t* lowest_peak = lowest_peak_.data();
+    const size_t size = rest.size();
+    for (size_t p = first; p < size; ++p) {
+      const int64_t host = unit.moved_bytes + points[p].host;
+      const int64_t ns = unit.ns + points[p].ns;
+      const int64_t peak = std::max(unit.need_bytes, unit.held_bytes + points[p].peak);
+      if (host > host_limit_) {
+        continue;
+      }
+      const size_t bucket = bucket_of(peak, host);
+      if (ns <= best_ns[bucket] || peak <= lowest_peak[bucket]) {
+        add(joined(unit, rest, p), bucket);
+      }
     }
   }
 
@@ -70,13 +70,31 @@ class Buckets {
   int64_t host_width() const { return host_width_; }
 
  private:
+  void add(const RestPoint& point, size_t bucket) {
+    auto& fastest = fastest_[bucket];
+    if (point.ns < best_ns_[bucket] || is_better(point, fastest) ||
+        (!is_better(fastest, point) && point.peak < fastest.peak)) {
+      fastest = point;
+      best_ns_[bucket] = point.ns;
+    }
+    if (point.peak < lowest_peak_[bucket] ||
+        (point.peak == lowest_peak_[bucket] && is_better(point, lowest_points_[bucket]))) {
+      lowest_points_[bucket] = point;
+      lowest_peak_[bucket] = point.peak;
+    }
+  }
+
   size_t bucket_of(int64_t peak, int64_t host) const {
     const auto row = static_cast<size_t>(static_cast<double>(peak - lowest_) * peaks_per_byte_);
+    if (hosts_ == 1) {
+      return row;
+    }
     const auto column = static_cast<size_t>(static_cast<double>(host) * hosts_per_byte_);
     return row * hosts_ + std::min(column, hosts_ - 1);
   }
 
   const int64_t lowest_;
+  const int64_t host_limit_;
   const size_t hosts_;
   int64_t width_ = 1;
   int64_t host_width_ = 0;

@@ -12,28 +12,16 @@ namespace {
 
 constexpr size_t kFewCandidates = 8192;  // so few are sorted, and none is lost
 
-/// Calls `use(unit, rest, point)` for every first unit and every point of the rest after it.
-template <class Use>
-void for_each_candidate(const std::vector<ChainUnit>& units,
-                        size_t place,
-                        const std::vector<Rest>& rests,
-                        const RestSearch& search,
-                        Use&& use) {
-  const int64_t host_limit = search.host_limit.value_or(std::numeric_limits<int64_t>::max());
-  for (const auto& unit : units) {
-    const auto& rest = rests[place + unit.blocks];
-    size_t first = 0;
-    // Where the unit's own need is the peak, the best of what is below it will do.
-    while (!search.host_limit && first + 1 < rest.size() &&
-           unit.held_bytes + rest[first + 1].peak <= unit.need_bytes) {
-      ++first;
-    }
-    for (size_t p = first; p < rest.size(); ++p) {
-      if (unit.moved_bytes + rest[p].host <= host_limit) {
-        use(unit, rest, p);
-      }
-    }
+/// Where the unit's own need is the peak, the best of what is below it will do. Not where host
+/// bytes count, too.
+size_t first_candidate(const ChainUnit& unit, const Rest& rest, const RestSearch& search) {
+  if (search.host_limit) {
+    return 0;
   }
+  const auto above = std::partition_point(rest.begin(), rest.end(), [&](const RestPoint& point) {
+    return unit.held_bytes + point.peak <= unit.need_bytes;
+  });
+  return above == rest.begin() ? 0 : static_cast<size_t>(above - rest.begin()) - 1;
 }
 
 /// Lowest values of a prefix of ranks, as a Fenwick tree.
@@ -114,10 +102,10 @@ RestResult extend_thinned(const std::vector<ChainUnit>& units,
     }
   }
   Buckets buckets(lowest, highest, search);
-  for_each_candidate(
-      units, place, rests, search, [&](const ChainUnit& unit, const Rest& rest, size_t point) {
-        buckets.add(unit, rest, point);
-      });
+  for (const auto& unit : units) {
+    const auto& rest = rests[place + unit.blocks];
+    buckets.add(unit, rest, first_candidate(unit, rest, search));
+  }
   return {prune(buckets.points(), search.host_limit.has_value()),
           buckets.width(),
           buckets.host_width()};
@@ -133,10 +121,15 @@ RestResult extend(const std::vector<ChainUnit>& units,
   if (count <= kFewCandidates || search.points == std::numeric_limits<size_t>::max()) {
     RestResult result;
     result.rest.reserve(count);
-    for_each_candidate(
-        units, place, rests, search, [&](const ChainUnit& unit, const Rest& rest, size_t point) {
-          result.rest.push_back(joined(unit, rest, point));
-        });
+    const int64_t host_limit = search.host_limit.value_or(std::numeric_limits<int64_t>::max());
+    for (const auto& unit : units) {
+      const auto& rest = rests[place + unit.blocks];
+      for (size_t p = first_candidate(unit, rest, search); p < rest.size(); ++p) {
+        if (unit.moved_bytes + rest[p].host <= host_limit) {
+          result.rest.push_back(joined(unit, rest, p));
+        }
+      }
+    }
     result.rest = prune(std::move(result.rest), search.host_limit.has_value());
     if (result.rest.size() <= search.points) {
       return result;

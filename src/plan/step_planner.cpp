@@ -5,9 +5,12 @@
 #include "plan/trace_costs.h"
 #include "plan/trace_peaks.h"
 
+#include <reprise/offload.h>
+
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 namespace reprise::planning {
@@ -32,8 +35,7 @@ std::vector<RegionDecision> decisions_of(const StepTrace& trace,
     }
     const TracedRegion& region = trace.regions[unit.first_block];
     if (unit.is_region) {
-      TORCH_INTERNAL_ASSERT(unit.choices.size() == costs.block(unit.first_block).ops.size());
-      decisions.push_back(decision_of(region, unit.choices));
+      decisions.push_back(decision_of(region, costs.block(unit.first_block), unit));
     } else {
       decisions.push_back({.name = region.name, .is_plain = true});
     }
@@ -46,29 +48,114 @@ bool has_joined(const Plan& plan) {
       plan.units.begin(), plan.units.end(), [](const UnitPlan& unit) { return unit.blocks > 1; });
 }
 
-/// The solver's plans, counted exactly; with outer regions only those that have some.
+/// The solver's curve, counted exactly; with outer regions only the plans that have some.
 void add_plans(const StepTrace& trace,
                const ChainCosts& costs,
-               const SolverOptions& options,
+               const PlannerOptions& options,
+               size_t longest_segment,
                std::vector<StepPlan>& plans) {
-  const ChainSolver solver(costs, options);
+  SolverOptions solving;
+  solving.allow_offload = options.host_bytes > 0;
+  solving.allow_lossy = options.allow_lossy;
+  solving.host_limit = options.host_bytes;
+  solving.longest_segment = longest_segment;
+  const ChainSolver solver(costs, solving);
+  const Counted counted = options.counts_gradients ? Counted::WithGradients : Counted::Activations;
   for (const CurvePoint& point : solver.curve()) {
     const auto plan = solver.plan_for(point.peak_bytes);
     TORCH_INTERNAL_ASSERT(plan.has_value());
-    if (options.longest_segment > 1 && !has_joined(*plan)) {
+    if (longest_segment > 1 && !has_joined(*plan)) {
       continue;
     }
     StepPlan planned{.decisions = decisions_of(trace, costs, *plan)};
-    planned.peak_bytes = predict_peaks(trace, planned.decisions).peak();
+    const StepPeaks peaks = predict_peaks(trace, planned.decisions, counted);
+    planned.peak_bytes = peaks.peak();
+    planned.host_bytes = peaks.host;
     planned.extra_ms = static_cast<double>(plan->prediction.extra_ns) * kMilliseconds;
-    plans.push_back(std::move(planned));
+    if (planned.host_bytes <= options.host_bytes) {
+      plans.push_back(std::move(planned));
+    }
   }
+}
+
+/// Plans with outer regions: a search of their own, because among so many more ways the solver
+/// would thin out those of single regions.
+void add_joined_plans(const StepTrace& trace,
+                      const PlannerOptions& options,
+                      std::vector<StepPlan>& plans) {
+  ChainCosts costs = costs_of(trace, options);
+  costs.joinable = joinable_regions(trace);
+  const size_t longest =
+      std::min(options.longest_segment, 1 + *std::ranges::max_element(costs.joinable));
+  if (longest == 1) {
+    return;
+  }
+  // Running a whole block again takes no less time than its recompute, which is a part of that;
+  // where single timings say otherwise, it is by chance.
+  for (BlockCosts& kind : costs.kinds) {
+    kind.forward_ns = std::max(kind.forward_ns, full_replay_ns(kind) + kind.region_ns);
+  }
+  add_plans(trace, costs, options, longest, plans);
+}
+
+SpeedsWanted wanted_speeds(const StepTrace& trace, const PlannerOptions& options) {
+  SpeedsWanted wanted{.link = options.host_bytes > 0};
+  for (const TracedStorage& storage : trace.storages) {
+    const bool has_form = storage.compressed.bytes > 0;
+    wanted.masks = wanted.masks || (has_form && storage.compressed.is_exact);
+    wanted.floating =
+        wanted.floating || (has_form && !storage.compressed.is_exact && options.allow_lossy);
+  }
+  return wanted;
+}
+
+bool has_something_to_move(const StepTrace& trace) {
+  const auto moves = [](const auto& tensor) { return tensor.host_bytes > 0; };
+  return std::any_of(trace.storages.begin(), trace.storages.end(), moves) ||
+         std::any_of(trace.regions.begin(), trace.regions.end(), [&](const TracedRegion& region) {
+           return std::any_of(region.inputs.begin(), region.inputs.end(), moves);
+         });
+}
+
+/// The options with what they leave to be measured.
+PlannerOptions checked(const StepTrace& trace, PlannerOptions options) {
+  TORCH_CHECK(options.host_bytes >= 0,
+              "[plan] a host budget is a number of bytes, or 0 to offload nothing; found ",
+              options.host_bytes);
+  TORCH_CHECK(options.host_bytes == 0 || trace.host.is_served,
+              "[plan] a host budget of ",
+              options.host_bytes,
+              " bytes has no effect: the step's activations are on ",
+              trace.device,
+              ", in host memory already. Leave it at 0.");
+  TORCH_CHECK(options.host_bytes == 0 || options.host_bytes >= trace.host.page_bytes,
+              "[plan] a host budget of ",
+              options.host_bytes,
+              " bytes holds nothing: host memory is taken in pages of ",
+              trace.host.page_bytes,
+              " bytes. Raise it, or leave it at 0.");
+  TORCH_CHECK(options.host_bytes == 0 || has_something_to_move(trace),
+              "[plan] a host budget of ",
+              options.host_bytes,
+              " bytes has no effect: all results and inputs of the step's regions are too small to "
+              "be moved. Leave it at 0.");
+  const SpeedsWanted wanted = wanted_speeds(trace, options);
+  TORCH_CHECK(!options.allow_lossy || wanted.floating,
+              "[plan] allow_lossy has no effect: no result of the step's regions has floating "
+              "numbers of at least ",
+              kSmallestMovedBytes,
+              " bytes. Leave it off.");
+  if (!options.speeds) {
+    options.speeds = measure_speeds(trace.device, wanted);
+  }
+  return options;
 }
 
 // Those that no other beats in bytes and time, smallest first.
 std::vector<StepPlan> unbeaten(std::vector<StepPlan> plans) {
   std::stable_sort(plans.begin(), plans.end(), [](const StepPlan& a, const StepPlan& b) {
-    return std::pair(a.peak_bytes, a.extra_ms) < std::pair(b.peak_bytes, b.extra_ms);
+    return std::tie(a.peak_bytes, a.extra_ms, a.host_bytes) <
+           std::tie(b.peak_bytes, b.extra_ms, b.host_bytes);
   });
   std::vector<StepPlan> best;
   for (StepPlan& plan : plans) {
@@ -87,36 +174,36 @@ bool StepPlan::is_plain() const {
   });
 }
 
-StepPlanner::StepPlanner(const StepTrace& trace, const PlannerOptions& asked) {
-  ChainCosts costs = costs_of(trace);
-  SolverOptions options;
-  options.allow_offload = false;
-  options.allow_compress = false;
-  options.longest_segment = 1;
+bool StepPlan::is_lossy() const {
+  return std::any_of(decisions.begin(), decisions.end(), [](const RegionDecision& decision) {
+    return decision.allow_lossy;
+  });
+}
+
+StepPlanner::StepPlanner(const StepTrace& trace, PlannerOptions options)
+    : options_(checked(trace, std::move(options))) {
+  PlannerOptions narrow = options_;
+  narrow.host_bytes = 0;
+  narrow.allow_lossy = false;
   std::vector<StepPlan> plans;
-  add_plans(trace, costs, options, plans);
-  // A second search: among so many more ways the solver would thin out those of single regions.
-  costs.joinable = joinable_regions(trace);
-  options.longest_segment =
-      std::min(asked.longest_segment, 1 + *std::ranges::max_element(costs.joinable));
-  if (options.longest_segment != 1) {
-    // Running a whole block again takes no less time than its recompute, which is a part of that;
-    // where single timings say otherwise, it is by chance.
-    for (BlockCosts& kind : costs.kinds) {
-      kind.forward_ns = std::max(kind.forward_ns, full_replay_ns(kind) + kind.region_ns);
-    }
-    add_plans(trace, costs, options, plans);
+  add_plans(trace, costs_of(trace, narrow), narrow, 1, plans);
+  add_joined_plans(trace, narrow, plans);
+  if (options_.host_bytes > 0 || options_.allow_lossy) {
+    // Beside the others: what more may be used makes no budget slower.
+    add_plans(trace, costs_of(trace, options_), options_, 1, plans);
   }
   curve_ = unbeaten(std::move(plans));
 }
 
 const StepPlan& StepPlanner::plan_for(int64_t budget_bytes) const {
-  TORCH_CHECK(budget_bytes >= least_bytes(),
-              "[plan] no plan fits ",
-              budget_bytes,
-              " bytes of activations: the least budget for this step is ",
-              least_bytes(),
-              " bytes. Use that, a smaller batch or shorter rows.");
+  TORCH_CHECK(
+      budget_bytes >= least_bytes(),
+      "[plan] no plan fits ",
+      budget_bytes,
+      options_.counts_gradients ? " bytes of activations and gradients" : " bytes of activations",
+      ": the least budget for this step is ",
+      least_bytes(),
+      " bytes. Use that, a smaller batch or shorter rows.");
   const auto next = std::upper_bound(
       curve_.begin(), curve_.end(), budget_bytes, [](int64_t budget, const StepPlan& plan) {
         return budget < plan.peak_bytes;

@@ -141,6 +141,14 @@ bool decide_the_same(const RegionDecision& a, const RegionDecision& b) {
   return renamed == b;
 }
 
+/// Without what waits on the host meanwhile.
+static RegionDecision on_device(RegionDecision decision) {
+  decision.offload_inputs = false;
+  std::erase_if(decision.ops,
+                [](const OpDecision& op) { return op.decision == Decision::Offload; });
+  return decision;
+}
+
 std::vector<int64_t> held_bytes(const StepTrace& trace,
                                 const std::vector<RegionDecision>& decisions) {
   std::vector<int64_t> held;
@@ -159,13 +167,16 @@ std::vector<int64_t> held_bytes(const StepTrace& trace,
                          decide_the_same(decisions[like], decisions[i]))) {
       ++like;
     }
-    held.push_back(like < i ? held[like] : region_peaks(trace, i, decisions[i]).held);
+    held.push_back(like < i ? held[like] : region_peaks(trace, i, on_device(decisions[i])).held);
   }
   return held;
 }
 
-StepTimeline step_timeline(const StepTrace& trace, const std::vector<RegionDecision>& decisions) {
+StepTimeline step_timeline(const StepTrace& trace,
+                           const std::vector<RegionDecision>& decisions,
+                           Counted counted) {
   const StepPeaks peaks = predict_peaks(trace, decisions);
+  const StepPeaks all_peaks = predict_peaks(trace, decisions, counted);
   const std::vector<int64_t> held = held_bytes(trace, decisions);
   std::vector<int64_t> held_before(held.size() + 1);
   std::partial_sum(held.begin(), held.end(), held_before.begin() + 1);
@@ -193,17 +204,18 @@ StepTimeline step_timeline(const StepTrace& trace, const std::vector<RegionDecis
                 held_before[kind == StepStage::Forward ? region : region + 1],
                 &TimelinePoint::working_bytes);
     }
+    point.gradient_bytes = peak_of(all_peaks, stage) - total;
     timeline.points.push_back(point);
   }
   return timeline;
 }
 
-StepTimeline plain_timeline(const StepTrace& trace) {
+StepTimeline plain_timeline(const StepTrace& trace, Counted counted) {
   std::vector<RegionDecision> decisions;
   for (const TracedRegion& region : trace.regions) {
     decisions.push_back({.name = region.name, .is_plain = true});
   }
-  return step_timeline(trace, decisions);
+  return step_timeline(trace, decisions, counted);
 }
 
 }  // namespace planning

@@ -7,6 +7,7 @@
 
 #include "plan/region_decisions.h"
 #include "plan/step_trace.h"
+#include "plan/trace_peaks.h"
 
 #include <reprise/export.h>
 #include <reprise/plan_report.h>
@@ -17,10 +18,12 @@ namespace reprise::planning {
 
 /// `decisions`: one per region of the trace, in its order.
 REPRISE_API StepTimeline step_timeline(const StepTrace& trace,
-                                       const std::vector<RegionDecision>& decisions);
+                                       const std::vector<RegionDecision>& decisions,
+                                       Counted counted = Counted::Activations);
 
 /// The same step without regions.
-REPRISE_API StepTimeline plain_timeline(const StepTrace& trace);
+REPRISE_API StepTimeline plain_timeline(const StepTrace& trace,
+                                        Counted counted = Counted::Activations);
 
 /// The region whose times a plan takes for this one's: the first of its kind.
 const TracedRegion& timed_as(const StepTrace& trace, size_t region);

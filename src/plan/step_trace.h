@@ -41,11 +41,21 @@ struct TracedOp {
   bool is_rerun = false;  ///< a recompute runs it before it stops
 };
 
+/// What compressing a storage takes.
+struct TracedForm {
+  bool is_exact = false;
+  int64_t bytes = 0;            ///< of the smaller form; 0: there is none
+  int64_t making_bytes = 0;     ///< work memory beyond it
+  int64_t restoring_bytes = 0;  ///< work memory beyond the storage
+};
+
 /// A storage that a region's operator made, in forward and, as another one, in recompute.
 struct TracedStorage {
   size_t region = 0;
   size_t op = 0;
   int64_t bytes = 0;
+  int64_t host_bytes = 0;  ///< that it would take on the host; 0: it cannot be moved there
+  TracedForm compressed = {};
   bool is_saved = false;
   size_t made = 0;
   size_t died = kNone;     ///< kNone: outlives the step
@@ -54,6 +64,24 @@ struct TracedStorage {
   size_t used_up = kNone;  ///< the last node that needed the recomputed one has run
   size_t rewritten = kNone;
   size_t last_input_of = kNone;  ///< the last region that got it as an input
+};
+
+/// A storage that a region gets, made in this step.
+struct TracedInput {
+  size_t storage = kNone;  ///< among the trace's, if a region made it
+  int64_t bytes = 0;
+  int64_t host_bytes = 0;   ///< that it takes on the host if inputs are offloaded; 0: it stays
+  bool is_saved = false;    ///< autograd saves it inside the region
+  bool is_private = false;  ///< nobody else holds it when backward begins
+  size_t made = 0;
+  size_t died = kNone;
+};
+
+/// Host memory, as the engine would use it for this step.
+struct TracedHost {
+  bool is_served = false;  ///< another memory than the device's
+  int64_t page_bytes = 1;  ///< what a region gives away takes whole pages
+  size_t prefetch = 1;     ///< OffloadSettings::prefetch
 };
 
 enum class StepPhase : uint8_t {
@@ -66,8 +94,9 @@ enum class StepPhase : uint8_t {
 struct TraceInterval {
   StepPhase phase = StepPhase::Outside;
   size_t region = 0;
-  size_t op = kNone;       ///< the region's operator that runs in it
-  int64_t peak_bytes = 0;  ///< of activations
+  size_t op = kNone;           ///< the region's operator that runs in it
+  int64_t peak_bytes = 0;      ///< of activations
+  int64_t gradient_bytes = 0;  ///< gradients in place that came into being in this step
 };
 
 /// One outermost region. Peaks are on top of `entry_bytes`.
@@ -75,7 +104,9 @@ struct TracedRegion {
   std::string name;
   size_t kind = 0;  ///< regions that did the same work on the same sizes are of one kind
   std::vector<TracedOp> ops;
-  size_t rerun_ops = 0;      ///< operators that a recompute runs before it stops
+  size_t rerun_ops = 0;  ///< operators that a recompute runs before it stops
+  bool is_recomputed = false;
+  std::vector<TracedInput> inputs;
   int64_t input_bytes = 0;   ///< inputs made in this step that no other region gets
   int64_t saved_bytes = 0;   ///< that autograd would save inside it if it ran plainly, without
                              ///< inputs, parameters and what the region returns
@@ -101,13 +132,14 @@ struct StepTrace {
   std::vector<size_t> kinds;          ///< for each kind the first region that is of it
   std::vector<TraceInterval> intervals;
   std::vector<TracedStorage> storages;  ///< those that regions made
-  int64_t shared_input_bytes = 0;       ///< inputs that several regions get, made in this step
-  double before_ms = 0;                 ///< before the first region
-  double head_ms = 0;                   ///< after the last region's forward, to the first recompute
-  int64_t before_peak = 0;              ///< before the first region, on top of nothing
-  int64_t head_bytes = 0;               ///< activations when the last region's forward had ended
-  int64_t head_peak = 0;                ///< from there to the first recompute, on top of head_bytes
-  int64_t peak = 0;                     ///< of the whole step
+  TracedHost host;
+  int64_t shared_input_bytes = 0;  ///< inputs that several regions get, made in this step
+  double before_ms = 0;            ///< before the first region
+  double head_ms = 0;              ///< after the last region's forward, to the first recompute
+  int64_t before_peak = 0;         ///< before the first region, on top of nothing
+  int64_t head_bytes = 0;          ///< activations when the last region's forward had ended
+  int64_t head_peak = 0;           ///< from there to the first recompute, on top of head_bytes
+  int64_t peak = 0;                ///< of the whole step
 };
 
 /// Runs `step`, a forward and a backward on the calling thread, once (on a device twice, the first

@@ -22,8 +22,9 @@ bool is_in_backward() {
 int64_t StepTracer::bury_dead(size_t last_interval) {
   int64_t bytes = 0;
   ledger_.collect_dead([&](size_t number) {
-    const Role& role = roles_[number];
+    Role& role = roles_[number];
     bytes += role.bytes;
+    role.died = last_interval;
     if (role.storage != kNone) {
       auto& storage = trace_.storages[role.storage];
       // Recomputed twice in one step, the later one counts.
@@ -52,7 +53,7 @@ void StepTracer::end_gap() {
   has_inner_region_ = false;
   // The levels at both ends belong to the neighbours.
   if (peak > std::max(start, level_)) {
-    trace_.intervals.push_back({phase_, region_, kNone, peak});
+    trace_.intervals.push_back({phase_, region_, kNone, peak, gradient_bytes_});
   }
 }
 
@@ -60,7 +61,7 @@ int64_t StepTracer::end_work(size_t op) {
   const int64_t peak = counter_.cut();
   level_ = counter_.now();
   bury_dead(trace_.intervals.size());
-  trace_.intervals.push_back({phase_, region_, op, peak});
+  trace_.intervals.push_back({phase_, region_, op, peak, gradient_bytes_});
   return peak;
 }
 
@@ -82,15 +83,10 @@ detail::OpObserver* StepTracer::forward_begins(const std::shared_ptr<detail::Fra
   watch.frame = frame;
   watch.id = frame.get();
   watch.has_autocast = detail::ThreadState().has_autocast();
-  for (const auto& input : inputs) {
-    const auto number = ledger_.find(input);
-    if (number &&
-        std::find(watch.inputs.begin(), watch.inputs.end(), *number) == watch.inputs.end()) {
-      watch.inputs.push_back(*number);
-      watch.raw_input_bytes += input.storage().nbytes();
-      if (const size_t storage = roles_[*number].storage; storage != kNone) {
-        trace_.storages[storage].last_input_of = trace_.regions.size();
-      }
+  note_inputs(watch, inputs);
+  for (const Input& input : watch.inputs) {
+    if (const size_t storage = roles_[input.number].storage; storage != kNone) {
+      trace_.storages[storage].last_input_of = trace_.regions.size();
     }
   }
   TracedRegion region;
@@ -111,7 +107,13 @@ void StepTracer::packed(const detail::Frame& frame, const at::Tensor& tensor) {
     return;
   }
   const auto number = ledger_.find(tensor);
-  if (!number || roles_[*number].storage == kNone) {
+  if (!number) {
+    return;
+  }
+  for (auto& input : watches_[region_].inputs) {
+    input.traced.is_saved = input.traced.is_saved || input.number == *number;
+  }
+  if (roles_[*number].storage == kNone) {
     return;
   }
   auto& storage = trace_.storages[roles_[*number].storage];
@@ -161,6 +163,7 @@ detail::OpObserver* StepTracer::recompute_begins(const detail::Frame& frame,
   watch->recompute_begun = now;
   trace_.regions[region_].recompute_begun = trace_.intervals.size();
   trace_.regions[region_].recompute_entry_bytes = level_;
+  trace_.regions[region_].is_recomputed = true;
   watch->calls.clear();
   return this;
 }

@@ -40,6 +40,13 @@ class StepTracer final : detail::RegionListener,
   void node_ended();
 
  private:
+  /// A storage that a region was called with.
+  struct Input {
+    size_t number = 0;  // in the ledger
+    c10::weak_intrusive_ptr<c10::TensorImpl> tensor;
+    uint32_t version = 0;
+    TracedInput traced;
+  };
   /// A region while it is traced, beside what becomes of it in the trace.
   struct Watch {
     std::weak_ptr<detail::Frame> frame;
@@ -50,7 +57,7 @@ class StepTracer final : detail::RegionListener,
     std::vector<std::vector<size_t>> made;  // by operator: storages of the trace
     std::vector<size_t> raw_bytes;          // by operator: before the allocator's rounding
     std::vector<std::pair<size_t, size_t>> op_times;
-    std::vector<size_t> inputs;  // in the ledger
+    std::vector<Input> inputs;
     size_t raw_input_bytes = 0;
     size_t begun = 0, ended = 0;
     std::optional<size_t> recompute_begun, recompute_ended, backward_ended;
@@ -60,6 +67,7 @@ class StepTracer final : detail::RegionListener,
     size_t storage = kNone;  // in the trace; kNone: made outside of regions
     bool is_remade = false;
     int64_t bytes = 0;
+    size_t made = 0, died = kNone;
   };
   struct OpCall {
     size_t op = kNone;  // of the region that runs
@@ -94,6 +102,10 @@ class StepTracer final : detail::RegionListener,
   void note_writes(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> arguments);
   void note_new_storage(const at::Tensor& tensor, size_t op, size_t nth);
 
+  // Inputs of regions.
+  void note_inputs(Watch& watch, const std::vector<at::Tensor>& inputs) const;
+  void find_private_inputs();
+
   // Cuts. Between what is observed nothing is computed, but storages die and the engine copies.
   void end_gap();
   int64_t end_work(size_t op);
@@ -122,6 +134,7 @@ class StepTracer final : detail::RegionListener,
   bool has_inner_region_ = false;  // since the last cut
   size_t nodes_ = 0;
   size_t joinable_ = 0;  // with the region that is about to begin
+  int64_t gradient_bytes_ = 0;
 };
 
 }  // namespace reprise::planning

@@ -20,6 +20,8 @@ class StorageLedger {
   /// Numbers in order of being added.
   size_t add(const at::Tensor& tensor);
   bool is_alive(size_t number) const { return !storages_[number].expired(); }
+  /// Tensors that share it.
+  size_t holders(size_t number) const { return storages_[number].use_count(); }
   /// Calls `bury(number)` for each that has died since the last call.
   void collect_dead(const std::function<void(size_t)>& bury);
 

@@ -45,6 +45,10 @@ std::vector<bool> cuts_of(const StepTrace& trace) {
     }
   }
   for (const TracedRegion& region : trace.regions) {
+    for (const TracedInput& input : region.inputs) {
+      cut(input.made);
+      cut(input.died == kNone ? kNone : input.died + 1);
+    }
     cut(region.released == kNone ? kNone : region.released + 1);
     cut(region.forward_end + 1);
     cut(region.recompute_begun);
@@ -80,6 +84,7 @@ StepTrace coarse(const StepTrace& trace) {
       auto& last = result.intervals.back();
       last.op = last.op == kNone ? trace.intervals[i].op : last.op;
       last.peak_bytes = std::max(last.peak_bytes, trace.intervals[i].peak_bytes);
+      last.gradient_bytes = std::max(last.gradient_bytes, trace.intervals[i].gradient_bytes);
     }
     places.push_back(result.intervals.size() - 1);
   }
@@ -93,6 +98,10 @@ StepTrace coarse(const StepTrace& trace) {
     }
   }
   for (TracedRegion& region : result.regions) {
+    for (TracedInput& input : region.inputs) {
+      move(input.made);
+      move(input.died);
+    }
     move(region.released);
     move(region.forward_end);
     move(region.recompute_begun);
@@ -100,10 +109,21 @@ StepTrace coarse(const StepTrace& trace) {
   return result;
 }
 
+bool lived_the_same(const TracedInput& a, const TracedInput& b) {
+  return a.storage == b.storage && a.is_saved == b.is_saved && a.is_private == b.is_private &&
+         a.made == b.made && a.died == b.died;
+}
+
 bool did_the_same(const TracedRegion& a, const TracedRegion& b) {
   bool is_same = a.name == b.name && a.kind == b.kind && a.ops.size() == b.ops.size() &&
                  a.rerun_ops == b.rerun_ops && a.released == b.released &&
                  a.forward_end == b.forward_end && a.joinable == b.joinable &&
+                 a.is_recomputed == b.is_recomputed &&
+                 std::equal(a.inputs.begin(),
+                            a.inputs.end(),
+                            b.inputs.begin(),
+                            b.inputs.end(),
+                            [](const auto& x, const auto& y) { return lived_the_same(x, y); }) &&
                  a.recompute_begun == b.recompute_begun;
   for (size_t i = 0; is_same && i < a.ops.size(); ++i) {
     const TracedOp& x = a.ops[i];
@@ -183,6 +203,12 @@ std::optional<StepTrace> trace_between(const StepTrace& from, const StepTrace& t
              &Region::recompute_peak,
              &Region::backward_peak,
              &Region::recompute_entry_bytes);
+    for (size_t k = 0; k < region.inputs.size(); ++k) {
+      mix.move(region.inputs[k],
+               large.regions[i].inputs[k],
+               &TracedInput::bytes,
+               &TracedInput::host_bytes);
+    }
     for (size_t k = 0; k < region.ops.size(); ++k) {
       mix.move(region.ops[k],
                large.regions[i].ops[k],
@@ -192,14 +218,25 @@ std::optional<StepTrace> trace_between(const StepTrace& from, const StepTrace& t
     }
   }
   for (size_t i = 0; i < trace.intervals.size(); ++i) {
-    mix.move(trace.intervals[i], large.intervals[i], &TraceInterval::peak_bytes);
+    mix.move(trace.intervals[i],
+             large.intervals[i],
+             &TraceInterval::peak_bytes,
+             &TraceInterval::gradient_bytes);
   }
   for (size_t i = 0; i < trace.storages.size(); ++i) {
-    mix.move(trace.storages[i], large.storages[i], &TracedStorage::bytes);
+    mix.move(
+        trace.storages[i], large.storages[i], &TracedStorage::bytes, &TracedStorage::host_bytes);
+    mix.move(trace.storages[i].compressed,
+             large.storages[i].compressed,
+             &TracedForm::bytes,
+             &TracedForm::making_bytes,
+             &TracedForm::restoring_bytes);
   }
   mix.move(trace,
            large,
            &StepTrace::shared_input_bytes,
+           &StepTrace::before_ms,
+           &StepTrace::head_ms,
            &StepTrace::before_peak,
            &StepTrace::head_bytes,
            &StepTrace::head_peak,

@@ -1,5 +1,6 @@
 #include "plan/trace_costs.h"
 
+#include "plan/decided_step.h"
 #include "plan/trace_peaks.h"
 
 #include <c10/util/Exception.h>
@@ -7,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <tuple>
 #include <utility>
 
 namespace reprise::planning {
@@ -32,10 +34,12 @@ RegionDecision keeping(const TracedRegion& region, const std::vector<size_t>& op
   return decision;
 }
 
-std::vector<size_t> all_worth_keeping(const TracedRegion& region) {
+enum class Which : uint8_t { All, Saved };
+
+std::vector<size_t> all_worth_keeping(const TracedRegion& region, Which which = Which::All) {
   std::vector<size_t> ops;
   for (size_t i = 0; i < region.ops.size(); ++i) {
-    if (is_worth_keeping(region.ops[i])) {
+    if (is_worth_keeping(region.ops[i]) && (which == Which::All || region.ops[i].is_saved)) {
       ops.push_back(i);
     }
   }
@@ -54,14 +58,86 @@ std::vector<int64_t> inputs_of(const StepTrace& trace) {
   return inputs;
 }
 
-BlockCosts block_costs(const StepTrace& trace, size_t index, int64_t input) {
+/// Which storages the trace's regions could give away, and what each operator made.
+class Storages {
+ public:
+  explicit Storages(const StepTrace& trace)
+      : decisions_(offloading(trace)), step_(trace, decisions_) {
+    for (const auto& storage : trace.storages) {
+      by_op_[{storage.region, storage.op}].push_back(&storage);
+    }
+  }
+
+  const std::vector<const TracedStorage*>& of(size_t region, size_t op) const {
+    static const std::vector<const TracedStorage*> kNothing;
+    const auto found = by_op_.find({region, op});
+    return found == by_op_.end() ? kNothing : found->second;
+  }
+  bool can_move(size_t region, size_t op) const {
+    const auto& storages = of(region, op);
+    return std::any_of(storages.begin(), storages.end(), [this](const TracedStorage* storage) {
+      return step_.fate(*storage) == Fate::Offloaded;
+    });
+  }
+
+ private:
+  static std::vector<RegionDecision> offloading(const StepTrace& trace) {
+    std::vector<RegionDecision> decisions;
+    for (const auto& region : trace.regions) {
+      decisions.push_back(keeping(region, all_worth_keeping(region)));
+      for (auto& op : decisions.back().ops) {
+        op.decision = Decision::Offload;
+      }
+    }
+    return decisions;
+  }
+
+  const std::vector<RegionDecision> decisions_;
+  const DecidedStep step_;
+  std::map<std::pair<size_t, size_t>, std::vector<const TracedStorage*>> by_op_;
+};
+
+/// The smaller form of an operator's results. What has none stays as it is.
+void price_compression(OpCosts& op,
+                       const std::vector<const TracedStorage*>& storages,
+                       const PlannerOptions& options) {
+  op.compresses_exactly = true;
+  bool has_form = false;
+  for (const auto* storage : storages) {
+    const auto& form = storage->compressed;
+    if (form.bytes == 0 || !(form.is_exact || options.allow_lossy)) {
+      op.compressed_bytes += storage->bytes;
+      continue;
+    }
+    has_form = true;
+    op.compresses_exactly = op.compresses_exactly && form.is_exact;
+    op.compressed_bytes += form.bytes;
+    op.compress_ns +=
+        (form.is_exact ? options.speeds->masks : options.speeds->floating).of(storage->bytes);
+  }
+  op.can_compress = op.can_keep && has_form && op.compressed_bytes < op.result_bytes;
+}
+
+bool can_offload_input(const TracedRegion& region) {
+  return region.is_recomputed &&
+         std::any_of(region.inputs.begin(), region.inputs.end(), [](const TracedInput& input) {
+           return input.host_bytes > 0 && input.is_private;
+         });
+}
+
+BlockCosts block_costs(const StepTrace& trace,
+                       const Storages& storages,
+                       size_t index,
+                       int64_t input,
+                       const PlannerOptions& options) {
   const TracedRegion& region = trace.regions[index];
   const auto peaks = [&](const RegionDecision& decision) {
     return region_peaks(trace, index, decision);
   };
   const auto full = peaks({.name = region.name});
   const auto plain = peaks({.name = region.name, .is_plain = true});
-  const auto most = peaks(keeping(region, all_worth_keeping(region)));
+  const auto saved = peaks(keeping(region, all_worth_keeping(region, Which::Saved)));
+  const bool offloads = options.host_bytes > 0;
 
   BlockCosts block;
   block.name = region.name;
@@ -69,39 +145,81 @@ BlockCosts block_costs(const StepTrace& trace, size_t index, int64_t input) {
   double rerun_ms = 0;
   for (size_t i = 0; i < region.ops.size(); ++i) {
     const TracedOp& op = region.ops[i];
-    const bool can_keep = is_worth_keeping(op);
+    const bool is_worth = is_worth_keeping(op);
+    // What holding it alone takes: a result that the region returns is there anyway.
+    const int64_t held = is_worth ? peaks(keeping(region, {i})).held : op.bytes;
+    // Kept, such a result would stay where the next region wants to give it away as its input.
+    const bool can_keep = is_worth && !(offloads && held == 0);
     rerun_ms += op.is_rerun ? op.forward_ms : 0;
-    block.ops.push_back(
-        {.name = op.name,
-         // What holding it alone takes: a result that the region returns is there anyway.
-         .result_bytes = can_keep ? peaks(keeping(region, {i})).held : op.bytes,
-         .forward_ns = nanoseconds(op.forward_ms),
-         .needed = op.is_saved && i < region.rerun_ops,
-         .can_keep = can_keep});
+    OpCosts costs{.name = op.name,
+                  .result_bytes = held,
+                  .forward_ns = nanoseconds(op.forward_ms),
+                  .needed = op.is_saved && i < region.rerun_ops,
+                  .can_keep = can_keep,
+                  .can_offload = offloads && can_keep && storages.can_move(index, i)};
+    price_compression(costs, storages.of(index, i), options);
+    block.ops.push_back(std::move(costs));
   }
   block.forward_ns = nanoseconds(region.forward_ms);
   block.backward_ns = nanoseconds(region.backward_ms);
   block.region_ns = nanoseconds(region.recompute_ms - rerun_ms);
   block.input_bytes = input;
+  block.can_offload_input = offloads && input > 0 && can_offload_input(region);
   block.plain_bytes = input + plain.held;
   block.plain_forward_bytes = input + plain.forward;
   block.plain_backward_bytes = input + plain.backward;
   block.region_forward_bytes = input + full.forward;
-  block.region_backward_bytes = input + std::max(full.backward, most.backward);
+  block.region_backward_bytes = input + std::max(full.backward, saved.backward);
+  block.freed_early_bytes = std::max<int64_t>(saved.backward - full.backward, 0);
   return block;
+}
+
+/// By region, and the head at the end: what gradients add to the most bytes of its backward.
+/// Gradients that come when most activations are gone (an embedding's, after the first region's
+/// backward) add less than their bytes.
+std::vector<int64_t> gradients_of(const StepTrace& trace) {
+  const size_t count = trace.regions.size();
+  std::vector<RegionDecision> full, plain, most;
+  for (const auto& region : trace.regions) {
+    full.push_back({.name = region.name});
+    plain.push_back({.name = region.name, .is_plain = true});
+    most.push_back(keeping(region, all_worth_keeping(region)));
+  }
+  std::vector<int64_t> added(count + 1);
+  for (const auto& decisions : {full, plain, most}) {
+    const auto without = predict_peaks(trace, decisions);
+    const auto with = predict_peaks(trace, decisions, Counted::WithGradients);
+    for (size_t i = 0; i < count; ++i) {
+      added[i] = std::max(added[i],
+                          std::max(with.recompute[i], with.backward[i]) -
+                              std::max(without.recompute[i], without.backward[i]));
+    }
+    added[count] = std::max(added[count], with.head - without.head);
+  }
+  for (size_t i = count; i-- > 0;) {
+    added[i] = std::max(added[i], added[i + 1]);
+  }
+  return added;
 }
 
 }  // namespace
 
-ChainCosts costs_of(const StepTrace& trace) {
+ChainCosts costs_of(const StepTrace& trace, const PlannerOptions& options) {
   const auto inputs = inputs_of(trace);
+  const size_t count = trace.regions.size();
+  const auto gradients =
+      options.counts_gradients ? gradients_of(trace) : std::vector<int64_t>(count + 1);
+  const Storages storages(trace);
   ChainCosts costs;
-  std::map<std::pair<size_t, int64_t>, size_t> kinds;
-  for (size_t i = 0; i < trace.regions.size(); ++i) {
-    const auto [kind, is_new] =
-        kinds.try_emplace({trace.regions[i].kind, inputs[i]}, costs.kinds.size());
+  std::map<std::tuple<size_t, int64_t, int64_t, bool>, size_t> kinds;
+  for (size_t i = 0; i < count; ++i) {
+    const int64_t gradient = gradients[i] - gradients[i + 1];
+    const auto& region = trace.regions[i];
+    const auto [kind, is_new] = kinds.try_emplace(
+        {region.kind, inputs[i], gradient, can_offload_input(region)}, costs.kinds.size());
     if (is_new) {
-      costs.kinds.push_back(block_costs(trace, i, inputs[i]));
+      costs.kinds.push_back(block_costs(trace, storages, i, inputs[i], options));
+      costs.kinds.back().gradient_bytes = gradient;
     }
     costs.blocks.push_back(kind->second);
   }
@@ -110,19 +228,33 @@ ChainCosts costs_of(const StepTrace& trace) {
   for (const int64_t input : inputs) {
     held += input;
   }
-  costs.head.peak_bytes = std::max<int64_t>(trace.head_bytes - held + trace.head_peak, 0);
+  costs.head = {.peak_bytes = std::max<int64_t>(trace.head_bytes - held + trace.head_peak, 0),
+                .forward_ns = nanoseconds(trace.head_ms),
+                .backward_ns = nanoseconds(trace.head_ms),
+                .gradient_bytes = gradients[count]};
+  costs.link = options.speeds->link;
+  costs.link.page_bytes = trace.host.page_bytes;
   return costs;
 }
 
-RegionDecision decision_of(const TracedRegion& region, const std::vector<Choice>& choices) {
-  std::vector<size_t> kept;
-  for (size_t i = 0; i < choices.size(); ++i) {
-    TORCH_INTERNAL_ASSERT(choices[i] == Choice::Keep || choices[i] == Choice::Recompute);
-    if (choices[i] == Choice::Keep) {
-      kept.push_back(i);
+RegionDecision decision_of(const TracedRegion& region,
+                           const BlockCosts& block,
+                           const UnitPlan& unit) {
+  TORCH_INTERNAL_ASSERT(unit.choices.size() == region.ops.size());
+  RegionDecision decision{.name = region.name, .offload_inputs = unit.offloads_input};
+  for (size_t i = 0; i < unit.choices.size(); ++i) {
+    const TracedOp& op = region.ops[i];
+    if (unit.choices[i] == Choice::Recompute) {
+      continue;
     }
+    decision.ops.push_back({.name = op.name,
+                            .overload = op.overload,
+                            .call_index = op.call_index,
+                            .decision = static_cast<Decision>(unit.choices[i])});
+    decision.allow_lossy = decision.allow_lossy || (unit.choices[i] == Choice::Compress &&
+                                                    !block.ops[i].compresses_exactly);
   }
-  return keeping(region, kept);
+  return decision;
 }
 
 }  // namespace reprise::planning

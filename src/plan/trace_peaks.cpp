@@ -1,5 +1,6 @@
 #include "plan/trace_peaks.h"
 
+#include "plan/decided_step.h"
 #include "plan/joined_peaks.h"
 #include "plan/joined_regions.h"
 
@@ -7,12 +8,10 @@
 
 #include <algorithm>
 #include <map>
-#include <tuple>
+#include <utility>
 
 namespace reprise::planning {
 namespace {
-
-enum class Fate : uint8_t { Full, Plain, Kept };
 
 /// Bytes that come and go with intervals, summed up in the end.
 class Changes {
@@ -47,37 +46,31 @@ size_t later(size_t a, size_t b) {
   return std::max(a, b);  // kNone is the end of time
 }
 
-/// Which operators of a region are kept.
-std::vector<bool> kept_ops(const TracedRegion& region, const RegionDecision& decision) {
-  std::map<std::tuple<std::string, std::string, size_t>, size_t> places;
-  for (size_t i = 0; i < region.ops.size(); ++i) {
-    places[{region.ops[i].name, region.ops[i].overload, region.ops[i].call_index}] = i;
+/// Bytes of what is alive from `made` on and given away: until it leaves, and from its return to
+/// `used_up`.
+void add_moved(
+    Changes& changes, size_t made, size_t used_up, const ParcelTimes& parcel, int64_t bytes) {
+  if (parcel.leaves == kNone) {
+    changes.add(made, used_up, bytes);
+  } else {
+    changes.add(made, parcel.leaves, bytes);
+    changes.add(parcel.returns, used_up, bytes);
   }
-  std::vector<bool> kept(region.ops.size());
-  for (const auto& op : decision.ops) {
-    const auto found = places.find({op.name, op.overload, op.call_index});
-    TORCH_CHECK(found != places.end() && op.decision == Decision::Keep,
-                "[plan] ",
-                found == places.end() ? "no such operator call in the trace of region \""
-                                      : "only Keep can be predicted; other decision in region \"",
-                region.name,
-                "\": ",
-                op.name,
-                " ",
-                op.overload,
-                " #",
-                op.call_index);
-    // Views, factories and writes are run again whatever a policy says.
-    kept[found->second] = region.ops[found->second].can_keep;
-  }
-  return kept;
 }
 
-void change(Changes& changes, const TracedStorage& storage, Fate fate, size_t released) {
+void change(Changes& changes, const DecidedStep& step, const StepTrace& trace, size_t index) {
+  const auto& storage = trace.storages[index];
+  const size_t released = trace.regions[storage.region].released;
+  const auto& parcel = step.parcel(storage.region);
+  const int64_t bytes = storage.bytes;
+  const Fate fate = step.fate(storage);
   if (fate == Fate::Full) {
     return;
   }
-  const int64_t bytes = storage.bytes;
+  if (fate == Fate::Compressed) {
+    changes.add(storage.made + 1, released, storage.compressed.bytes);
+    return;
+  }
   changes.add(storage.made, storage.died, -bytes);
   changes.add(storage.remade, storage.used_up, -bytes);
   if (fate == Fate::Plain) {
@@ -85,6 +78,14 @@ void change(Changes& changes, const TracedStorage& storage, Fate fate, size_t re
     const size_t used_up = storage.remade == kNone ? released : storage.used_up;
     changes.add(
         storage.made, storage.is_saved ? later(storage.died, used_up) : storage.died, bytes);
+  } else if (fate == Fate::Offloaded) {
+    const size_t used_up =
+        storage.remade == kNone ? parcel.replayed : later(parcel.replayed, storage.used_up);
+    if (storage.written != kNone) {
+      changes.add(storage.made, storage.died, bytes);
+    }
+    add_moved(
+        changes, storage.written == kNone ? storage.made : storage.written, used_up, parcel, bytes);
   } else if (storage.written == kNone) {
     changes.add(storage.made, later(storage.died, released), bytes);
   } else {
@@ -94,19 +95,75 @@ void change(Changes& changes, const TracedStorage& storage, Fate fate, size_t re
   }
 }
 
-int64_t held_bytes(const StepTrace& trace, size_t region, const RegionDecision& decision) {
-  const auto kept = kept_ops(trace.regions[region], decision);
-  const size_t end = trace.regions[region].forward_end;
-  int64_t bytes = decision.is_plain ? -trace.regions[region].log_bytes : 0;
+/// An input that is freed is there until it leaves, and from its return to its recompute, or to its
+/// end if autograd saves it.
+void change(Changes& changes, const ParcelTimes& parcel, const TracedInput& input) {
+  changes.add(input.made, input.died, -input.bytes);
+  const size_t used_up = input.is_saved ? input.died : std::min(parcel.replayed, input.died);
+  add_moved(changes, input.made, used_up, parcel, input.bytes);
+}
+
+/// Work memory of compressing, beyond what the operator itself took at its worst, while it runs in
+/// forward; and of restoring, instead of what it took, while it is replayed.
+class CompressionWork {
+ public:
+  CompressionWork(const DecidedStep& step, const StepTrace& trace) {
+    for (const auto& storage : trace.storages) {
+      if (step.fate(storage) == Fate::Compressed) {
+        auto& op = ops_[{storage.region, storage.op}];
+        op.bytes += storage.compressed.bytes;
+        op.making = std::max(op.making, storage.compressed.making_bytes);
+        op.restoring = std::max(op.restoring, storage.compressed.restoring_bytes);
+        op.workspace = trace.regions[storage.region].ops[storage.op].workspace_bytes;
+      }
+    }
+  }
+
+  int64_t in(const TraceInterval& interval) const {
+    const auto found = ops_.find({interval.region, interval.op});
+    if (found == ops_.end()) {
+      return 0;
+    }
+    const Work& op = found->second;
+    return interval.phase == StepPhase::Forward
+               ? std::max<int64_t>(0, op.bytes + op.making - op.workspace)
+               : op.restoring - op.workspace;
+  }
+
+ private:
+  struct Work {
+    int64_t bytes = 0, making = 0, restoring = 0, workspace = 0;
+  };
+  std::map<std::pair<size_t, size_t>, Work> ops_;
+};
+
+bool takes_place(const DecidedStep& step, const TraceInterval& interval) {
+  if (interval.phase != StepPhase::Recompute) {
+    return true;
+  }
+  if (step.is_plain(interval.region)) {
+    return false;
+  }
+  const auto decision =
+      interval.op == kNone ? Decision::Recompute : step.decision(interval.region, interval.op);
+  return decision == Decision::Recompute || decision == Decision::Compress;
+}
+
+int64_t held_bytes(const StepTrace& trace, const DecidedStep& step, size_t region) {
+  int64_t bytes = step.is_plain(region) ? -trace.regions[region].log_bytes : 0;
   for (const auto& storage : trace.storages) {
     if (storage.region != region) {
       continue;
     }
-    const bool is_output = storage.died == kNone || storage.died > end;
-    const bool is_held = decision.is_plain ? storage.is_saved : kept[storage.op];
+    const Fate fate = step.fate(storage);
+    const bool is_output =
+        storage.died == kNone || storage.died > trace.regions[region].forward_end;
+    const bool is_held = fate == Fate::Plain ? storage.is_saved : fate == Fate::Kept;
     // A returned storage is there anyway, unless what is kept is a copy of it.
-    const bool is_copy = !decision.is_plain && storage.written != kNone;
-    bytes += is_held && (!is_output || is_copy) ? storage.bytes : 0;
+    const bool is_copy = fate == Fate::Kept && storage.written != kNone;
+    bytes += fate == Fate::Compressed             ? storage.compressed.bytes
+             : is_held && (!is_output || is_copy) ? storage.bytes
+                                                  : 0;
   }
   return bytes;
 }
@@ -139,62 +196,67 @@ int64_t StepPeaks::peak() const {
   return most;
 }
 
-StepPeaks predict_peaks(const StepTrace& trace, const std::vector<RegionDecision>& decisions) {
+StepPeaks predict_peaks(const StepTrace& trace,
+                        const std::vector<RegionDecision>& decisions,
+                        Counted counted) {
   const size_t count = trace.regions.size();
-  TORCH_CHECK(decisions.size() == count,
-              "[plan] ",
-              decisions.size(),
-              " decisions for the ",
-              count,
-              " regions of the trace: expected one per region.");
+  const DecidedStep step(trace, decisions);
   check_joined(decisions);
   const JoinedPeaks joined(trace, decisions);
-  std::vector<std::vector<bool>> kept;
   Changes changes(trace.intervals.size());
   for (size_t i = 0; i < count; ++i) {
-    kept.push_back(kept_ops(trace.regions[i], decisions[i]));
-    if (decisions[i].is_plain && !joined.covers(i)) {
-      const TracedRegion& region = trace.regions[i];
+    const TracedRegion& region = trace.regions[i];
+    if (step.is_plain(i) && !joined.covers(i)) {
       changes.add(region.forward_end, region.released, -region.log_bytes);
+    }
+    for (const auto& input : region.inputs) {
+      if (step.frees(i, input)) {
+        change(changes, step.parcel(i), input);
+      }
     }
   }
   for (const auto& change : joined.changes()) {
     changes.add(change.first, change.last, change.bytes);
   }
-  for (const auto& storage : trace.storages) {
-    if (joined.covers(storage.region)) {
-      continue;
+  for (size_t i = 0; i < trace.storages.size(); ++i) {
+    if (!joined.covers(trace.storages[i].region)) {
+      change(changes, step, trace, i);
     }
-    const Fate fate = decisions[storage.region].is_plain ? Fate::Plain
-                      : kept[storage.region][storage.op] ? Fate::Kept
-                                                         : Fate::Full;
-    change(changes, storage, fate, trace.regions[storage.region].released);
   }
+  const CompressionWork work(step, trace);
   const auto levels = changes.levels();
   StepPeaks peaks;
   peaks.forward.resize(count);
-  peaks.recompute = joined.recompute_peaks(levels);
+  peaks.recompute = joined.recompute_peaks(levels, counted);
   peaks.backward.resize(count);
+  peaks.host = step.host_bytes();
   for (size_t i = 0; i < trace.intervals.size(); ++i) {
     const auto& interval = trace.intervals[i];
-    const bool is_skipped = interval.phase == StepPhase::Recompute &&
-                            (decisions[interval.region].is_plain ||
-                             (interval.op != kNone && kept[interval.region][interval.op]));
-    if (!is_skipped) {
+    if (takes_place(step, interval)) {
       auto& peak = point_of(peaks, interval);
-      peak = std::max(peak, interval.peak_bytes + levels[i]);
+      const int64_t gradients = counted == Counted::WithGradients ? interval.gradient_bytes : 0;
+      peak = std::max(peak, interval.peak_bytes + levels[i] + work.in(interval) + gradients);
     }
   }
   return peaks;
 }
 
 RegionPeaks region_peaks(const StepTrace& trace, size_t region, const RegionDecision& decision) {
+  TORCH_CHECK(
+      !decision.offload_inputs &&
+          std::none_of(decision.ops.begin(),
+                       decision.ops.end(),
+                       [](const auto& op) { return op.decision == Decision::Offload; }),
+      "[plan] what region \"",
+      decision.name,
+      "\" offloads leaves the device when another region offloads: ask for the peaks of the "
+      "whole step (predict_peaks).");
   std::vector<RegionDecision> decisions(trace.regions.size());
   decisions[region] = decision;
   const auto step = predict_peaks(trace, decisions);
   const auto& traced = trace.regions[region];
   RegionPeaks peaks;
-  peaks.held = held_bytes(trace, region, decision);
+  peaks.held = held_bytes(trace, DecidedStep(trace, decisions), region);
   peaks.forward = step.forward[region] - traced.entry_bytes;
   peaks.backward = std::max(step.recompute[region], step.backward[region]) - traced.entry_bytes;
   return peaks;

@@ -12,6 +12,12 @@
 //           node has run: longer than a recomputed one. The operator does not run again. If it is
 //           written in place later, what is kept is a copy from then on, in forward and in
 //           recompute, beside what the program works with.
+//   offloaded  as kept until the next region that gives something away has ended; again from the
+//           begin of that region's recompute (the step's last such region keeps it) to when its own
+//           recompute has ended and the last node that needs it has run. Inputs likewise, if nobody
+//           else holds them;
+//   compressed  as full, and its smaller form as kept, made right after the operator. The operator
+//           does not run again, the smaller form is taken apart instead.
 // Regions that are joined: Note [What joining changes].
 // So the peak of a step is, over all intervals that still take place, the largest of
 //   peak under full recompute + sum over storages of bytes * (alive as decided - alive in full).
@@ -37,18 +43,24 @@ struct StepPeaks {
   int64_t head = 0;                ///< after the last region's forward, to the first recompute
   std::vector<int64_t> recompute;  ///< by region
   std::vector<int64_t> backward;   ///< by region, from where its recompute ends (or would end)
+  int64_t host = 0;                ///< bytes of host memory for what is offloaded, in whole pages
 
   REPRISE_API int64_t peak() const;
 };
 
-/// `decisions`: one per region of the trace, in its order. Keep is the only decision about an
-/// operator that is predicted here.
+enum class Counted : uint8_t {
+  Activations,
+  WithGradients,  ///< and the gradients that came into being in the step
+};
+
+/// `decisions`: one per region of the trace, in its order.
 REPRISE_API StepPeaks predict_peaks(const StepTrace& trace,
-                                    const std::vector<RegionDecision>& decisions);
+                                    const std::vector<RegionDecision>& decisions,
+                                    Counted counted = Counted::Activations);
 
 /// What one region needs under a decision, whatever is decided about the others. Peaks are on top
 /// of what is alive when its forward begins, which is entry_bytes and what the regions before it
-/// hold; backward's with its recompute.
+/// hold; backward's with its recompute. Refused for offloading, which is never a region's alone.
 struct RegionPeaks {
   int64_t held = 0;  ///< between its forward and its backward, beyond its inputs and results
   int64_t forward = 0;

@@ -1,6 +1,8 @@
 // What a plan wants to know of a traced step, from what was written down while it ran.
 #include "plan/step_tracer.h"
 
+#include "plan/storage_facts.h"
+
 #include <c10/util/Exception.h>
 
 #include <algorithm>
@@ -34,6 +36,7 @@ StepTrace StepTracer::finish() {
               "[plan] the traced step ran no backward. A step to trace is a forward and its "
               "backward.");
   StepTrace trace = std::move(trace_);
+  trace.host = host_of(trace.device);
   summarize_intervals(trace);
   summarize_inputs(trace);
   summarize_times(trace);
@@ -65,13 +68,16 @@ void StepTracer::summarize_intervals(StepTrace& trace) const {
 void StepTracer::summarize_inputs(StepTrace& trace) const {
   std::map<size_t, size_t> uses;
   for (const auto& watch : watches_) {
-    for (const size_t input : watch.inputs) {
-      ++uses[input];
+    for (const auto& input : watch.inputs) {
+      ++uses[input.number];
     }
   }
   for (size_t i = 0; i < watches_.size(); ++i) {
-    for (const size_t input : watches_[i].inputs) {
-      trace.regions[i].input_bytes += uses[input] == 1 ? roles_[input].bytes : 0;
+    for (const auto& input : watches_[i].inputs) {
+      TracedInput traced = input.traced;
+      traced.died = roles_[input.number].died;
+      trace.regions[i].input_bytes += uses[input.number] == 1 ? traced.bytes : 0;
+      trace.regions[i].inputs.push_back(traced);
     }
   }
   for (const auto& [input, count] : uses) {

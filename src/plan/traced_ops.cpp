@@ -2,6 +2,7 @@
 #include "plan/step_tracer.h"
 
 #include "checkpoint/op_info.h"
+#include "plan/storage_facts.h"
 
 #include <algorithm>
 
@@ -147,9 +148,15 @@ void StepTracer::note_new_storage(const at::Tensor& tensor, size_t op, size_t nt
   ledger_.add(tensor);
   Role role;
   role.bytes = counted_bytes(tensor.storage(), counter_.device());
+  role.made = interval;
   if (op != kNone && phase_ == StepPhase::Forward) {
     role.storage = trace_.storages.size();
-    trace_.storages.push_back({.region = region_, .op = op, .bytes = role.bytes, .made = interval});
+    trace_.storages.push_back({.region = region_,
+                               .op = op,
+                               .bytes = role.bytes,
+                               .host_bytes = host_bytes_of(tensor),
+                               .compressed = form_of(tensor, counter_.device()),
+                               .made = interval});
     auto& watch = watches_[region_];
     watch.made[op].push_back(role.storage);
     watch.raw_bytes[op] += tensor.storage().nbytes();

@@ -84,7 +84,9 @@ std::optional<detail::JoinedRegions> StepTracer::join(
 void StepTracer::node_begins() {
   const std::scoped_lock lock(mutex_);
   end_gap();
-  ++nodes_;
+  if (nodes_++ == 0) {
+    find_private_inputs();
+  }
   const auto node = torch::autograd::get_current_node();
   if (const auto* accumulation = dynamic_cast<const AccumulateGrad*>(node.get())) {
     state_.before_accumulation(accumulation->variable);
@@ -98,8 +100,10 @@ void StepTracer::node_ended() {
   if (const auto* accumulation = dynamic_cast<const AccumulateGrad*>(node.get())) {
     const auto& gradient = accumulation->variable.grad();
     if (gradient.defined() && gradient.has_storage()) {
+      const int64_t before = counter_.now();
       counter_.set_aside(gradient.storage());
       level_ = counter_.now();
+      gradient_bytes_ += state_.had_gradient(accumulation->variable) ? 0 : before - level_;
     }
   }
 }

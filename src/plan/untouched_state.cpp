@@ -32,6 +32,12 @@ void UntouchedState::before_accumulation(const at::Tensor& leaf) {
   }
 }
 
+bool UntouchedState::had_gradient(const at::Tensor& leaf) const {
+  return std::any_of(gradients_.begin(), gradients_.end(), [&](const auto& known) {
+    return known.leaf.is_same(leaf) && known.before.defined();
+  });
+}
+
 void UntouchedState::before_write(const c10::Storage& storage) {
   const bool is_known = std::any_of(contents_.begin(), contents_.end(), [&](const auto& known) {
     return known.storage._unsafe_get_target() == storage.unsafeGetStorageImpl();

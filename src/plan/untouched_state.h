@@ -23,6 +23,8 @@ class UntouchedState {
   /// A gradient is about to be accumulated in `leaf`. It goes into a new tensor, so that one that
   /// was there before is not written.
   void before_accumulation(const at::Tensor& leaf);
+  /// Whether one was there before, after before_accumulation().
+  bool had_gradient(const at::Tensor& leaf) const;
   /// A storage from outside of the step is about to be written.
   void before_write(const c10::Storage& storage);
 

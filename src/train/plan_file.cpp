@@ -61,6 +61,9 @@ Json write_decision(const RegionDecision& decision) {
   if (decision.offload_inputs) {
     json["offload_inputs"] = true;
   }
+  if (decision.allow_lossy) {
+    json["allow_lossy"] = true;
+  }
   if (decision.joined > 0) {
     json["joined"] = decision.joined;
   }
@@ -71,10 +74,11 @@ Json write_decision(const RegionDecision& decision) {
 }
 
 RegionDecision read_decision(const JsonFields& fields) {
-  fields.allow_only({"names", "plain", "offload_inputs", "joined", "ops"});
+  fields.allow_only({"names", "plain", "offload_inputs", "allow_lossy", "joined", "ops"});
   RegionDecision decision;
   decision.is_plain = fields.boolean("plain", false);
   decision.offload_inputs = fields.boolean("offload_inputs", false);
+  decision.allow_lossy = fields.boolean("allow_lossy", false);
   if (fields.has("joined")) {
     constexpr int64_t kMostJoined = 1 << 16;
     decision.joined = static_cast<size_t>(fields.integer("joined", 1, kMostJoined));

@@ -62,6 +62,11 @@ class BruteForce {
     return sum;
   }
 
+  int64_t in_pages(int64_t bytes) const {
+    const int64_t page = costs_.link.page_bytes;
+    return bytes % page == 0 ? bytes : (bytes / page + 1) * page;
+  }
+
   int64_t stall(size_t last, int64_t bytes) const {
     const bool is_end = last + 1 == costs_.blocks.size();
     const int64_t forward = is_end ? costs_.head.forward_ns : block(last + 1).forward_ns;
@@ -127,8 +132,11 @@ class BruteForce {
     surplus += small;
     const int64_t forward =
         std::min(b.region_forward_bytes + kept + small + moved, b.plain_forward_bytes + surplus);
-    const int64_t backward = b.region_backward_bytes + surplus + gradients_from(i);
-    const int64_t host = moved + (offloads_input ? b.input_bytes : 0);
+    const int64_t backward =
+        std::min(b.region_backward_bytes + surplus,
+                 b.region_backward_bytes - b.freed_early_bytes + kept + small + moved) +
+        gradients_from(i);
+    const int64_t host = in_pages(moved + (offloads_input ? b.input_bytes : 0));
     const int64_t held = kept + small + (offloads_input ? 0 : b.input_bytes);
     units_[i].push_back({std::max(forward, backward), ns + stall(i, host), host, held, 1});
   }
@@ -170,7 +178,8 @@ class BruteForce {
       for (const auto& [inner, ns] : {std::pair(plain_need, plain_ns), {region_need, region_ns}}) {
         units_[first].push_back({std::max(need, inner), ns, 0, x, s});
         if (block(first).can_offload_input && options_.allow_offload) {
-          units_[first].push_back({std::max(need, inner), ns + stall(last, x), x, 0, s});
+          const int64_t host = in_pages(x);
+          units_[first].push_back({std::max(need, inner), ns + stall(last, host), host, 0, s});
         }
       }
     }

@@ -3,6 +3,7 @@
 #include "plan/activation_meter.h"
 #include "plan/step_planner.h"
 #include "support/bitwise.h"
+#include "support/clone_tier.h"
 #include "support/fixtures.h"
 #include "support/tensors.h"
 
@@ -13,11 +14,13 @@
 #include <reprise/model/block_checkpointing.h>
 #include <reprise/model/lora.h>
 #include <reprise/model/model.h>
+#include <reprise/offload.h>
 #include <reprise/plan.h>
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <string>
@@ -116,8 +119,10 @@ TEST_P(Budgets, AreHeldAndChangeNoBits) {
   const auto expected = taken();
   model->enable_checkpointing(BlockChoice::all());
 
-  const planning::StepPlanner planner(planning::trace_step([this] { step(); }, at::kCPU));
+  const auto trace = planning::trace_step([this] { step(); }, at::kCPU);
+  const planning::StepPlanner planner(trace);
   ASSERT_LT(planner.least_bytes(), planner.most_bytes());
+  EXPECT_LE(planner.least_bytes(), trace.peak) << "computing everything again is a plan, too";
   EXPECT_TRUE(planner.plan_for(planner.most_bytes()).is_plain());
   EXPECT_EQ(planner.curve().back().extra_ms, 0);
 
@@ -190,6 +195,122 @@ TEST(DeepModel, JoinsBlocksBelowTheLeastOfOneRegionPerBlock) {
   use.finish();
   expect_bitwise_equal(trained.taken(), expected);
 }
+
+/// Plans that offload, compress, or count gradients.
+struct WiderBudgets : Budgets {
+  WiderBudgets() { set_offload_settings({}); }
+
+  planning::StepTrace traced() {
+    return planning::trace_step([this] { step(); }, at::kCPU);
+  }
+
+  /// Runs `count` plans of the curve, from the least bytes to the most.
+  static void for_each_plan(const planning::StepPlanner& planner,
+                            size_t count,
+                            const std::function<void(const planning::StepPlan&)>& use) {
+    const auto& curve = planner.curve();
+    for (size_t i = 0; i < count; ++i) {
+      use(curve[(curve.size() - 1) * i / (count - 1)]);
+    }
+  }
+
+  static void expect_close(int64_t measured, int64_t predicted) {
+    EXPECT_NEAR(static_cast<double>(measured),
+                static_cast<double>(predicted),
+                0.03 * static_cast<double>(predicted));
+  }
+
+  static planning::DeviceSpeeds fast() {
+    return {.link = {.out_bytes_per_second = 1e12, .in_bytes_per_second = 1e12}};
+  }
+
+  const TierScope tier{std::make_shared<CloneTier>(4096, /*is_lazy=*/true)};
+};
+
+TEST_P(WiderBudgets, OffloadWithinTheHostLimitAndChangeNoBits) {
+  const auto trace = traced();
+  step();
+  const auto expected = taken();
+  const planning::StepPlanner without(trace);
+  int64_t most_host = int64_t{1} << 30;
+  for (const bool is_limited : {false, true}) {
+    const int64_t host = is_limited ? most_host / 3 : most_host;
+    const planning::StepPlanner planner(trace, {.host_bytes = host, .speeds = fast()});
+    EXPECT_LT(planner.least_bytes(), without.least_bytes());
+    for (const auto& plan : without.curve()) {
+      EXPECT_LE(planner.plan_for(plan.peak_bytes).extra_ms, plan.extra_ms);
+    }
+    most_host = 0;
+    double slower = std::numeric_limits<double>::infinity();
+    for_each_plan(planner, 8, [&](const planning::StepPlan& plan) {
+      EXPECT_LE(plan.extra_ms, slower);
+      slower = plan.extra_ms;
+      trim_offload_memory();
+      const int64_t peak = measured(plan.decisions);
+      expect_bitwise_equal(taken(), expected);
+      // What is moved is counted as long as it may be there, so a prediction may be above.
+      EXPECT_LE(peak, plan.peak_bytes + plan.peak_bytes / 100);
+      EXPECT_GE(peak, plan.peak_bytes - plan.peak_bytes / 16);
+      EXPECT_EQ(offload_use().host_bytes_peak, plan.host_bytes);
+      EXPECT_LE(plan.host_bytes, host);
+      most_host = std::max(most_host, plan.host_bytes);
+    });
+    EXPECT_GT(most_host, 0);
+  }
+}
+
+TEST_P(WiderBudgets, LoseBitsOnlyWhereThatIsAllowed) {
+  const auto trace = traced();
+  step();
+  const auto expected = taken();
+  const auto is_lossy = [](const planning::StepPlan& plan) { return plan.is_lossy(); };
+  const planning::StepPlanner exact(trace);
+  EXPECT_TRUE(std::none_of(exact.curve().begin(), exact.curve().end(), is_lossy));
+  const planning::StepPlanner planner(trace, {.allow_lossy = true, .speeds = fast()});
+  const auto plan = std::find_if(planner.curve().begin(), planner.curve().end(), is_lossy);
+  ASSERT_NE(plan, planner.curve().end());
+  expect_close(measured(plan->decisions), plan->peak_bytes);
+  const auto values = taken();
+  EXPECT_TRUE(bitwise_equal(values[0], expected[0])) << "forward goes on with exact values";
+  size_t changed = 0;
+  for (size_t i = 1; i < values.size(); ++i) {
+    EXPECT_TRUE(torch::allclose(values[i], expected[i], /*rtol=*/0.1, /*atol=*/1e-3));
+    changed += bitwise_equal(values[i], expected[i]) ? 0 : 1;
+  }
+  // With frozen weights a rounded result may feed no gradient.
+  EXPECT_TRUE(changed > 0 || GetParam().second) << "nothing was rounded: the test shows nothing";
+}
+
+TEST_P(WiderBudgets, CountGradientsWhereAsked) {
+  const auto trace = traced();
+  const planning::StepPlanner planner(trace, {.counts_gradients = true});
+  const bool has_small_gradients = GetParam().second;
+  EXPECT_TRUE(has_small_gradients ||
+              planner.most_bytes() > planning::StepPlanner(trace).most_bytes());
+  for_each_plan(planner, 6, [&](const planning::StepPlan& plan) {
+    const PeakTracker tracker(at::kCPU);
+    planning::run_planned(plan.decisions, [this] { step(); });
+    expect_close(tracker.extra(), plan.peak_bytes);
+    taken();
+  });
+}
+
+TEST_P(WiderBudgets, RefuseHostMemoryThatHelpsNobody) {
+  const auto trace = traced();
+  const auto refusal = [](const planning::StepTrace& of, int64_t host) {
+    return message_of<c10::Error>([&] { planning::StepPlanner(of, {.host_bytes = host}); });
+  };
+  EXPECT_TRUE(contains(refusal(trace, 1000), "pages of 65536 bytes"));
+  detail::set_tier_for_tests(nullptr);
+  EXPECT_TRUE(contains(refusal(traced(), int64_t{1} << 30), "in host memory already"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Families,
+                         WiderBudgets,
+                         ::testing::Values(std::pair("llama", false), std::pair("gpt2", true)),
+                         [](const auto& family) {
+                           return family.param.first + (family.param.second ? "_lora" : "");
+                         });
 
 INSTANTIATE_TEST_SUITE_P(Families,
                          Budgets,

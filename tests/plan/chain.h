@@ -75,11 +75,12 @@ struct Chain {
     return count;
   }
 
-  void step() const {
+  void step(const std::function<void()>& blocks_ended = [] {}) const {
     auto h = x;
     for (size_t i = 0; i < weights.size();) {
       i += run_from(i, h);
     }
+    blocks_ended();
     // Moved, so that no name keeps the last block's result alive.
     std::exchange(h, {}).square().mean().backward();
   }
@@ -108,20 +109,31 @@ inline OpDecision keep(const planning::TracedOp& op) {
   return {.name = op.name, .overload = op.overload, .call_index = op.call_index};
 }
 
-/// Decisions for all regions: `decide` says for a region and an operator whether it is kept.
-inline std::vector<RegionDecision> keeping(
+/// Decisions for all regions: `decide` says for a region and an operator what becomes of it.
+inline std::vector<RegionDecision> deciding(
     const planning::StepTrace& trace,
-    const std::function<bool(size_t, const planning::TracedOp&)>& decide) {
+    const std::function<Decision(size_t, const planning::TracedOp&)>& decide) {
   std::vector<RegionDecision> decisions;
   for (size_t i = 0; i < trace.regions.size(); ++i) {
     decisions.push_back({.name = trace.regions[i].name});
     for (const auto& op : trace.regions[i].ops) {
-      if (op.can_keep && decide(i, op)) {
+      const auto decision = op.can_keep ? decide(i, op) : Decision::Recompute;
+      if (decision != Decision::Recompute) {
         decisions.back().ops.push_back(keep(op));
+        decisions.back().ops.back().decision = decision;
       }
     }
   }
   return decisions;
+}
+
+/// Decisions for all regions: `decide` says for a region and an operator whether it is kept.
+inline std::vector<RegionDecision> keeping(
+    const planning::StepTrace& trace,
+    const std::function<bool(size_t, const planning::TracedOp&)>& decide) {
+  return deciding(trace, [&](size_t region, const planning::TracedOp& op) {
+    return decide(region, op) ? Decision::Keep : Decision::Recompute;
+  });
 }
 
 inline std::vector<RegionDecision> all_full(const planning::StepTrace& trace) {

@@ -2,6 +2,7 @@
 // the plan.
 #include "plan/chain.h"
 #include "support/bitwise.h"
+#include "support/clone_tier.h"
 #include "support/zoo.h"
 
 #include <ATen/CPUGeneratorImpl.h>
@@ -134,6 +135,30 @@ TEST(Plan, ChangesNoBits) {
                            }),
                            expected);
     }
+  }
+}
+
+TEST(Plan, ChangesNoBitsWhereItOffloads) {
+  const TierScope tier(std::make_shared<CloneTier>(1, /*is_lazy=*/true));
+  for (const auto& entry : zoo()) {
+    const auto run = [&](bool is_planned) {
+      torch::manual_seed(11);
+      const auto model = entry.make();
+      const auto step = step_of(model, model->input());
+      if (is_planned) {
+        auto decisions = deciding(trace_step(step, c10::kCPU),
+                                  [](size_t, const TracedOp&) { return Decision::Offload; });
+        for (auto& decision : decisions) {
+          decision.offload_inputs = true;
+        }
+        run_planned(decisions, step);
+      } else {
+        step();
+      }
+      return state_of(*model);
+    };
+    SCOPED_TRACE(entry.name);
+    expect_bitwise_equal(run(true), run(false));
   }
 }
 
@@ -301,6 +326,101 @@ TEST(Plan, RefusesWhatCannotBeJoined) {
         run_planned({{.name = "block0", .joined = 1}, {.name = "other"}}, [&] { chain.step(); });
       }),
       "is \"block1\"; planned in its place was \"other\""));
+}
+
+TEST(Plan, RefusesWhatItDecidesItselfAndWhatContradictsItself) {
+  const auto asking = [](const CheckpointOptions& options) {
+    return message_of<c10::Error>([&] {
+      run_planned({{.name = "a"}}, [&] {
+        const auto fn = [](const at::Tensor& h) { return h.tanh(); };
+        checkpoint(options, fn, torch::randn({4, 4}).requires_grad_()).sum().backward();
+      });
+    });
+  };
+  EXPECT_TRUE(contains(asking({.offload_inputs = true, .name = "a"}), "asks for offload_inputs"));
+  EXPECT_TRUE(contains(asking({.allow_lossy = true, .name = "a"}), "asks for allow_lossy"));
+  EXPECT_TRUE(
+      contains(refusal({{.name = "a", .is_plain = true, .offload_inputs = true}, {.name = "b"}}),
+               "plainly and to offload its inputs"));
+  EXPECT_TRUE(contains(refusal({{.name = "a", .allow_lossy = true}, {.name = "b"}}),
+                       "to compress nothing"));
+}
+
+TEST(Plan, OffloadsAndCompressesWithoutChangingBits) {
+  const TierScope tier(std::make_shared<CloneTier>(1, /*is_lazy=*/true));
+  const Chain chain(3, [](const at::Tensor& h, const std::vector<at::Tensor>& w) {
+    return h + torch::mm(torch::dropout(torch::mm(h, w[0]).tanh(), 0.2, true), w[1]);
+  });
+  const auto step = [&chain] {
+    torch::manual_seed(3);
+    chain.step();
+  };
+  step();
+  const auto expected = chain.gradients();
+  const auto trace = trace_step(step, c10::kCPU);
+  auto decisions = deciding(trace, [](size_t, const TracedOp& op) {
+    return op.op_class == OpClass::Matmul                 ? Decision::Offload
+           : op.name.find("dropout") != std::string::npos ? Decision::Compress
+                                                          : Decision::Recompute;
+  });
+  for (auto& decision : decisions) {
+    decision.offload_inputs = true;
+  }
+  chain.clear_gradients();
+  run_planned(decisions, step);
+  expect_bitwise_equal(chain.gradients(), expected);
+  EXPECT_GT(offload_use().host_bytes_peak, 0);
+}
+
+TEST(MemoryPlan, UsesHostMemoryWhereItIsGiven) {
+  using namespace reprise::literals;
+  const TierScope tier(std::make_shared<CloneTier>(kSmallestMovedBytes, /*is_lazy=*/true));
+  const Chain chain(8);
+  const auto step = [&chain] { chain.step(); };
+  step();
+  const auto expected = chain.gradients();
+  chain.clear_gradients();
+  const auto without = plan(step, c10::kCPU, {.budget = 1_GiB});
+  EXPECT_EQ(without.host_bytes(), 0);
+  const auto most = plan(step, c10::kCPU, {.budget = 1_GiB, .host_budget = 64_MiB});
+  const auto least = most.with_budget(most.curve().front().peak_bytes);
+  EXPECT_LT(least.peak_bytes(), without.curve().front().peak_bytes);
+  EXPECT_TRUE(contains(least.describe(), "MiB of host memory")) << least.describe();
+  EXPECT_TRUE(contains(least.describe(), "offloaded:")) << least.describe();
+  trim_offload_memory();
+  const reprise::PlanGuard use(least);
+  step();
+  use.finish();
+  expect_bitwise_equal(chain.gradients(), expected);
+  EXPECT_EQ(offload_use().host_bytes_peak, least.host_bytes());
+  EXPECT_LE(least.host_bytes(), 64_MiB);
+}
+
+TEST(MemoryPlan, MarksWhatIsLossy) {
+  using namespace reprise::literals;
+  const Chain chain(3);
+  const auto plans =
+      plan([&chain] { chain.step(); }, c10::kCPU, {.budget = 1_GiB, .allow_lossy = true});
+  for (const auto& point : plans.curve()) {
+    const auto one = plans.with_budget(point.peak_bytes);
+    bool is_lossy = false;
+    for (const auto& decision : one.decisions()) {
+      is_lossy = is_lossy || decision.allow_lossy;
+    }
+    EXPECT_EQ(contains(one.describe(), "LOSSY"), is_lossy) << one.describe();
+  }
+}
+
+TEST(MemoryPlan, RefusesAHostBudgetBeyondTheOneThatHolds) {
+  using namespace reprise::literals;
+  const TierScope tier(std::make_shared<CloneTier>(1, /*is_lazy=*/false));
+  set_offload_settings({.host_budget = 1_MiB});
+  const Chain chain(1);
+  EXPECT_TRUE(
+      contains(message_of<c10::Error>([&] {
+                 plan([&] { chain.step(); }, c10::kCPU, {.budget = 1_GiB, .host_budget = 2_MiB});
+               }),
+               "set_offload_settings allows"));
 }
 
 TEST(Plan, IsOverWhenItsScopeIs) {

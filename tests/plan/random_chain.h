@@ -30,6 +30,7 @@ class RandomChain {
     costs.link = {1e9 * static_cast<double>(number(1, 8)) / 2,
                   1e9 * static_cast<double>(number(1, 8)) / 2};
     costs.base_bytes = number(0, 50);
+    costs.link.page_bytes = number(1, 4);
     return costs;
   }
 
@@ -54,6 +55,7 @@ class RandomChain {
     block.plain_backward_bytes = number(0, 90);
     block.region_forward_bytes = number(0, 60);
     block.region_backward_bytes = number(0, 90);
+    block.freed_early_bytes = coin() ? 0 : number(0, block.region_backward_bytes);
     block.gradient_bytes = number(0, 10);
     return block;
   }
@@ -114,7 +116,7 @@ inline ChainCosts transformer(size_t blocks, uint32_t seed) {
     costs.blocks.push_back(i % 4 == 3 ? 1 : 0);
   }
   costs.head = {2048 * kMiB, 2'000'000, 4'000'000, 500 * kMiB};
-  costs.link = {50e9, 50e9};
+  costs.link = {50e9, 50e9, 8 * kMiB};
   costs.base_bytes = 20'000 * kMiB;
   return costs;
 }

@@ -62,7 +62,7 @@ TEST(Timeline, FollowsTheStepWithoutGaps) {
 
 TEST(Timeline, TakesAsMuchLongerAsThePlanSays) {
   const auto trace = trace_of(Chain(4));
-  const planning::StepPlanner planner(trace);
+  const planning::StepPlanner planner(trace, {.longest_segment = 1});
   const double plain = planning::plain_timeline(trace).duration_ms();
   for (const StepPlan& plan : planner.curve()) {
     const double planned = planning::step_timeline(trace, plan.decisions).duration_ms();

@@ -2,6 +2,7 @@
 // those of real steps.
 #include "plan/chain.h"
 #include "plan/trace_between.h"
+#include "support/clone_tier.h"
 #include "support/devices.h"
 #include "support/zoo.h"
 
@@ -236,6 +237,166 @@ TEST(PredictedPeaks, EqualRealStepsOfTheZoo) {
                   256 + 0.05 * static_cast<double>(measured))
           << entry.name << ", case " << i;
     }
+  }
+}
+
+struct Peaks {
+  int64_t forward = 0;  // of the blocks
+  int64_t step = 0;
+};
+
+Peaks measured_peaks(const Chain& chain, const std::vector<RegionDecision>& decisions) {
+  chain.clear_gradients();
+  planning::ActivationMeter meter(chain.device, chain.parameters());
+  Peaks peaks;
+  planning::run_planned(decisions, [&] { chain.step([&] { peaks.forward = meter.peak(); }); });
+  peaks.step = meter.peak();
+  return peaks;
+}
+
+void expect_near(const planning::StepPeaks& predicted, const Peaks& measured, int64_t tolerance) {
+  const int64_t forward = std::max(
+      predicted.before, *std::max_element(predicted.forward.begin(), predicted.forward.end()));
+  EXPECT_NEAR(static_cast<double>(forward) / kTensor,
+              static_cast<double>(measured.forward) / kTensor,
+              static_cast<double>(tolerance) / kTensor);
+  EXPECT_NEAR(static_cast<double>(predicted.peak()) / kTensor,
+              static_cast<double>(measured.step) / kTensor,
+              static_cast<double>(tolerance) / kTensor);
+}
+
+/// What a prediction says and a real step needs, on the device and on its host.
+void expect_exact_with_host(const Chain& chain,
+                            const StepTrace& trace,
+                            std::vector<RegionDecision> decisions,
+                            const std::string& name) {
+  for (const bool offloads_inputs : {false, true}) {
+    for (auto& decision : decisions) {
+      decision.offload_inputs = offloads_inputs && !decision.is_plain;
+    }
+    trim_offload_memory();
+    SCOPED_TRACE(name + (offloads_inputs ? " and inputs" : ""));
+    const auto predicted = predict_peaks(trace, decisions);
+    expect_near(predicted, measured_peaks(chain, decisions), kScalars);
+    EXPECT_EQ(predicted.host, offload_use().host_bytes_peak);
+  }
+}
+
+void expect_exact_with_host(const Chain& chain) {
+  const auto trace = trace_of(chain);
+  const auto all = deciding(trace, [](size_t, const auto&) { return Decision::Offload; });
+  expect_exact_with_host(chain, trace, all, "all");
+  expect_exact_with_host(chain,
+                         trace,
+                         deciding(trace,
+                                  [](size_t region, const auto& op) {
+                                    return region % 2 == 0 && op.is_saved ? Decision::Offload
+                                                                          : Decision::Recompute;
+                                  }),
+                         "what is saved, in every other region");
+  auto mixed = all;
+  mixed[1] = {.name = mixed[1].name, .is_plain = true};
+  mixed[0] = keeping(trace, [](size_t, const auto&) { return true; })[0];
+  expect_exact_with_host(chain, trace, mixed, "the first region keeps, the second is plain");
+  mixed = all;
+  mixed.back() = {.name = mixed.back().name, .is_plain = true};
+  expect_exact_with_host(chain, trace, mixed, "the last region plain");
+}
+
+TEST(PredictedPeaks, EqualRealStepsThatOffload) {
+  const TierScope tier(std::make_shared<CloneTier>(kSmallestMovedBytes, /*is_lazy=*/true));
+  expect_exact_with_host(Chain(4));
+  expect_exact_with_host(Chain(3, [](const at::Tensor& h, const std::vector<at::Tensor>& w) {
+    return torch::tanh(torch::mm(torch::sigmoid(torch::mm(h, w[0])), w[1]));
+  }));
+  expect_exact_with_host(Chain(3, [](const at::Tensor& h, const std::vector<at::Tensor>& w) {
+    auto y = torch::mm(h, w[0]).mul_(0.5);
+    y = torch::gelu(y).add_(h);
+    return torch::mm(torch::softmax(y, -1), w[1]).relu_();
+  }));
+}
+
+TEST(PredictedPeaks, FollowHowManyRegionsAheadAreFetched) {
+  const TierScope tier(std::make_shared<CloneTier>(kSmallestMovedBytes, /*is_lazy=*/true));
+  const Chain chain(4);
+  for (const size_t prefetch : {0, 2}) {
+    set_offload_settings({.prefetch = prefetch});
+    const auto trace = trace_of(chain);
+    const auto all = deciding(trace, [](size_t, const auto&) { return Decision::Offload; });
+    expect_exact_with_host(chain, trace, all, "prefetch " + std::to_string(prefetch));
+  }
+}
+
+TEST(PredictedPeaks, EqualRealStepsThatOffloadOnTheGpu) {
+  REPRISE_REQUIRE_CUDA();
+  expect_exact_with_host(Chain(4, residual_block, c10::kCUDA));
+}
+
+TEST(PredictedPeaks, EqualRealStepsThatCompress) {
+  const Chain chain(3, [](const at::Tensor& h, const std::vector<at::Tensor>& w) {
+    auto y = torch::dropout(torch::tanh(torch::mm(h, w[0])), 0.2, true);
+    return h + torch::mm(y, w[1]);
+  });
+  const auto trace = trace_of(chain);
+  for (const bool is_lossy : {false, true}) {
+    for (const auto& one : trace.regions[0].ops) {
+      const bool has_mask = one.name.find("dropout") != std::string::npos;
+      if (!one.can_keep || (!is_lossy && !has_mask)) {
+        continue;
+      }
+      auto decisions = deciding(trace, [&](size_t, const auto& op) {
+        return op.name == one.name && op.call_index == one.call_index ? Decision::Compress
+                                                                      : Decision::Recompute;
+      });
+      for (auto& decision : decisions) {
+        decision.allow_lossy = is_lossy;
+      }
+      SCOPED_TRACE(one.name + (is_lossy ? ", lossy" : ""));
+      const auto measured = measured_peaks(chain, decisions);
+      expect_near(predict_peaks(trace, decisions), measured, measured.step / 200);
+    }
+  }
+}
+
+/// Gradients included, a step's bytes are all that is alive beyond its start.
+TEST(PredictedPeaks, CountGradientsThatComeIntoBeing) {
+  const Chain chain(3);
+  const auto trace = trace_of(chain);
+  for (const auto& decisions : {all_full(trace), all_plain(trace)}) {
+    chain.clear_gradients();
+    const PeakTracker tracker(chain.device);
+    planning::run_planned(decisions, [&] { chain.step(); });
+    EXPECT_NEAR(static_cast<double>(
+                    predict_peaks(trace, decisions, planning::Counted::WithGradients).peak()),
+                static_cast<double>(tracker.extra()),
+                kScalars);
+  }
+  // Those that exist are not the step's.
+  const auto again = trace_of(chain);
+  EXPECT_EQ(again.intervals.back().gradient_bytes, 0);
+  EXPECT_NEAR(static_cast<double>(trace.intervals.back().gradient_bytes), 6 * kTensor, kScalars);
+}
+
+TEST(PredictedPeaks, EqualRealStepsOfTheZooThatOffload) {
+  const TierScope tier(std::make_shared<CloneTier>(1, /*is_lazy=*/false));
+  for (const auto& entry : zoo()) {
+    torch::manual_seed(7);
+    const auto model = entry.make();
+    const auto x = model->input();
+    const auto step = [&] { model->loss(x, with({.name = "region"})).backward(); };
+    const auto trace = trace_step(step, c10::kCPU);
+    auto decisions = deciding(trace, [](size_t, const auto&) { return Decision::Offload; });
+    for (auto& decision : decisions) {
+      decision.offload_inputs = true;
+    }
+    trim_offload_memory();
+    const auto measured = measured_peak(c10::kCPU, model->parameters(), decisions, step);
+    const auto predicted = predict_peaks(trace, decisions);
+    EXPECT_NEAR(static_cast<double>(predicted.peak()),
+                static_cast<double>(measured),
+                256 + 0.05 * static_cast<double>(measured))
+        << entry.name;
+    EXPECT_EQ(predicted.host, offload_use().host_bytes_peak) << entry.name;
   }
 }
 

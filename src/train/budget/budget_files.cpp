@@ -148,8 +148,14 @@ void write_memory_page(const std::filesystem::path& path,
   report.fixed = {{"parameters", parameter_bytes(model.model)},
                   {"gradients", model.budget.gradient_bytes()},
                   {"optimizer", model.budget.optimizer_bytes()}};
-  report.timeline = planning::step_timeline(*plan->trace, decisions);
-  report.plain_timeline = planning::plain_timeline(*plan->trace);
+  const auto counted = plan->planner->options().counts_gradients ? planning::Counted::WithGradients
+                                                                 : planning::Counted::Activations;
+  report.timeline = planning::step_timeline(*plan->trace, decisions, counted);
+  report.plain_timeline = planning::plain_timeline(*plan->trace, counted);
+  if (model.budget.limits().allow_lossy) {
+    report.notes.emplace_back(
+        "Lossy compression is allowed: gradients are not those of an exact run.");
+  }
   report.rows = planning::explain_plan(*plan->trace, decisions, report.budget);
   for (const auto& point : plan->planner->curve()) {
     report.curve.push_back({.peak_bytes = point.peak_bytes, .extra_ms = point.extra_ms});

@@ -4,6 +4,7 @@
 #include "train/budget/budget_files.h"
 
 #include <reprise/memory.h>
+#include <reprise/offload.h>
 #include <reprise/train/units.h>
 
 #include <c10/util/Exception.h>
@@ -81,6 +82,11 @@ StepBudget::StepBudget(const MemoryLimits& limits,
     trained_.push_back(parameter);
     gradient_bytes_ += static_cast<int64_t>(parameter.nbytes());
   }
+  if (limits.host_bytes > 0) {
+    auto settings = offload_settings();
+    settings.host_budget = limits.host_bytes;
+    set_offload_settings(settings);
+  }
   const auto memory = detail::device_memory(model.device());
   TORCH_CHECK(asked().kind != Budget::Kind::Bytes || asked().bytes <= memory.total,
               flag_of(is_total()),
@@ -141,14 +147,19 @@ int64_t StepBudget::resolve(const planning::StepPlanner& planner, int64_t base) 
   return 0;
 }
 
-ShapePlan StepBudget::plan(std::shared_ptr<const planning::StepTrace> trace,
-                           [[maybe_unused]] bool has_gradients) {
+ShapePlan StepBudget::plan(std::shared_ptr<const planning::StepTrace> trace, bool has_gradients) {
   const auto device = model_.device();
   if (asked().kind == Budget::Kind::Auto && automatic_bytes_ == 0) {
     automatic_bytes_ = automatic_bytes();
   }
-  const auto planner = std::make_shared<const planning::StepPlanner>(*trace);
-  const int64_t base = is_total() ? start_bytes_ + gradient_bytes_ : 0;
+  const auto planner = std::make_shared<const planning::StepPlanner>(
+      *trace,
+      planning::PlannerOptions{.host_bytes = limits_.host_bytes,
+                               .allow_lossy = limits_.allow_lossy,
+                               .counts_gradients = is_total() && !has_gradients,
+                               .speeds = speeds_});
+  speeds_ = planner->options().speeds;
+  const int64_t base = is_total() ? start_bytes_ + (has_gradients ? gradient_bytes_ : 0) : 0;
   budget_bytes_ = resolve(*planner, base);
   const int64_t usable = planned_bytes(budget_bytes_ - base, device);
   TORCH_CHECK_WITH(OutOfMemoryError,
@@ -161,7 +172,7 @@ ShapePlan StepBudget::plan(std::shared_ptr<const planning::StepTrace> trace,
                    bytes_text(base + budget_for(planner->least_bytes() * 129 / 128, device)),
                    is_total() ? c10::str(", of which ",
                                          human_bytes(static_cast<double>(base)),
-                                         " are parameters, optimizer state and gradients")
+                                         " are there before it begins")
                               : "",
                    ". Give that, or a smaller --per_device_train_batch_size or --max_length.");
   const planning::StepPlan& chosen = planner->plan_for(usable);

@@ -116,6 +116,7 @@ class StepBudget {
   std::optional<detail::AllocationWatch> watch_;  // of a budget of everything
   BudgetOutcome outcome_;
   std::vector<int64_t> measured_;
+  std::optional<planning::DeviceSpeeds> speeds_;  // measured once
 };
 
 }  // namespace reprise
