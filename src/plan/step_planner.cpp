@@ -151,6 +151,26 @@ PlannerOptions checked(const StepTrace& trace, PlannerOptions options) {
   return options;
 }
 
+/// Everything computed again, and nothing: whatever the solver thins out, these are plans.
+void add_simple_plans(const StepTrace& trace,
+                      const PlannerOptions& options,
+                      std::vector<StepPlan>& plans) {
+  const Counted counted = options.counts_gradients ? Counted::WithGradients : Counted::Activations;
+  const ChainCosts costs = costs_of(trace, options);
+  for (const bool is_plain : {false, true}) {
+    StepPlan plan;
+    int64_t extra_ns = 0;
+    for (size_t i = 0; i < trace.regions.size(); ++i) {
+      plan.decisions.push_back({.name = trace.regions[i].name, .is_plain = is_plain});
+      const BlockCosts& block = costs.block(i);
+      extra_ns += is_plain ? 0 : full_replay_ns(block) + block.region_ns;
+    }
+    plan.peak_bytes = predict_peaks(trace, plan.decisions, counted).peak();
+    plan.extra_ms = static_cast<double>(extra_ns) * kMilliseconds;
+    plans.push_back(std::move(plan));
+  }
+}
+
 // Those that no other beats in bytes and time, smallest first.
 std::vector<StepPlan> unbeaten(std::vector<StepPlan> plans) {
   std::stable_sort(plans.begin(), plans.end(), [](const StepPlan& a, const StepPlan& b) {
@@ -187,6 +207,7 @@ StepPlanner::StepPlanner(const StepTrace& trace, PlannerOptions options)
   narrow.allow_lossy = false;
   std::vector<StepPlan> plans;
   add_plans(trace, costs_of(trace, narrow), narrow, 1, plans);
+  add_simple_plans(trace, narrow, plans);
   add_joined_plans(trace, narrow, plans);
   if (options_.host_bytes > 0 || options_.allow_lossy) {
     // Beside the others: what more may be used makes no budget slower.
