@@ -13,6 +13,7 @@ void add_import(CLI::App& app);
 void add_init(CLI::App& app);
 void add_inspect(CLI::App& app);
 void add_merge(CLI::App& app);
+void add_plan(CLI::App& app);
 void add_score(CLI::App& app);
 void add_tokenize(CLI::App& app);
 /// sft, rm, prm, dpo, kto, kd, grpo, ppo.

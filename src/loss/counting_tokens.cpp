@@ -122,7 +122,7 @@ CountingTokens::CountingTokens(const Targets& targets, int64_t vocabulary)
               least,
               " to ",
               most);
-  if (targets.known && !targets_.is_cpu()) {
+  if (targets.known && !targets_.is_cpu() && !targets_.is_meta()) {
     assert_known(targets_, is_counting, *targets.known, vocabulary);
   }
   if (number < targets_.size(0)) {

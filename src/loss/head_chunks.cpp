@@ -2,6 +2,8 @@
 
 #include "ops/product.h"
 
+#include <reprise/detail/planned_device.h>
+
 #include <ATen/ATen.h>
 #include <ATen/autocast_mode.h>
 
@@ -17,7 +19,7 @@ at::ScalarType type_of_products(const at::Tensor& hidden, const LinearHead& head
   if (head.in_float32) {
     return at::kFloat;
   }
-  const auto device = hidden.device().type();
+  const auto device = detail::kernel_type(hidden.device());
   // Autocast leaves float64 alone.
   if (at::autocast::is_autocast_enabled(device) && hidden.scalar_type() != at::kDouble) {
     return at::autocast::get_autocast_dtype(device);
@@ -69,7 +71,8 @@ HeadPlan plan_head(const at::Tensor& hidden,
   plan.statistics = plan.product == at::kDouble ? at::kDouble : at::kFloat;
   plan.tokens = chunks.tokens > 0
                     ? chunks.tokens
-                    : tokens_in(hidden.is_cuda() ? kGpuChunkBytes : kChunkBytes, token_bytes);
+                    : tokens_in(detail::is_for_cuda(hidden.device()) ? kGpuChunkBytes : kChunkBytes,
+                                token_bytes);
   plan.temperature = temperature;
   return plan;
 }

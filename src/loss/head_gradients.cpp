@@ -3,6 +3,8 @@
 #include "ops/product.h"
 #include "ops/scale.h"
 
+#include <reprise/detail/planned_device.h>
+
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/graph_task.h>
@@ -27,7 +29,7 @@ HeadGradients::HeadGradients(const HeadPlan& plan,
                              const HeadNeeds& needs,
                              const at::Tensor& rows,
                              const at::Tensor& weight_of_head)
-    : plan_(plan), is_cuda_(rows.is_cuda()) {
+    : plan_(plan), is_cuda_(detail::is_for_cuda(rows.device())) {
   const auto sums = weight_of_head.options().dtype(plan.statistics).requires_grad(false);
   if (needs.hidden) {
     hidden = at::empty_like(rows, at::MemoryFormat::Contiguous);

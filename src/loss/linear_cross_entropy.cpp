@@ -8,6 +8,7 @@
 #include "ops/node.h"
 
 #include <reprise/autocast.h>
+#include <reprise/detail/planned_device.h>
 
 #include <ATen/ATen.h>
 
@@ -74,7 +75,8 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
                                const HeadPlan& plan,
                                TokenWeighting weighting,
                                const HeadNeeds& needs) {
-    const AutocastScope no_autocast(rows.device().type(), at::kFloat, /*enabled=*/false);
+    const AutocastScope no_autocast(
+        detail::kernel_type(rows.device()), at::kFloat, /*enabled=*/false);
     const auto sums = TokenSums::room_for(rows, plan);
     HeadGradients gradients(plan, needs, rows, weight);
     ChunkLogits logits(plan, weight, bias.value_or(at::Tensor()));

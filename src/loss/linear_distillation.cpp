@@ -7,6 +7,7 @@
 #include "ops/node.h"
 
 #include <reprise/autocast.h>
+#include <reprise/detail/planned_device.h>
 #include <reprise/loss/head.h>
 
 #include <ATen/ATen.h>
@@ -93,7 +94,8 @@ struct LinearDistillation : torch::autograd::Function<LinearDistillation> {
                                const at::Tensor& weight,
                                const std::optional<at::Tensor>& bias,
                                const Lesson& lesson) {
-    const AutocastScope no_autocast(rows.device().type(), at::kFloat, /*enabled=*/false);
+    const AutocastScope no_autocast(
+        detail::kernel_type(rows.device()), at::kFloat, /*enabled=*/false);
     LessonChunks chunks(lesson, rows);
     HeadGradients gradients(lesson.plan, lesson.needs, rows, weight);
     ChunkLogits logits(lesson.plan, weight, bias.value_or(at::Tensor()));

@@ -7,6 +7,7 @@
 #include "ops/node.h"
 
 #include <reprise/autocast.h>
+#include <reprise/detail/planned_device.h>
 
 #include <ATen/ATen.h>
 
@@ -39,7 +40,8 @@ struct LinearDivergence : torch::autograd::Function<LinearDivergence> {
                             const TeacherHead& teacher,
                             const HeadPlan& plan,
                             const DivergenceOptions& options) {
-    const AutocastScope no_autocast(rows.device().type(), at::kFloat, /*enabled=*/false);
+    const AutocastScope no_autocast(
+        detail::kernel_type(rows.device()), at::kFloat, /*enabled=*/false);
     auto values =
         at::empty({rows.size(0)}, rows.options().dtype(plan.statistics).requires_grad(false));
     ChunkLogits logits(plan, weight, bias.value_or(at::Tensor()));
@@ -66,7 +68,8 @@ struct LinearDivergence : torch::autograd::Function<LinearDivergence> {
     const HeadPlan plan = kept_plan(*context);
     TeacherHead teacher{.rows = saved[3], .weight = saved[4], .bias = saved[5], .plan = plan};
     teacher.plan.product = static_cast<at::ScalarType>(data.at("teacher_product").toInt());
-    const AutocastScope no_autocast(rows.device().type(), at::kFloat, /*enabled=*/false);
+    const AutocastScope no_autocast(
+        detail::kernel_type(rows.device()), at::kFloat, /*enabled=*/false);
     const DivergenceOptions options{
         .kind = static_cast<DivergenceOptions::Kind>(data.at("kind").toInt()),
         .beta = data.at("beta").toDouble()};

@@ -8,6 +8,7 @@
 #include "ops/token_sums.h"
 
 #include <reprise/autocast.h>
+#include <reprise/detail/planned_device.h>
 #include <reprise/loss/head.h>
 
 #include <ATen/ATen.h>
@@ -138,7 +139,8 @@ struct TokenLogprobs : torch::autograd::Function<TokenLogprobs> {
                                const at::Tensor& targets,
                                const HeadPlan& plan,
                                const TokenRequests& requests) {
-    const AutocastScope no_autocast(rows.device().type(), at::kFloat, /*enabled=*/false);
+    const AutocastScope no_autocast(
+        detail::kernel_type(rows.device()), at::kFloat, /*enabled=*/false);
     const auto out = room_for(rows, plan, requests);
     ChunkLogits logits(plan, weight, bias.value_or(at::Tensor()));
     ChunkBuffer scratch;
@@ -178,7 +180,8 @@ struct TokenLogprobs : torch::autograd::Function<TokenLogprobs> {
     const auto &rows = saved[0], &weight = saved[1], &bias = saved[2], &targets = saved[3];
     const auto &log_normalizer = saved[4], &entropy = saved[5];
     const HeadPlan plan = kept_plan(*context);
-    const AutocastScope no_autocast(rows.device().type(), at::kFloat, /*enabled=*/false);
+    const AutocastScope no_autocast(
+        detail::kernel_type(rows.device()), at::kFloat, /*enabled=*/false);
     const auto scaled = [&](const at::Tensor& upstream) {
       return upstream.defined() ? upstream / plan.temperature : upstream;
     };

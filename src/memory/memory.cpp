@@ -1,6 +1,7 @@
 #include <reprise/memory.h>
 
 #include "memory/cpu_counter.h"
+#include "memory/meta_counter.h"
 
 #include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
@@ -14,6 +15,14 @@ namespace reprise {
 namespace {
 
 using detail::CpuCounter;
+using detail::MetaCounter;
+
+void require_meta_counter() {
+  TORCH_CHECK(
+      MetaCounter::is_installed(),
+      "[reprise] no byte counts for meta: tensors without memory are counted only for plans, see "
+      "reprise/train/model_plan.h.");
+}
 
 void require_cpu_counter() {
   TORCH_CHECK(CpuCounter::is_installed(),
@@ -43,7 +52,8 @@ c10::CachingAllocator::Stat allocated(c10::Device device) {
 
 /// With its index, so that devices can be compared.
 c10::Device whole(c10::Device device) {
-  return device.is_cpu() ? c10::Device(c10::kCPU) : c10::Device(device.type(), index_of(device));
+  const bool is_one = device.is_cpu() || device.is_meta();
+  return is_one ? c10::Device(device.type()) : c10::Device(device.type(), index_of(device));
 }
 
 /// All trackers that live. Who resets a device's peak tells them what it was.
@@ -68,6 +78,10 @@ int64_t live_bytes(c10::Device device) {
     require_cpu_counter();
     return CpuCounter::live();
   }
+  if (device.is_meta()) {
+    require_meta_counter();
+    return MetaCounter::live();
+  }
   return allocated(device).current;
 }
 
@@ -75,6 +89,10 @@ int64_t peak_bytes(c10::Device device) {
   if (device.is_cpu()) {
     require_cpu_counter();
     return CpuCounter::peak();
+  }
+  if (device.is_meta()) {
+    require_meta_counter();
+    return MetaCounter::peak();
   }
   return allocated(device).peak;
 }
@@ -89,6 +107,8 @@ void reset_peak_bytes(c10::Device device) {
   }
   if (device.is_cpu()) {
     CpuCounter::set_peak(0);
+  } else if (device.is_meta()) {
+    MetaCounter::set_peak(0);
   } else {
     counting_allocator(device).resetPeakStats(index_of(device));
   }
@@ -110,6 +130,8 @@ PeakTracker::~PeakTracker() {
   std::erase(trackers().list, this);
   if (device_.is_cpu()) {
     CpuCounter::set_peak(std::max({process_peak_, seen_, CpuCounter::peak()}));
+  } else if (device_.is_meta()) {
+    MetaCounter::set_peak(std::max({process_peak_, seen_, MetaCounter::peak()}));
   }
 }
 

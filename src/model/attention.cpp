@@ -1,8 +1,11 @@
 #include "model/attention.h"
 
+#include "model/fused_attention.h"
 #include "model/module_tree.h"
 #include "model/rope.h"
 #include "ops/qkv_rope.h"
+
+#include <reprise/detail/planned_device.h>
 
 #include <ATen/ATen.h>
 
@@ -137,21 +140,21 @@ at::Tensor Attention::attend(const at::Tensor& x,
     return document_attention(q, k, v, seen.documents, scale_).flatten(2);
   }
   bool shares_heads = heads_ != kv_heads_;
-  if (shares_heads && seen.allowed.defined() && x.is_cuda()) {
+  if (shares_heads && seen.allowed.defined() && detail::is_for_cuda(x.device())) {
     // On a GPU no fused kernel takes a mask and shared heads together.
     k = repeat_heads(k, heads_ / kv_heads_);
     v = repeat_heads(v, heads_ / kv_heads_);
     shares_heads = false;
   }
-  const auto mask = seen.allowed.defined() ? std::optional(seen.allowed) : std::nullopt;
-  const auto y = at::scaled_dot_product_attention(q,
-                                                  k,
-                                                  v,
-                                                  mask,
-                                                  pass.training ? dropout_ : 0.0,
-                                                  seen.is_causal,
-                                                  scale_,
-                                                  /*enable_gqa=*/shares_heads);
+  const auto y =
+      fused_attention(q,
+                      k,
+                      v,
+                      {.mask = seen.allowed.defined() ? std::optional(seen.allowed) : std::nullopt,
+                       .dropout = pass.training ? dropout_ : 0.0,
+                       .is_causal = seen.is_causal,
+                       .scale = scale_,
+                       .shares_heads = shares_heads});
   return y.transpose(1, 2).flatten(2);
 }
 

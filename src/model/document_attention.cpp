@@ -1,6 +1,7 @@
 #include "model/document_attention.h"
 
 #include <reprise/attention_kernels.h>
+#include <reprise/detail/planned_device.h>
 
 #include <ATen/ATen.h>
 #include <ATen/autocast_mode.h>
@@ -16,7 +17,7 @@ constexpr int64_t kHeadMultiple = 8;   // they load 16 bytes at a time
 // (B, heads, T, d) -> (B * T, heads, d), in the type of attention. Autocast does not know the
 // operator, so what it would cast for scaled_dot_product_attention is cast here.
 at::Tensor tokens_of(const at::Tensor& x) {
-  const auto type = attention_type(x.scalar_type(), x.device().type());
+  const auto type = attention_type(x.scalar_type(), detail::kernel_type(x.device()));
   return x.to(type).transpose(1, 2).flatten(0, 1);
 }
 
@@ -31,6 +32,9 @@ bool fits_documents(const DocumentFacts& facts) {
 bool serves_documents(const ModelConfig& config, const DocumentFacts& facts) {
   if (!fits_documents(facts) || !at::globalContext().userEnabledFlashSDP()) {
     return false;
+  }
+  if (detail::planned_device().type == facts.device) {
+    return true;  // planned for a GPU that need not be here
   }
   // Asked last: it makes tensors. The length is one that every kernel takes.
   const auto kernel = served_attention({.heads = config.heads,

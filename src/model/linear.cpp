@@ -6,6 +6,7 @@
 #include "ops/linear_add.h"
 
 #include <reprise/autocast.h>
+#include <reprise/detail/planned_device.h>
 
 #include <ATen/ATen.h>
 #include <ATen/autocast_mode.h>
@@ -40,14 +41,14 @@ at::Tensor Linear::forward(const at::Tensor& x, const Pass& pass) const {
 }
 
 at::Tensor Linear::forward_in_float32(const at::Tensor& x, const Pass& pass) const {
-  const AutocastScope no_autocast(x.device().type(), at::kFloat, /*enabled=*/false);
+  const AutocastScope no_autocast(detail::kernel_type(x.device()), at::kFloat, /*enabled=*/false);
   const auto [w, b] = values(pass.adapters);
   return add_branch(linear_in_float32(x, in_out_order(w), b), x, pass);
 }
 
 std::optional<Linear::Product> Linear::product(const Pass& pass) const {
   if (shape_.layout != WeightLayout::OutIn ||
-      (pass.has_cache && at::autocast::is_autocast_enabled(weight.device().type()))) {
+      (pass.has_cache && at::autocast::is_autocast_enabled(detail::kernel_type(weight.device())))) {
     return std::nullopt;
   }
   const auto [w, b] = values(pass.adapters);
@@ -55,7 +56,7 @@ std::optional<Linear::Product> Linear::product(const Pass& pass) const {
 }
 
 at::Tensor product_input(const at::Tensor& x) {
-  const auto device = x.device().type();
+  const auto device = detail::kernel_type(x.device());
   // Autocast leaves float64 alone.
   const bool converts = at::autocast::is_autocast_enabled(device) && x.scalar_type() != at::kDouble;
   return converts ? x.to(at::autocast::get_autocast_dtype(device)) : x;
@@ -136,7 +137,7 @@ void Linear::unfold_branch() {
 at::Tensor linear_in_float32(const at::Tensor& x,
                              const at::Tensor& weight,
                              const at::Tensor& bias) {
-  const AutocastScope no_autocast(x.device().type(), at::kFloat, /*enabled=*/false);
+  const AutocastScope no_autocast(detail::kernel_type(x.device()), at::kFloat, /*enabled=*/false);
   return apply_linear(
       x.to(at::kFloat), weight.to(at::kFloat), bias.defined() ? bias.to(at::kFloat) : at::Tensor());
 }

@@ -32,6 +32,9 @@ std::string saved_name(const std::string& name) {
 // As torch.nn.Linear begins, which is how peft draws A. Drawn on the CPU in float32, so that a seed
 // means the same on every device.
 void draw(LoraBranch& branch, at::Generator& generator) {
+  if (branch.a.is_meta()) {
+    return;  // planned, not trained
+  }
   const double bound = 1 / std::sqrt(static_cast<double>(branch.a.size(1)));
   branch.a.copy_(at::empty(branch.a.sizes(), at::kFloat).uniform_(-bound, bound, generator));
   branch.b.zero_();

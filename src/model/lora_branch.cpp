@@ -1,5 +1,7 @@
 #include "model/lora_branch.h"
 
+#include "ops/few_rows_linear.h"
+
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
@@ -15,11 +17,11 @@ LoraBranch::LoraBranch(const Shape& shape,
 }
 
 at::Tensor LoraBranch::narrow(const at::Tensor& x, bool training) const {
-  return at::linear(at::dropout(x, dropout_, training), a).mul(scale_);
+  return linear_by_aten(at::dropout(x, dropout_, training), a).mul(scale_);
 }
 
 at::Tensor LoraBranch::forward(const at::Tensor& x, bool training) const {
-  return at::linear(narrow(x.to(a.scalar_type()), training), b);
+  return linear_by_aten(narrow(x.to(a.scalar_type()), training), b);
 }
 
 at::Tensor LoraBranch::delta() const {

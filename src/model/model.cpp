@@ -9,6 +9,7 @@
 
 #include <reprise/checkpoint.h>
 #include <reprise/cuda_kernels.h>
+#include <reprise/detail/planned_device.h>
 
 #include <ATen/ATen.h>
 
@@ -183,12 +184,13 @@ at::Tensor Model::hidden_states(const ModelInput& input, KvCache* cache) {
   const int64_t past = cache == nullptr ? 0 : cache->length();
   const bool goes_by_runs =
       input.document_starts.defined() &&
-      serves_documents(config_,
-                       {.device = input.input_ids.device().type(),
-                        .type = attention_type(dtype(), input.input_ids.device().type()),
-                        .head_dim = config_.head_dim,
-                        .dropout = is_training() ? config_.attention_dropout : 0.0,
-                        .has_cache = cache != nullptr});
+      serves_documents(
+          config_,
+          {.device = detail::kernel_type(input.input_ids.device()),
+           .type = attention_type(dtype(), detail::kernel_type(input.input_ids.device())),
+           .head_dim = config_.head_dim,
+           .dropout = is_training() ? config_.attention_dropout : 0.0,
+           .has_cache = cache != nullptr});
   const auto masks = attention_masks(input, past, config_.windows, goes_by_runs);
   const auto positions = positions_of(input, past);
   TORCH_CHECK(positions_ == nullptr || past + input.input_ids.size(1) <= config_.max_positions,

@@ -4,6 +4,7 @@
 #include "ops/reference.h"
 
 #include <reprise/cuda_kernels.h>
+#include <reprise/detail/planned_device.h>
 
 #include <ATen/ATen.h>
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -36,8 +37,10 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> cross_entropy_(at::Tensor& logits
 
 bool has_cross_entropy_kernel(const at::Tensor& logits) {
   const auto type = logits.scalar_type();
-  return logits.is_cuda() && load_cuda_kernels() &&
-         (type == at::kBFloat16 || type == at::kHalf || type == at::kFloat);
+  const auto device = logits.device();
+  const bool has_kernels =
+      device.is_meta() ? detail::is_for_cuda(device) : device.is_cuda() && load_cuda_kernels();
+  return has_kernels && (type == at::kBFloat16 || type == at::kHalf || type == at::kFloat);
 }
 
 RowLosses cross_entropy_(at::Tensor& logits, const at::Tensor& targets, bool weighted) {

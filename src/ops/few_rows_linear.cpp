@@ -1,5 +1,7 @@
 #include "ops/few_rows_linear.h"
 
+#include <reprise/detail/planned_device.h>
+
 #include <ATen/Functions.h>
 #include <ATen/Parallel.h>
 #include <ATen/autocast_mode.h>
@@ -125,9 +127,19 @@ void multiply(
 
 }  // namespace
 
+at::Tensor linear_by_aten(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
+  const auto device = detail::kernel_type(x.device());
+  const bool is_planned = x.is_meta() && device != c10::kMeta && x.scalar_type() != at::kDouble;
+  if (is_planned && at::autocast::is_autocast_enabled(device)) {
+    const auto type = at::autocast::get_autocast_dtype(device);
+    return at::linear(x.to(type), weight.to(type), bias.defined() ? bias.to(type) : at::Tensor());
+  }
+  return at::linear(x, weight, bias);
+}
+
 at::Tensor apply_linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
   if (!has_few_rows(x, weight, bias)) {
-    return at::linear(x, weight, bias);
+    return linear_by_aten(x, weight, bias);
   }
   return detail::few_rows_linear(x.squeeze(1), weight, bias).unsqueeze(1);
 }

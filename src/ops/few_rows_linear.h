@@ -20,6 +20,12 @@ REPRISE_API at::Tensor apply_linear(const at::Tensor& x,
                                     const at::Tensor& weight,
                                     const at::Tensor& bias = {});
 
+/// at::linear. On tensors without memory, which LibTorch's autocast does not know, it converts as
+/// autocast would on the device that is planned for.
+REPRISE_API at::Tensor linear_by_aten(const at::Tensor& x,
+                                      const at::Tensor& weight,
+                                      const at::Tensor& bias = {});
+
 namespace detail {
 
 /// Whether this processor has what the kernel needs (AVX2 and FMA).

@@ -4,6 +4,8 @@
 #include "ops/node.h"
 #include "ops/product.h"
 
+#include <reprise/detail/planned_device.h>
+
 #include <ATen/ATen.h>
 #include <ATen/autocast_mode.h>
 
@@ -14,7 +16,7 @@ namespace {
 // rows^T x, (out, in), in the type of the weight.
 at::Tensor weight_gradient(const at::Tensor& rows, const at::Tensor& x, at::ScalarType type) {
   const bool is_narrow = rows.scalar_type() == at::kBFloat16 || rows.scalar_type() == at::kHalf;
-  if (rows.is_cuda() && is_narrow && type == at::kFloat && rows.numel() > 0) {
+  if (detail::is_for_cuda(rows.device()) && is_narrow && type == at::kFloat && rows.numel() > 0) {
     auto sum = at::empty({rows.size(1), x.size(1)}, rows.options().dtype(type));
     product_into(sum, rows, x, {.a = true});
     return sum;
@@ -30,9 +32,9 @@ void check_types(const char* name,
                  const at::Tensor& bias) {
   const auto type = weight.scalar_type();
   // Autocast leaves float64 alone.
-  const bool fits =
-      type == x.scalar_type() || (type != at::kDouble && x.scalar_type() != at::kDouble &&
-                                  at::autocast::is_autocast_enabled(x.device().type()));
+  const bool fits = type == x.scalar_type() ||
+                    (type != at::kDouble && x.scalar_type() != at::kDouble &&
+                     at::autocast::is_autocast_enabled(detail::kernel_type(x.device())));
   TORCH_CHECK(fits && (!bias.defined() || bias.scalar_type() == type),
               "[",
               name,

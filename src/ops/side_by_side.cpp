@@ -7,6 +7,8 @@
 #include "ops/projection.h"
 #include "ops/reference.h"
 
+#include <reprise/detail/planned_device.h>
+
 #include <ATen/ATen.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <torch/library.h>
@@ -77,7 +79,8 @@ at::Tensor side_by_side(const std::optional<at::Tensor>& onto,
   const auto addends = onto->reshape({-1, width});
   const int64_t rows = addends.size(0);
   const int64_t row_bytes = width * static_cast<int64_t>(x.front().itemsize());
-  const int64_t most_rows = (onto->is_cuda() ? kGpuPieceBytes : kPieceBytes) / row_bytes;
+  const int64_t most_rows =
+      (detail::is_for_cuda(onto->device()) ? kGpuPieceBytes : kPieceBytes) / row_bytes;
   const int64_t step = std::clamp<int64_t>(most_rows, 1, std::max<int64_t>(rows, 1));
   const auto piece = room(factors, {step, width});
   at::Tensor sum;

@@ -1,6 +1,7 @@
 #include "plan/activation_counter.h"
 
 #include "memory/cpu_counter.h"
+#include "memory/meta_counter.h"
 
 namespace reprise::planning {
 namespace {
@@ -21,6 +22,9 @@ int64_t counted_bytes(const c10::Storage& storage, c10::Device device) {
 }
 
 int64_t rounded_bytes(int64_t bytes, c10::Device device) {
+  if (device.is_meta()) {
+    return detail::MetaCounter::rounded(static_cast<size_t>(bytes));
+  }
   return device.is_cpu() ? bytes : (bytes + kCudaRounding - 1) / kCudaRounding * kCudaRounding;
 }
 

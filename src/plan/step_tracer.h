@@ -32,7 +32,8 @@ class StepTracer final : detail::RegionListener,
                          detail::WriteListener,
                          detail::RegionPlanner {
  public:
-  explicit StepTracer(c10::Device device);
+  /// `timer`: tells the time where nothing is computed (the meta device).
+  explicit StepTracer(c10::Device device, OpTimer* timer = nullptr);
 
   StepTrace run(const std::function<void()>& step);
 
@@ -121,6 +122,7 @@ class StepTracer final : detail::RegionListener,
   std::mutex mutex_;
   const std::thread::id thread_ = std::this_thread::get_id();
   ActivationCounter counter_;
+  OpTimer* timer_;  // null where steps are computed
   TraceClock clock_;
   StorageLedger ledger_;
   UntouchedState state_;

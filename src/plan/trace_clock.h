@@ -1,4 +1,5 @@
-// Moments of a traced step. On a device they are events on the current stream, read after the step.
+// Moments of a traced step. On a device they are events on the current stream, read after the step;
+// where nothing is computed (the meta device) they are what an OpTimer adds up.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -10,9 +11,13 @@
 
 namespace reprise::planning {
 
+class OpTimer;
+
 class TraceClock {
  public:
-  explicit TraceClock(c10::Device device) : device_(device) {}
+  /// `timer`: for the meta device, and outlives the clock.
+  explicit TraceClock(c10::Device device, const OpTimer* timer = nullptr)
+      : device_(device), timer_(timer) {}
 
   /// The number of the moment that is now.
   size_t mark();
@@ -23,6 +28,8 @@ class TraceClock {
 
  private:
   c10::Device device_;
+  const OpTimer* timer_;
+  std::vector<double> predicted_ms_;                            // meta
   std::vector<std::chrono::steady_clock::time_point> moments_;  // CPU
   std::vector<c10::Event> events_;                              // any other
 };

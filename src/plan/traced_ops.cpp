@@ -2,6 +2,7 @@
 #include "plan/step_tracer.h"
 
 #include "checkpoint/op_info.h"
+#include "plan/op_timer.h"
 #include "plan/storage_facts.h"
 
 #include <algorithm>
@@ -35,8 +36,12 @@ void StepTracer::call(const c10::OperatorHandle& op,
                       torch::jit::Stack* stack) {
   const OpCall call = begin_op(op, detail::arguments_of(op, *stack));
   op.redispatchBoxed(below, stack);
-  end_op(call,
-         c10::ArrayRef<c10::IValue>(*stack).slice(stack->size() - op.schema().returns().size()));
+  const auto results =
+      c10::ArrayRef<c10::IValue>(*stack).slice(stack->size() - op.schema().returns().size());
+  if (timer_ != nullptr) {
+    timer_->settle(results);
+  }
+  end_op(call, results);
 }
 
 StepTracer::OpCall StepTracer::begin_op(const c10::OperatorHandle& op,

@@ -46,7 +46,8 @@ class NodeWatch {
 
 }  // namespace
 
-StepTracer::StepTracer(c10::Device device) : counter_(device), clock_(device), state_(counter_) {
+StepTracer::StepTracer(c10::Device device, OpTimer* timer)
+    : counter_(device), timer_(timer), clock_(device, timer), state_(counter_) {
   trace_.device = counter_.device();
 }
 

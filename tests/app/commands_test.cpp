@@ -15,6 +15,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace reprise {
@@ -85,6 +86,51 @@ TEST_F(Commands, InspectWarnsOfATokenizerThatCannotBeOpened) {
     EXPECT_NE(result.out.find(expected), std::string::npos) << result.out;
   }
   EXPECT_TRUE(result.err.starts_with("warning: the tokenizer")) << result.err;
+}
+
+std::vector<std::string> plan_of(const std::string& folder, std::vector<std::string> more) {
+  more.insert(more.begin(),
+              {"plan", "--model", folder, "--dtype", "bfloat16", "--batch", "32", "--seq", "512"});
+  return more;
+}
+
+TEST_F(Commands, PlanReadsNothingButTheConfiguration) {
+  fs::create_directory(path("planned"));
+  fs::copy(path("model") + "/config.json", path("planned"));
+  const auto result =
+      run_program(plan_of(path("planned"), {"--device", "h200", "--budget", "0.6", "--json"}));
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const Json plan = parse_json(result.out, "output");
+  const auto& curve = plan["curve"];
+  ASSERT_GE(curve.size(), 2U);
+  for (size_t i = 1; i < curve.size(); ++i) {
+    EXPECT_GT(curve[i]["activation_bytes"], curve[i - 1]["activation_bytes"]);
+    EXPECT_LT(curve[i]["step_ms"], curve[i - 1]["step_ms"]);
+  }
+  EXPECT_EQ(curve.back()["slowdown"], 1.0);
+  EXPECT_LE(plan["chosen"]["activation_bytes"], plan["budget"]);
+  EXPECT_GT(plan["batches"].size(), 3U);
+  EXPECT_GT(plan["longest_row"], 512);
+  EXPECT_NE(plan["command"].get<std::string>().find("--activation_memory_budget"),
+            std::string::npos);
+  const auto text = run_program(plan_of(path("planned"), {"--device", "cpu", "--lora"}));
+  EXPECT_EQ(text.exit_code, 0) << text.err;
+  for (const auto* expected :
+       {"parameters", "optimizer", "<- within", "<- fastest", "--use_peft"}) {
+    EXPECT_NE(text.out.find(expected), std::string::npos) << text.out;
+  }
+  fs::remove_all(path("planned"));
+}
+
+TEST_F(Commands, PlanRefusesWhatNoDeviceCanDo) {
+  const auto refused = [&](std::vector<std::string> more, const std::string& message) {
+    expect_refused(run_program(plan_of(path("model"), std::move(more))), message);
+  };
+  refused({"--device", "abacus"}, "h200, h100");
+  refused({"--device", "h200", "--budget", "1KiB"}, "take at least");
+  refused({"--device", "h200", "--budget", "6"}, "--budget");
+  refused({"--device", "h200", "--memory_budget", "900GiB"}, "more than");
+  expect_refused(run_program(plan_of(path("text"), {})), "config.json");
 }
 
 TEST_F(Commands, InspectSaysThatAFileIsNotAFolder) {

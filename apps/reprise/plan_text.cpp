@@ -1,0 +1,153 @@
+#include "reprise/plan_text.h"
+
+#include <reprise/train/units.h>
+
+#include <iomanip>
+#include <ostream>
+#include <sstream>
+
+namespace reprise::app {
+
+namespace {
+
+std::string bytes(int64_t count) {
+  return human_bytes(static_cast<double>(count));
+}
+
+void print_row(std::ostream& out,
+               const std::string& name,
+               const std::string& value,
+               const std::string& note = "") {
+  out << "  " << std::left << std::setw(34) << name << std::right << std::setw(9) << value
+      << (note.empty() ? "" : "  " + note) << "\n";
+}
+
+std::string other_models(const ModelPlanRequest& request) {
+  switch (request.objective) {
+    case PlannedObjective::Kd:
+      return "teacher";
+    case PlannedObjective::Ppo:
+      return request.lora ? "critic" : "critic and reference";
+    default:
+      return "reference";
+  }
+}
+
+void print_bytes(const ModelPlan& plan, const ModelPlanRequest& request, std::ostream& out) {
+  const auto& standing = plan.standing;
+  const auto& chosen = plan.curve[plan.chosen];
+  out << "Memory on " << request.device.name << " (" << bytes(request.device.memory_bytes) << "), "
+      << request.rows << " x " << request.length << " tokens:\n";
+  print_row(out, "parameters", bytes(standing.parameters));
+  if (standing.frozen > 0) {
+    print_row(out, other_models(request), bytes(standing.frozen));
+  }
+  print_row(out, "gradients", bytes(standing.gradients));
+  print_row(out, "optimizer", bytes(standing.optimizer));
+  print_row(out, "activations, planned", bytes(chosen.activation_bytes));
+  print_row(out, "  without checkpointing", bytes(plan.plain().activation_bytes));
+  print_row(out, "  at the least", bytes(plan.least().activation_bytes));
+  print_row(out, "  of these, head and loss", bytes(plan.loss_bytes));
+  print_row(out, "together, at most", bytes(standing.sum() + chosen.activation_bytes));
+  if (plan.cache_bytes > 0) {
+    print_row(
+        out, "keys and values while generating", bytes(plan.cache_bytes), "not at the same time");
+  }
+}
+
+std::string fixed(double value, int digits) {
+  std::ostringstream text;
+  text << std::fixed << std::setprecision(digits) << value;
+  return text.str();
+}
+
+void print_step(std::ostream& out,
+                const std::string& first,
+                const PlannedStep& step,
+                const std::string& note) {
+  out << "  " << std::setw(9) << first << std::setw(11) << fixed(step.step_ms, 1) << std::setw(9)
+      << fixed(step.slowdown, 3) << std::setw(12) << human_count(step.tokens_per_second)
+      << std::setw(7) << step.plain_blocks << std::setw(7) << step.mixed_blocks << note << "\n";
+}
+
+void print_heading(std::ostream& out, const std::string& first) {
+  out << "  " << std::right << std::setw(9) << first << std::setw(11) << "step ms" << std::setw(9)
+      << "ratio" << std::setw(12) << "tokens/s" << std::setw(7) << "plain" << std::setw(7)
+      << "mixed"
+      << "\n";
+}
+
+void print_curve(const ModelPlan& plan, std::ostream& out) {
+  out << "\nActivation bytes against time (ratio: to no checkpointing; plain blocks keep "
+         "everything, mixed ones some results):\n";
+  print_heading(out, "bytes");
+  for (size_t i = 0; i < plan.curve.size(); ++i) {
+    print_step(out,
+               bytes(plan.curve[i].activation_bytes),
+               plan.curve[i],
+               i == plan.chosen ? "  <- within " + bytes(plan.budget) : "");
+  }
+}
+
+void print_batches(const ModelPlan& plan, const ModelPlanRequest& request, std::ostream& out) {
+  out << "\nRows of " << request.length << " tokens that the device can hold:\n";
+  if (plan.batches.empty()) {
+    out << "  not even one\n";
+    return;
+  }
+  print_heading(out, "rows");
+  for (size_t i = 0; i < plan.batches.size(); ++i) {
+    print_step(out,
+               std::to_string(plan.batches[i].rows),
+               plan.batches[i],
+               i == plan.fastest ? "  <- fastest" : "");
+  }
+  out << "  at most about " << plan.most_rows << " rows of " << request.length << " tokens, or "
+      << request.rows << " of " << plan.longest_row << "\n";
+}
+
+Json to_json(const PlannedStep& step) {
+  return {{"rows", step.rows},
+          {"activation_bytes", step.activation_bytes},
+          {"step_ms", step.step_ms},
+          {"slowdown", step.slowdown},
+          {"tokens_per_second", step.tokens_per_second},
+          {"plain_blocks", step.plain_blocks},
+          {"mixed_blocks", step.mixed_blocks}};
+}
+
+Json to_json(const std::vector<PlannedStep>& steps) {
+  Json list = Json::array();
+  for (const auto& step : steps) {
+    list.push_back(to_json(step));
+  }
+  return list;
+}
+
+}  // namespace
+
+void print_plan(const ModelPlanRequest& request, const ModelPlan& plan, std::ostream& out) {
+  print_bytes(plan, request, out);
+  print_curve(plan, out);
+  print_batches(plan, request, out);
+}
+
+Json plan_json(const ModelPlanRequest& request, const ModelPlan& plan, const std::string& command) {
+  return {{"device", request.device.name},
+          {"device_bytes", request.device.memory_bytes},
+          {"parameter_bytes", plan.standing.parameters},
+          {"frozen_bytes", plan.standing.frozen},
+          {"gradient_bytes", plan.standing.gradients},
+          {"optimizer_bytes", plan.standing.optimizer},
+          {"loss_bytes", plan.loss_bytes},
+          {"cache_bytes", plan.cache_bytes},
+          {"budget", plan.budget},
+          {"chosen", to_json(plan.curve[plan.chosen])},
+          {"curve", to_json(plan.curve)},
+          {"batches", to_json(plan.batches)},
+          {"most_rows", plan.most_rows},
+          {"longest_row", plan.longest_row},
+          {"command", command}};
+}
+
+}  // namespace reprise::app

@@ -1,0 +1,23 @@
+#include <reprise/detail/planned_device.h>
+
+#include <utility>
+
+namespace reprise::detail {
+namespace {
+
+thread_local PlannedDevice planned;
+
+}  // namespace
+
+const PlannedDevice& planned_device() {
+  return planned;
+}
+
+PlannedDeviceGuard::PlannedDeviceGuard(const PlannedDevice& device)
+    : previous_(std::exchange(planned, device)) {}
+
+PlannedDeviceGuard::~PlannedDeviceGuard() {
+  planned = previous_;
+}
+
+}  // namespace reprise::detail

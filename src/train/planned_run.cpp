@@ -1,0 +1,175 @@
+#include "train/planned_run.h"
+
+#include "model/architecture.h"
+#include "train/passes.h"
+
+#include <reprise/autocast.h>
+#include <reprise/loss/head.h>
+#include <reprise/train/dpo.h>
+#include <reprise/train/kd.h>
+#include <reprise/train/kto.h>
+#include <reprise/train/rm.h>
+#include <reprise/train/sft.h>
+
+#include <ATen/ATen.h>
+
+#include <limits>
+#include <optional>
+#include <utility>
+
+namespace reprise {
+
+namespace {
+
+bool has_pairs(PlannedObjective objective) {
+  return objective == PlannedObjective::Rm || objective == PlannedObjective::Dpo;
+}
+
+bool has_reference(PlannedObjective objective) {
+  return objective == PlannedObjective::Dpo || objective == PlannedObjective::Kto;
+}
+
+at::Tensor numbers(at::IntArrayRef sizes, at::ScalarType type) {
+  return at::empty(sizes, at::device(at::kMeta).dtype(type));
+}
+
+/// Rows without padding, every token of which is trained.
+TokenBatch full_rows(int64_t rows, int64_t length) {
+  TokenBatch batch;
+  batch.input_ids = numbers({rows, length}, at::kLong);
+  batch.attention_mask = numbers({rows, length}, at::kLong);
+  batch.labels = numbers({rows, length}, at::kLong);
+  batch.document_starts = numbers({rows + 1}, at::kInt);
+  batch.longest_document = length;
+  batch.tokens = rows * length;
+  batch.targets = TargetSummary{.number = rows * (length - 1)};
+  return batch;
+}
+
+}  // namespace
+
+PlannedRun::PlannedRun(const ModelPlanRequest& request)
+    : request_(request), scope_(request.device) {
+  const bool is_reward = request.objective == PlannedObjective::Rm;
+  model_ = model_of(request.config, is_reward ? HeadKind::Score : HeadKind::CausalLm);
+  if (request.lora) {
+    add_lora(*model_, *request.lora, /*seed=*/0);
+  }
+  model_->train();
+  model_->enable_checkpointing();
+  if (request.objective == PlannedObjective::Ppo) {
+    critic_ = model_of(request.config, HeadKind::Value);
+  }
+  make_objective();
+  count_bytes();
+}
+
+std::shared_ptr<Model> PlannedRun::model_of(const ModelConfig& config, HeadKind head) const {
+  ModelConfig own = config;
+  if (head == HeadKind::Score) {
+    own.labels = 1;
+  }
+  return std::make_shared<Model>(std::move(own), head, at::device(at::kMeta).dtype(request_.dtype));
+}
+
+void PlannedRun::make_objective() {
+  std::optional<Reference> reference;
+  if (has_reference(request_.objective)) {
+    reference = request_.lora ? Reference::without_adapters(model_)
+                              : Reference(model_of(request_.config, HeadKind::CausalLm));
+  }
+  switch (request_.objective) {
+    case PlannedObjective::Sft:
+      objective_ = make_sft(model_);
+      return;
+    case PlannedObjective::Rm:
+      objective_ = make_rm(model_, {.pooling = Pooling::LastAttended, .use_margin = false});
+      return;
+    case PlannedObjective::Dpo:
+      objective_ = make_dpo(model_, std::move(reference));
+      return;
+    case PlannedObjective::Kto:
+      objective_ = make_kto(model_, std::move(reference));
+      return;
+    case PlannedObjective::Kd:
+      TORCH_CHECK(request_.teacher, "[plan] kd needs the configuration of a teacher.");
+      objective_ = make_kd(model_, model_of(*request_.teacher, HeadKind::CausalLm));
+      return;
+    case PlannedObjective::Grpo:
+    case PlannedObjective::Ppo:
+      return;
+  }
+}
+
+void PlannedRun::count_bytes() {
+  const auto add_trained = [&](const Model& model) {
+    const auto trained = trained_parameters(model);
+    for (const auto& [name, parameter] : trained) {
+      standing_.gradients += static_cast<int64_t>(parameter.nbytes());
+    }
+    standing_.optimizer += Optimizer::make(trained, request_.optimizer)->bytes();
+  };
+  standing_.parameters = parameter_bytes(*model_);
+  add_trained(*model_);
+  if (objective_ != nullptr) {
+    standing_.frozen += objective_->frozen_bytes();
+  }
+  if (critic_ != nullptr) {
+    // And the reference that rewards are held near, which adapters make one with the policy.
+    standing_.frozen += parameter_bytes(*critic_) + (request_.lora ? 0 : standing_.parameters);
+    add_trained(*critic_);
+  }
+}
+
+int64_t PlannedRun::tokens(int64_t rows, int64_t length) const {
+  return rows * length * (has_pairs(request_.objective) ? 2 : 1);
+}
+
+int64_t PlannedRun::most_positions() const {
+  const bool has_learned = !architecture_of(request_.config).positions.empty();
+  return has_learned ? request_.config.max_positions : std::numeric_limits<int64_t>::max();
+}
+
+// Gradients and state are read, state and parameters are written.
+double PlannedRun::update_ms() const {
+  constexpr double kMilliseconds = 1e3;
+  const double bytes =
+      static_cast<double>(standing_.gradients) * 2 + static_cast<double>(standing_.optimizer) * 2;
+  return bytes / request_.device.memory_speed * kMilliseconds;
+}
+
+Batch PlannedRun::batch_of(int64_t rows, int64_t length) const {
+  Batch batch;
+  batch.main = full_rows(has_pairs(request_.objective) ? 2 * rows : rows, length);
+  batch.rows.resize(static_cast<size_t>(rows));
+  if (request_.objective == PlannedObjective::Kto) {
+    batch.mismatched = full_rows(rows, length);
+    batch.desirable = numbers({rows}, at::kBool);
+  }
+  return batch;
+}
+
+void PlannedRun::run(const Batch& batch) {
+  const auto loss = [&] {
+    const AutocastScope autocast(request_.device.type,
+                                 request_.autocast.value_or(at::kFloat),
+                                 request_.autocast.has_value());
+    if (objective_ != nullptr) {
+      return objective_->loss(batch, {.total_weight = 1}).part;
+    }
+    // The policy's part of grpo and ppo: what becomes of the tokens' numbers afterwards is small.
+    const auto values = token_logprobs(trained_hidden(*model_, batch.main, {}),
+                                       model_->linear_head(),
+                                       targets_of(batch.main),
+                                       {.entropy = true});
+    return values.logprobs.sum();
+  };
+  loss().backward();
+}
+
+planning::PredictedStep PlannedRun::step(int64_t rows, int64_t length) {
+  const Batch batch = batch_of(rows, length);
+  return planning::predict_step([&] { run(batch); }, request_.device);
+}
+
+}  // namespace reprise

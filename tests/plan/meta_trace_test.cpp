@@ -1,0 +1,285 @@
+// Traces without weights and device against traces of real steps on the CPU: the same operators,
+// the same bytes, the same budgets.
+#include "plan/meta_trace.h"
+#include "plan/op_timer.h"
+#include "plan/step_planner.h"
+#include "plan/trace_peaks.h"
+#include "support/bitwise.h"
+#include "support/devices.h"
+#include "support/fixtures.h"
+
+#include <reprise/attention_kernels.h>
+#include <reprise/autocast.h>
+#include <reprise/cuda_kernels.h>
+#include <reprise/io/json.h>
+#include <reprise/loss/head.h>
+#include <reprise/loss/next_token.h>
+#include <reprise/memory.h>
+#include <reprise/model/lora.h>
+#include <reprise/model/model.h>
+#include <reprise/train/model_plan.h>
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace reprise::testing {
+namespace {
+
+constexpr int64_t kRows = 4, kLength = 96, kVocabulary = 320;
+
+DeviceProfile some_cpu() {
+  DeviceProfile profile;
+  profile.name = "cpu";
+  profile.type = c10::kCPU;
+  profile.half_flops = profile.float_flops = 1e11;
+  profile.memory_speed = 1e10;
+  profile.launch_ns = 1000;
+  profile.memory_bytes = int64_t{1} << 28;
+  return profile;
+}
+
+ModelConfig config_of(const std::string& family) {
+  Json json = read_json(fixtures() / "models" / family / "config.json");
+  const bool is_gpt2 = family == "gpt2";
+  json[is_gpt2 ? "n_embd" : "hidden_size"] = 128;
+  json[is_gpt2 ? "n_inner" : "intermediate_size"] = 320;
+  json[is_gpt2 ? "n_layer" : "num_hidden_layers"] = 4;
+  json[is_gpt2 ? "n_positions" : "max_position_embeddings"] = 96;
+  json["vocab_size"] = kVocabulary;
+  return ModelConfig::from_json(json, family);
+}
+
+/// A step of next-token training, on whichever device.
+struct Step {
+  Step(const std::string& family,
+       bool has_lora,
+       c10::DeviceType device,
+       at::ScalarType type = at::kFloat)
+      : model(std::make_shared<Model>(
+            config_of(family), HeadKind::CausalLm, at::device(device).dtype(type))) {
+    if (has_lora) {
+      LoraConfig config;
+      config.rank = 4;
+      add_lora(*model, config, /*seed=*/3);
+    }
+    model->train();
+    model->enable_checkpointing();
+    input.input_ids = at::zeros({kRows, kLength}, at::device(device).dtype(at::kLong));
+  }
+
+  void operator()() const { loss().backward(); }
+
+  at::Tensor loss() const {
+    const AutocastScope scope(c10::kCPU, at::kBFloat16, has_autocast);
+    const auto targets = at::constant_pad_nd(input.input_ids.slice(1, 1), {0, 1}, kIgnoredLabel);
+    const Targets known(targets, TargetSummary{.number = kRows * (kLength - 1)});
+    const auto values =
+        linear_cross_entropy(model->hidden_states(input), model->linear_head(), known);
+    return values.sum / static_cast<double>(values.tokens);
+  }
+
+  bool has_autocast = false;
+  std::shared_ptr<Model> model;
+  ModelInput input;
+};
+
+std::vector<std::string> names_of(const planning::TracedRegion& region) {
+  std::vector<std::string> names;
+  for (const auto& op : region.ops) {
+    names.push_back(op.overload.empty() ? op.name : op.name + "." + op.overload);
+  }
+  return names;
+}
+
+double share(int64_t a, int64_t b) {
+  return static_cast<double>(a) / static_cast<double>(b);
+}
+
+/// That two traces are of the same operators and bytes; what regions leave behind to `outputs`.
+void expect_same(const planning::StepTrace& meta,
+                 const planning::StepTrace& real,
+                 double outputs = 0.01) {
+  ASSERT_EQ(meta.regions.size(), real.regions.size());
+  EXPECT_EQ(meta.kinds.size(), real.kinds.size());
+  constexpr int64_t kMalloc = 4096 + 64;  // rounds equal requests differently, up to a page
+  for (size_t i = 0; i < real.regions.size(); ++i) {
+    const auto &expected = real.regions[i], &found = meta.regions[i];
+    EXPECT_EQ(found.name, expected.name);
+    ASSERT_EQ(names_of(found), names_of(expected)) << expected.name;
+    EXPECT_EQ(found.rerun_ops, expected.rerun_ops);
+    for (size_t k = 0; k < expected.ops.size(); ++k) {
+      const auto &a = expected.ops[k], &b = found.ops[k];
+      EXPECT_EQ(b.call_index, a.call_index) << a.name;
+      EXPECT_NEAR(static_cast<double>(b.bytes), static_cast<double>(a.bytes), kMalloc) << a.name;
+      EXPECT_EQ(b.is_saved, a.is_saved) << a.name;
+      EXPECT_EQ(b.can_keep, a.can_keep) << a.name;
+      EXPECT_EQ(b.is_rerun, a.is_rerun) << a.name;
+      EXPECT_TRUE(b.forward_ms > 0 || b.bytes == 0) << a.name;
+    }
+    EXPECT_NEAR(share(found.saved_bytes, expected.saved_bytes), 1, 0.01) << expected.name;
+    EXPECT_NEAR(share(found.output_bytes, expected.output_bytes), 1, outputs) << expected.name;
+  }
+  EXPECT_NEAR(share(meta.peak, real.peak), 1, 0.03) << meta.peak << " against " << real.peak;
+
+  // Which plans there are depends on times; what each of them takes does not.
+  const planning::StepPlanner planner(real);
+  for (const auto& plan : planner.curve()) {
+    const int64_t found = planning::predict_peaks(meta, plan.decisions).peak();
+    EXPECT_NEAR(share(found, plan.peak_bytes), 1, 0.03) << plan.extra_ms << " ms";
+  }
+  EXPECT_NEAR(share(planning::StepPlanner(meta).most_bytes(), planner.most_bytes()), 1, 0.03);
+}
+
+struct MetaTraces : ::testing::TestWithParam<std::pair<std::string, bool>> {};
+
+TEST_P(MetaTraces, AreThoseOfRealSteps) {
+  track_cpu_memory();
+  const auto [family, has_lora] = GetParam();
+  const Step step(family, has_lora, c10::kCPU);
+  const auto real = planning::trace_step(step, c10::kCPU);
+  const DeviceProfile cpu = some_cpu();
+  const planning::MetaScope scope(cpu);
+  const Step planned(family, has_lora, c10::kMeta);
+  expect_same(planning::predict_step(planned, cpu).trace, real);
+}
+
+TEST(MetaTrace, FollowsAutocast) {
+  track_cpu_memory();
+  Step step("llama", /*has_lora=*/true, c10::kCPU);
+  step.has_autocast = true;
+  const auto real = planning::trace_step(step, c10::kCPU);
+  const DeviceProfile cpu = some_cpu();
+  const planning::MetaScope scope(cpu);
+  Step planned("llama", /*has_lora=*/true, c10::kMeta);
+  planned.has_autocast = true;
+  // Autocast's cache keeps converted adapters to the end of forward.
+  expect_same(planning::predict_step(planned, cpu).trace, real, /*outputs=*/0.06);
+}
+
+TEST(MetaTrace, IsThatOfARealStepOnTheGpu) {
+  REPRISE_REQUIRE_CUDA();
+  if (!load_cuda_kernels()) {
+    GTEST_SKIP() << missing_cuda_kernels();
+  }
+  choose_kernels({});
+  for (const bool has_lora : {false, true}) {
+    const Step step("llama", has_lora, c10::kCUDA, at::kBFloat16);
+    const auto real = planning::trace_step(step, c10::Device(c10::kCUDA, 0));
+    auto gpu = device_profile("h200");
+    gpu.generation = gpu_generation();
+    const planning::MetaScope scope(gpu);
+    const Step planned("llama", has_lora, c10::kMeta, at::kBFloat16);
+    expect_same(planning::predict_step(planned, gpu).trace, real);
+  }
+}
+
+TEST(MetaTrace, TakesTheKernelsOfTheGpuThatIsPlannedFor) {
+  const auto h200 = device_profile("h200");
+  const planning::MetaScope scope(h200);
+  const Step step("llama", /*has_lora=*/false, c10::kMeta, at::kBFloat16);
+  const auto trace = planning::predict_step(step, h200).trace;
+  ASSERT_FALSE(trace.regions.empty());
+  for (const auto& op : trace.regions[1].ops) {
+    EXPECT_EQ(op.bytes % 512, 0) << op.name;
+    // Our kernels need little but what they return, and a product's workspace.
+    EXPECT_TRUE(op.workspace_bytes == 0 || op.workspace_bytes >> 20 == 32) << op.name;
+    EXPECT_EQ(op.name.find("softmax"), std::string::npos) << "attention by scores of T x T";
+  }
+  const auto names = names_of(trace.regions[1]);
+  EXPECT_NE(std::find_if(names.begin(),
+                         names.end(),
+                         [](const auto& name) {
+                           return name == "aten::_scaled_dot_product_flash_attention" ||
+                                  name == "aten::_scaled_dot_product_cudnn_attention";
+                         }),
+            names.end());
+}
+
+TEST(OpTimer, TimesProductsByArithmeticAndOthersByMemory) {
+  const DeviceProfile cpu = some_cpu();
+  const planning::MetaScope scope(cpu);
+  const auto options = at::device(c10::kMeta).dtype(at::kFloat);
+  const auto a = at::empty({1000, 2000}, options), b = at::empty({2000, 3000}, options);
+  planning::OpTimer timer(cpu);
+  const auto c = at::mm(a, b);
+  constexpr double kLaunch = 1e-3;
+  EXPECT_NEAR(timer.ms(), 2e3 * 2e3 * 3e3 / 1e11 * 1e3 + kLaunch, 1e-6);
+  const double before = timer.ms();
+  const auto d = c.t().tanh();  // a view takes no time
+  EXPECT_NEAR(timer.ms() - before, 2 * 1e3 * 3e3 * 4 / 1e10 * 1e3 + kLaunch, 1e-6);
+  const double after = timer.ms();
+  EXPECT_EQ(c.to(at::kFloat).data_ptr(), nullptr);  // there is nothing to convert
+  EXPECT_EQ(timer.ms(), after);
+}
+
+ModelPlanRequest small_request(PlannedObjective objective) {
+  ModelPlanRequest request;
+  request.config = config_of("llama");
+  request.device = device_profile("h100");
+  request.device.memory_bytes = some_cpu().memory_bytes;
+  request.objective = objective;
+  request.rows = 2;
+  request.length = kLength;
+  if (objective == PlannedObjective::Kd) {
+    request.teacher = request.config;
+  }
+  return request;
+}
+
+TEST(PlanModel, KnowsTheModelsOfEveryObjective) {
+  const auto sft = plan_model(small_request(PlannedObjective::Sft));
+  EXPECT_EQ(sft.standing.frozen, 0);
+  EXPECT_EQ(sft.standing.gradients, sft.standing.parameters);
+  EXPECT_GT(sft.most_rows, 2);
+  EXPECT_GT(sft.longest_row, kLength);
+  EXPECT_EQ(sft.curve.back().slowdown, 1);
+  for (const auto objective :
+       {PlannedObjective::Dpo, PlannedObjective::Kto, PlannedObjective::Kd}) {
+    const auto plan = plan_model(small_request(objective));
+    EXPECT_EQ(plan.standing.frozen, sft.standing.parameters);
+    EXPECT_EQ(plan.standing.optimizer, sft.standing.optimizer);
+  }
+  const auto rm = plan_model(small_request(PlannedObjective::Rm));
+  EXPECT_LT(rm.loss_bytes, sft.loss_bytes);
+  const auto grpo = plan_model(small_request(PlannedObjective::Grpo));
+  EXPECT_GT(grpo.cache_bytes, 0);
+  const auto ppo = plan_model(small_request(PlannedObjective::Ppo));
+  EXPECT_GT(ppo.standing.frozen, 0);
+  EXPECT_GT(ppo.standing.optimizer, sft.standing.optimizer);
+}
+
+TEST(PlanModel, HoldsItsBudgetAndNamesTheLeast) {
+  auto request = small_request(PlannedObjective::Sft);
+  request.device = some_cpu();
+  request.dtype = at::kFloat;
+  request.limits.activations = Budget{.kind = Budget::Kind::Fraction, .fraction = 0.7};
+  const auto plan = plan_model(request);
+  EXPECT_LE(plan.curve[plan.chosen].activation_bytes, plan.budget);
+  EXPECT_GT(plan.curve[plan.chosen].slowdown, 1);
+  request.limits.activations = Budget{.bytes = plan.least().activation_bytes - 1};
+  const auto message = message_of<c10::Error>([&] { plan_model(request); });
+  EXPECT_TRUE(contains(message, std::to_string(plan.least().activation_bytes))) << message;
+}
+
+INSTANTIATE_TEST_SUITE_P(Families,
+                         MetaTraces,
+                         ::testing::Values(std::pair("llama", false),
+                                           std::pair("llama", true),
+                                           std::pair("qwen2", false),
+                                           std::pair("qwen2", true),
+                                           std::pair("gpt2", false),
+                                           std::pair("gpt2", true),
+                                           std::pair("gpt_neox", false),
+                                           std::pair("gpt_neox", true)),
+                         [](const auto& family) {
+                           return family.param.first + (family.param.second ? "_lora" : "");
+                         });
+
+}  // namespace
+}  // namespace reprise::testing
