@@ -90,7 +90,7 @@ def verdicts(budgets, points):
     if asked:
         used, error = statistics.median(h.use for h in asked), max(abs(held.error) for held in budgets)
         yield (f"- Budgets held: {kept} of {len(asked)}; of a budget are used {used:.1%} (median). Predictions of"
-               f" activation bytes are off by {error:.3%} at most.")
+               f" all bytes are off by {error:.3%} at most.")
     none = find(points, POLICY, "none")
     for gib in ASKED:
         mine = find(points, OURS, BUDGET + gib)

@@ -113,7 +113,7 @@ std::string command_line(const PlanFlags& flags, const ModelPlan& plan) {
   }
   if (!is_plain) {
     constexpr int64_t kMebibyte = int64_t{1} << 20;
-    const int64_t peak = plan.curve[plan.chosen].activation_bytes;
+    const int64_t peak = budget_for(plan.curve[plan.chosen].activation_bytes, plan.device_type);
     text << " --activation_memory_budget " << (peak + kMebibyte - 1) / kMebibyte << "MiB";
   }
   return text.str();

@@ -1,12 +1,12 @@
 #include <reprise/device_profile.h>
 
+#include "memory/device_memory.h"
+
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/detail/CUDAHooksInterface.h>
 #include <c10/core/CachingDeviceAllocator.h>
 #include <c10/util/Exception.h>
-
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -84,7 +84,7 @@ DeviceProfile this_cpu() {
   DeviceProfile profile;
   profile.name = "cpu";
   profile.type = c10::kCPU;
-  profile.memory_bytes = sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
+  profile.memory_bytes = detail::device_memory(c10::kCPU).total;
   profile.attention_efficiency = 0.5;
   profile.attention_backward_efficiency = 0.4;
   profile.launch_ns = 2000;

@@ -150,7 +150,7 @@ StepTimeline MemoryPlan::plain_timeline() const {
 }
 
 std::vector<PlanRow> MemoryPlan::explain() const {
-  return planning::explain_plan(state_->traced(), decisions(), budget());
+  return planning::explain_plan(state_->traced(), decisions(), budget(), state_->counted());
 }
 
 MemoryPlan MemoryPlan::with_budget(int64_t bytes) const {

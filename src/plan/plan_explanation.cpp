@@ -62,8 +62,11 @@ std::vector<Run> runs_of(const StepTrace& trace, const std::vector<RegionDecisio
 
 class Explanation {
  public:
-  Explanation(const StepTrace& trace, const std::vector<RegionDecision>& decisions, int64_t budget)
-      : trace_(trace), decisions_(decisions), budget_(budget) {}
+  Explanation(const StepTrace& trace,
+              const std::vector<RegionDecision>& decisions,
+              int64_t budget,
+              Counted counted)
+      : trace_(trace), decisions_(decisions), budget_(budget), counted_(counted) {}
 
   std::vector<PlanRow> rows() const {
     const std::vector<int64_t> held = held_bytes(trace_, decisions_);
@@ -183,20 +186,22 @@ class Explanation {
     std::vector<RegionDecision> more = decisions_;
     more[run.first].ops.push_back(
         {.name = op.name, .overload = op.overload, .call_index = op.call_index});
-    return predict_peaks(trace_, more).peak() <= budget_;
+    return predict_peaks(trace_, more, counted_).peak() <= budget_;
   }
 
   const StepTrace& trace_;
   const std::vector<RegionDecision>& decisions_;
   const int64_t budget_;
+  const Counted counted_;
 };
 
 }  // namespace
 
 std::vector<PlanRow> explain_plan(const StepTrace& trace,
                                   const std::vector<RegionDecision>& decisions,
-                                  int64_t budget) {
-  return Explanation(trace, decisions, budget).rows();
+                                  int64_t budget,
+                                  Counted counted) {
+  return Explanation(trace, decisions, budget, counted).rows();
 }
 
 }  // namespace reprise::planning

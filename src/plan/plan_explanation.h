@@ -3,6 +3,7 @@
 
 #include "plan/region_decisions.h"
 #include "plan/step_trace.h"
+#include "plan/trace_peaks.h"
 
 #include <reprise/export.h>
 #include <reprise/plan_report.h>
@@ -17,6 +18,7 @@ namespace reprise::planning {
 /// where predict_peaks says so.
 REPRISE_API std::vector<PlanRow> explain_plan(const StepTrace& trace,
                                               const std::vector<RegionDecision>& decisions,
-                                              int64_t budget);
+                                              int64_t budget,
+                                              Counted counted = Counted::Activations);
 
 }  // namespace reprise::planning

@@ -119,6 +119,12 @@ bool has_something_to_move(const StepTrace& trace) {
 
 /// The options with what they leave to be measured.
 PlannerOptions checked(const StepTrace& trace, PlannerOptions options) {
+  if (!options.must_have_effect) {
+    const bool can_move = trace.host.is_served && options.host_bytes >= trace.host.page_bytes &&
+                          has_something_to_move(trace);
+    options.host_bytes = can_move ? options.host_bytes : 0;
+    options.allow_lossy = options.allow_lossy && wanted_speeds(trace, options).floating;
+  }
   TORCH_CHECK(options.host_bytes >= 0,
               "[plan] a host budget is a number of bytes, or 0 to offload nothing; found ",
               options.host_bytes);

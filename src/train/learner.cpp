@@ -8,6 +8,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <utility>
@@ -66,7 +67,13 @@ std::pair<double, int64_t> Learner::rehearse(const StepWork& work) {
   meter_.begin_step({parameter_bytes(model_) + work.frozen_bytes, optimizer_->bytes()});
   MetricSums ignored;
   const auto begun = Clock::now();
-  run_micro_batches(work, work.total_weight, ignored).sum().item<double>();  // waits
+  try {
+    run_micro_batches(work, work.total_weight, ignored).sum().item<double>();  // waits
+  } catch (...) {
+    optimizer_->zero_grad();
+    budget_->give_up();
+    throw;
+  }
   const double ms = std::chrono::duration<double, std::milli>(Clock::now() - begun).count();
   optimizer_->zero_grad();
   return {ms, budget_->end_step().predicted_bytes};
@@ -152,6 +159,9 @@ BatchLoss Learner::forward_backward(size_t index,
 // One wait for all micro-batches. The gradients are of no use then, but nothing was updated yet.
 void Learner::check_finite(const at::Tensor& losses, int64_t step, const StepWork& work) const {
   const auto values = losses.to(at::kDouble).cpu();
+  if (budget_ != nullptr && !values.isfinite().all().item<bool>()) {
+    budget_->give_up();  // finding the row that is to blame is no part of the step
+  }
   for (int64_t i = 0; i < values.numel(); ++i) {
     TORCH_CHECK(std::isfinite(values[i].item<double>()),
                 "[train] step ",

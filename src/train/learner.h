@@ -30,8 +30,8 @@ namespace reprise {
 struct StepWork {
   size_t micro_batches = 0;
   double total_weight = 1;  ///< see StepContext, of this process
-  /// The part of the step's loss. Called once for each, in order; before that perhaps once more,
-  /// to find out what its memory is needed for.
+  /// The part of the step's loss. Called once for each, in order; before that perhaps a few times
+  /// more, to find out what its memory is needed for.
   std::function<BatchLoss(size_t, const StepContext&)> loss;
   /// What its memory depends on.
   std::function<BatchShape(size_t)> shape;

@@ -63,8 +63,11 @@ class PlannedShape {
     step.step_ms = ms(plan.extra_ms);
     step.slowdown = step.step_ms / ms(0);
     step.tokens_per_second = tokens_ / (step.step_ms * kSeconds);
-    for (const RegionDecision& decision : plan.decisions) {
-      step.plain_blocks += decision.is_plain ? 1 : 0;
+    size_t joined_end = 0;
+    for (size_t i = 0; i < plan.decisions.size(); ++i) {
+      const RegionDecision& decision = plan.decisions[i];
+      joined_end = decision.joined > 0 ? i + decision.joined + 1 : joined_end;
+      step.plain_blocks += decision.is_plain && i >= joined_end ? 1 : 0;
       step.mixed_blocks += !decision.is_plain && !decision.ops.empty() ? 1 : 0;
     }
     return step;
@@ -85,6 +88,15 @@ void check(const ModelPlanRequest& request) {
               request.length,
               " and ",
               request.accumulation);
+  TORCH_CHECK(request.rows <= kMostRows && request.length <= kLongestRow,
+              "[plan] expected at most ",
+              kMostRows,
+              " rows of ",
+              kLongestRow,
+              " tokens, got ",
+              request.rows,
+              " of ",
+              request.length);
   const bool is_kd = request.objective == PlannedObjective::Kd;
   TORCH_CHECK(is_kd == request.teacher.has_value(),
               is_kd ? "[plan] kd learns from a teacher: give its configuration."
@@ -300,6 +312,7 @@ ModelPlan plan_model(const ModelPlanRequest& request) {
   PlannedRun run(request);
   ModelPlan plan;
   plan.standing = run.standing();
+  plan.device_type = request.device.type;
   plan.device_bytes =
       std::llround(static_cast<double>(request.device.memory_bytes) * (1 - kMargin));
   const PlannedShape shape(run, request, request.rows);

@@ -19,11 +19,13 @@ using detail::JsonFields;
 
 constexpr const char* kFormat = "reprise-memory-plan";
 constexpr int64_t kVersion = 1;
+constexpr const char* kActivations = "activations";  // what a budget is of
+constexpr const char* kEverything = "everything";
 constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
 constexpr JsonLimits kLimits{.max_bytes = size_t{64} << 20, .max_depth = 20};
 // A policy keeps a byte for each call up to the last that it decides about, so short text could
 // ask for much memory: calls are counted over all regions of a file.
-constexpr int64_t kMostCalls = int64_t{1} << 26;
+constexpr int64_t kMostCalls = int64_t{1} << 21;
 
 constexpr std::array<const char*, 4> kDecisions = {"keep", "recompute", "offload", "compress"};
 
@@ -124,12 +126,27 @@ class Reader {
     if (const int64_t version = fields.integer("version", 0, kMost); version != kVersion) {
       fields.refuse("version", "1, the only one known here", std::to_string(version));
     }
-    fields.allow_only(
-        {"format", "version", "fingerprint", "model", "device", "budget_bytes", "entries"});
+    fields.allow_only({"format",
+                       "version",
+                       "fingerprint",
+                       "model",
+                       "device",
+                       "budget_bytes",
+                       "budget_of",
+                       "host_bytes",
+                       "allow_lossy",
+                       "entries"});
+    const std::string budget_of = fields.string("budget_of");
+    if (budget_of != kActivations && budget_of != kEverything) {
+      fields.refuse("budget_of", "activations or everything", detail::describe(budget_of));
+    }
     PlanFile plan{.fingerprint = fields.string("fingerprint"),
                   .model = object_at(fields, "model"),
                   .device = fields.string("device"),
                   .budget_bytes = fields.integer("budget_bytes", 0, kMost),
+                  .is_total = budget_of == kEverything,
+                  .host_bytes = fields.integer("host_bytes", 0, kMost),
+                  .allow_lossy = fields.boolean("allow_lossy"),
                   .entries = {}};
     for (const JsonFields& entry : fields.objects("entries")) {
       plan.entries.push_back(read_entry(entry));
@@ -205,6 +222,9 @@ void write_plan(const std::filesystem::path& path, const PlanFile& plan) {
               {"model", plan.model},
               {"device", plan.device},
               {"budget_bytes", plan.budget_bytes},
+              {"budget_of", plan.is_total ? kEverything : kActivations},
+              {"host_bytes", plan.host_bytes},
+              {"allow_lossy", plan.allow_lossy},
               {"entries", std::move(entries)}});
 }
 

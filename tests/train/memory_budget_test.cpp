@@ -50,10 +50,10 @@ TEST(MemoryAmounts, ThatAreNoneAreRefusedWithWhatIsExpected) {
                                                        {"infGiB", "expected bytes with a unit"},
                                                        {"", "expected bytes with a unit"},
                                                        {"lots", "expected bytes with a unit"}};
-  for (const auto& [text, expected] : wrong) {
-    const auto message = message_of<c10::Error>([&] { parse_budget(kFlag, text); });
-    EXPECT_TRUE(contains(message, expected)) << text << ": " << message;
-    EXPECT_TRUE(contains(message, kFlag)) << text << ": " << message;
+  for (const auto& amount : wrong) {
+    const auto message = message_of<c10::Error>([&] { parse_budget(kFlag, amount.first); });
+    EXPECT_TRUE(contains(message, amount.second)) << amount.first << ": " << message;
+    EXPECT_TRUE(contains(message, kFlag)) << amount.first << ": " << message;
   }
   EXPECT_TRUE(contains(message_of<c10::Error>([] { parse_bytes(kFlag, "0.5"); }), "64GiB"));
 }

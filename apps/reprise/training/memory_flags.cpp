@@ -103,7 +103,7 @@ void check_memory_effects(const TrainingFlags& flags) {
   }
   if (!flags.memory_plan.empty()) {
     refuse(flags,
-           {"activation_memory_budget", "memory_budget", "host_memory_budget", "allow_lossy"},
+           {"activation_memory_budget", "memory_budget", "host_memory_budget"},
            "with --memory_plan, which brings its own");
     refuse(flags, {"auto_batch"}, "with --memory_plan, which is for micro-batches of one size");
   }

@@ -42,7 +42,8 @@ class REPRISE_API EffectCheck {
   /// regions, each was recomputed once in each of `micro_batches`, and bytes were freed by it (not
   /// known, and not asked, in reentrant mode).
   CheckpointingEffect end_step(int64_t micro_batches);
-  /// The same for a step under plans: what was to become of each region, by name.
+  /// The same for a step under plans, whose regions may keep all that they need: what was to become
+  /// of each region, by name.
   CheckpointingEffect end_step(int64_t micro_batches,
                                const std::map<std::string, RegionRuns>& planned);
 
@@ -53,6 +54,9 @@ class REPRISE_API EffectCheck {
 
  private:
   void check_choice() const;
+  CheckpointingEffect compare(int64_t micro_batches,
+                              const std::map<std::string, RegionRuns>& planned,
+                              bool frees_bytes) const;
   void check_bytes(const RegionStats& total) const;
 
   const Model& model_;

@@ -3,6 +3,8 @@
 
 #include <reprise/export.h>
 
+#include <c10/core/DeviceType.h>
+
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -33,6 +35,12 @@ REPRISE_API Budget parse_budget(const std::string& name, const std::string& text
 
 /// The same, bytes with a unit only.
 REPRISE_API int64_t parse_bytes(const std::string& name, const std::string& text);
+
+/// What a plan may predict on a device so that `bytes` are not exceeded: allocators round. malloc
+/// rounds every tensor by a few bytes, CUDA's allocator next to nothing.
+REPRISE_API int64_t planned_bytes(int64_t bytes, c10::DeviceType device);
+/// A budget that a prediction of `bytes` fits.
+REPRISE_API int64_t budget_for(int64_t bytes, c10::DeviceType device);
 
 /// What a run may take. Neither `activations` nor `total`: whatever its own checkpointing takes.
 struct MemoryLimits {

@@ -72,6 +72,7 @@ struct PlannedStep {
 
 struct ModelPlan {
   StandingBytes standing;
+  c10::DeviceType device_type = c10::kCUDA;
   int64_t device_bytes = 0;  ///< that a run can use: the device's less a margin for its allocator
   int64_t loss_bytes = 0;    ///< of the head and the loss, at their peak
   int64_t cache_bytes = 0;   ///< of keys and values while grpo and ppo generate, a batch of rows

@@ -1,7 +1,7 @@
 // Memory plans as a file, so that a run need not plan again what was planned before:
 //
 //   {"format": "reprise-memory-plan", "version": 1, "fingerprint": "...", "model": {...},
-//    "device": "cuda", "budget_bytes": 6442450944,
+//    "device": "cuda", "budget_bytes": 6442450944, "budget_of": "activations",
 //    "entries": [{"key": {"rows": 8, "length": 2048}, "peak_bytes": ..., "extra_ms": ...,
 //                 "regions": [{"names": ["layers.0", "layers.1"], "plain": true},
 //                             {"names": ["layers.2"],
@@ -38,6 +38,9 @@ struct PlanFile {
   Json model = Json::object();  ///< for people: family, layers, parameters, ...
   std::string device;
   int64_t budget_bytes = 0;
+  bool is_total = false;     ///< the budget is of everything on the device, not of activations
+  int64_t host_bytes = 0;    ///< of host memory that plans may use
+  bool allow_lossy = false;  ///< plans may change bits
   std::vector<PlanEntry> entries;
 
   bool operator==(const PlanFile&) const = default;

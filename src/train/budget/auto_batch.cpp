@@ -43,10 +43,11 @@ std::vector<int64_t> longest_examples(const Dataset& data, int64_t count) {
   return indices;
 }
 
-StepWork rehearsal_of(TrainingObjective& objective, const Batch& batch) {
+// Two micro-batches where a step has several: gradients are in place for all but the first.
+StepWork rehearsal_of(TrainingObjective& objective, const Batch& batch, bool is_whole_step) {
   StepWork work;
-  work.micro_batches = 1;
-  work.total_weight = objective.weight(batch);
+  work.micro_batches = is_whole_step ? 1 : 2;
+  work.total_weight = objective.weight(batch) * static_cast<double>(work.micro_batches);
   work.loss = [&](size_t, const StepContext& context) {
     return objective.loss(to_device(batch, objective.model().device()), context);
   };
@@ -71,9 +72,12 @@ std::vector<BatchTrial> try_sizes(const TrainingJob& job,
     const std::vector<int64_t> chosen(examples.begin(), examples.begin() + size);
     const Batch batch = collate_examples(*job.data, chosen, options.collate);
     try {
-      const auto [ms, predicted] = learner.rehearse(rehearsal_of(job.objective, batch));
+      const auto work = rehearsal_of(job.objective, batch, size == rows);
+      const auto tokens =
+          static_cast<double>(batch.main.tokens) * static_cast<double>(work.micro_batches);
+      const auto [ms, predicted] = learner.rehearse(work);
       trials.push_back({.batch_size = size,
-                        .tokens_per_second = static_cast<double>(batch.main.tokens) / ms * 1000,
+                        .tokens_per_second = tokens / ms * 1000,
                         .predicted_bytes = predicted});
     } catch (const std::exception& error) {
       if (trials.empty() || !is_out_of_memory(error)) {

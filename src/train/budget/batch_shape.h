@@ -22,7 +22,7 @@ struct BatchShape {
   bool covers(const BatchShape& other) const;
   /// How far on the way from `from` to `to` a shape lies that covers this one; above 1: beyond.
   static double way(const BatchShape& from, const BatchShape& to, const BatchShape& wanted);
-  /// The shape at `share` of that way, rounded up.
+  /// The shape at `share` of that way, in whole numbers.
   static BatchShape between(const BatchShape& from, const BatchShape& to, double share);
 
   double tokens() const { return static_cast<double>(sizes[0]) * static_cast<double>(sizes[1]); }

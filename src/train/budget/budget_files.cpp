@@ -2,6 +2,7 @@
 
 #include "plan/plan_explanation.h"
 #include "plan/step_timeline.h"
+#include "text/json_fields.h"
 #include "train/passes.h"
 
 #include <reprise/data/dataset.h>
@@ -17,8 +18,11 @@ namespace reprise {
 
 namespace {
 
-Json key_of(const std::string& role, const ShapePlan& plan) {
-  return {{"role", role},
+constexpr int64_t kMost = int64_t{1} << 50;
+
+Json key_of(const PlannedModel& model, const ShapePlan& plan) {
+  return {{"role", model.role},
+          {"budget_bytes", model.budget.budget_bytes()},
           {"rows", plan.shape.rows},
           {"length", plan.shape.length},
           {"sizes", plan.shape.sizes},
@@ -26,16 +30,29 @@ Json key_of(const std::string& role, const ShapePlan& plan) {
           {"has_gradients", plan.has_gradients}};
 }
 
-ShapePlan plan_of(const PlanEntry& entry) {
+std::vector<int64_t> sizes_in(const detail::JsonFields& key) {
+  std::vector<int64_t> sizes;
+  for (const Json& size : key.array("sizes")) {
+    if (!size.is_number_integer() || size.get<int64_t>() < 0 || size.get<int64_t>() > kMost) {
+      key.refuse("sizes", "counts", size.dump());
+    }
+    sizes.push_back(size.get<int64_t>());
+  }
+  if (sizes.size() < 2) {
+    key.refuse("sizes", "at least two", std::to_string(sizes.size()));
+  }
+  return sizes;
+}
+
+ShapePlan plan_of(const PlanEntry& entry, const detail::JsonFields& key) {
   ShapePlan plan;
-  plan.shape.rows = entry.key.at("rows").get<int64_t>();
-  plan.shape.length = entry.key.at("length").get<int64_t>();
-  plan.shape.sizes = entry.key.at("sizes").get<std::vector<int64_t>>();
-  plan.shape.structure = entry.key.at("structure").get<std::string>();
-  plan.has_gradients = entry.key.at("has_gradients").get<bool>();
+  plan.shape.rows = key.integer("rows", 0, kMost);
+  plan.shape.length = key.integer("length", 0, kMost);
+  plan.shape.sizes = sizes_in(key);
+  plan.shape.structure = key.string("structure");
+  plan.has_gradients = key.boolean("has_gradients");
   plan.peak_bytes = entry.peak_bytes;
   plan.extra_ms = entry.extra_ms;
-  TORCH_CHECK(plan.shape.sizes.size() >= 2, "a key has ", plan.shape.sizes.size(), " sizes");
   plan.step = planning::planned_step(entry.decisions);
   return plan;
 }
@@ -44,8 +61,7 @@ Json description_of(const PlannedModel& model) {
   return {{"family", model_type(model.model.config().family)},
           {"layers", model.model.config().layers},
           {"dtype", dtype_name(model.model.dtype())},
-          {"parameter_bytes", parameter_bytes(model.model)},
-          {"budget_of", model.budget.limits().total ? "everything" : "activations"}};
+          {"parameter_bytes", parameter_bytes(model.model)}};
 }
 
 const ShapePlan* largest(const ShapePlans& plans) {
@@ -78,10 +94,13 @@ void write_plan_file(const std::filesystem::path& path, const std::vector<Planne
   file.model = description_of(first);
   file.device = first.model.device().str();
   file.budget_bytes = first.budget.budget_bytes();
+  file.is_total = first.budget.limits().total.has_value();
+  file.host_bytes = first.budget.limits().host_bytes;
+  file.allow_lossy = first.budget.limits().allow_lossy;
   for (const PlannedModel& each : models) {
     file.fingerprint += (file.fingerprint.empty() ? "" : "+") + plan_fingerprint(each.model);
     for (const auto& plan : each.budget.plans().all()) {
-      file.entries.push_back({.key = key_of(each.role, *plan),
+      file.entries.push_back({.key = key_of(each, *plan),
                               .peak_bytes = plan->peak_bytes,
                               .extra_ms = plan->extra_ms,
                               .decisions = plan->decisions()});
@@ -110,16 +129,14 @@ PlansRead read_plan_file(const std::filesystem::path& path,
               ", where other kernels run. Leave out --memory_plan to plan anew.");
   PlansRead read;
   read.budget = {.kind = Budget::Kind::Bytes, .bytes = file.budget_bytes};
-  read.is_total = file.model.value("budget_of", Json()) == "everything";
+  read.is_total = file.is_total;
+  read.host_bytes = file.host_bytes;
+  read.allow_lossy = file.allow_lossy;
   for (const PlanEntry& entry : file.entries) {
-    try {
-      if (entry.key.at("role") == role) {
-        read.plans.push_back(plan_of(entry));
-      }
-    } catch (const std::exception& error) {
-      const auto* own = dynamic_cast<const c10::Error*>(&error);
-      TORCH_CHECK(
-          false, where, ": ", own != nullptr ? own->what_without_backtrace() : error.what());
+    const detail::JsonFields key(entry.key, where, "key", "plan");
+    if (key.string("role") == role) {
+      read.budget.bytes = key.integer("budget_bytes", 1, kMost);
+      read.plans.push_back(plan_of(entry, key));
     }
   }
   return read;
@@ -145,18 +162,22 @@ void write_memory_page(const std::filesystem::path& path,
   report.budget = model.budget.budget_bytes() - above;
   report.peak_bytes = plan->peak_bytes - above;
   report.extra_ms = plan->extra_ms;
-  report.fixed = {{"parameters", parameter_bytes(model.model)},
-                  {"gradients", model.budget.gradient_bytes()},
-                  {"optimizer", model.budget.optimizer_bytes()}};
   const auto counted = plan->planner->options().counts_gradients ? planning::Counted::WithGradients
                                                                  : planning::Counted::Activations;
+  report.fixed = {{"parameters", parameter_bytes(model.model)},
+                  {"optimizer", model.budget.optimizer_bytes()}};
+  if (counted == planning::Counted::Activations) {
+    report.fixed.push_back({"gradients", model.budget.gradient_bytes()});
+  } else {
+    report.notes.emplace_back("The budget is of everything; shown are activations and gradients.");
+  }
   report.timeline = planning::step_timeline(*plan->trace, decisions, counted);
   report.plain_timeline = planning::plain_timeline(*plan->trace, counted);
   if (model.budget.limits().allow_lossy) {
     report.notes.emplace_back(
         "Lossy compression is allowed: gradients are not those of an exact run.");
   }
-  report.rows = planning::explain_plan(*plan->trace, decisions, report.budget);
+  report.rows = planning::explain_plan(*plan->trace, decisions, report.budget, counted);
   for (const auto& point : plan->planner->curve()) {
     report.curve.push_back({.peak_bytes = point.peak_bytes, .extra_ms = point.extra_ms});
   }

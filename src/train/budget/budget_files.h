@@ -31,6 +31,8 @@ void write_plan_file(const std::filesystem::path& path, const std::vector<Planne
 struct PlansRead {
   Budget budget;
   bool is_total = false;
+  int64_t host_bytes = 0;
+  bool allow_lossy = false;
   std::vector<ShapePlan> plans;
 };
 PlansRead read_plan_file(const std::filesystem::path& path,

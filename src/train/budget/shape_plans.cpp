@@ -32,8 +32,8 @@ void ShapePlans::add(ShapePlan plan) {
   plans_.push_back(std::make_unique<ShapePlan>(std::move(plan)));
 }
 
-const ShapePlan* ShapePlans::find(const BatchShape& shape, bool has_gradients) const {
-  const ShapePlan* best = nullptr;
+ShapePlan* ShapePlans::find(const BatchShape& shape, bool has_gradients) const {
+  ShapePlan* best = nullptr;
   for (const auto& plan : plans_) {
     const bool is_closer = best == nullptr || plan->shape.tokens() < best->shape.tokens();
     if (plan->has_gradients == has_gradients && suits(plan->shape, shape) && is_closer) {
@@ -67,10 +67,8 @@ std::optional<ShapePlans::Traced> ShapePlans::interpolated(const BatchShape& sha
   return std::nullopt;
 }
 
-const ShapePlan& ShapePlans::plan_for(const BatchShape& shape,
-                                      bool has_gradients,
-                                      const Trace& trace) {
-  if (const auto* known = find(shape, has_gradients)) {
+ShapePlan& ShapePlans::plan_for(const BatchShape& shape, bool has_gradients, const Trace& trace) {
+  if (auto* known = find(shape, has_gradients)) {
     return *known;
   }
   auto traced = interpolated(shape);

@@ -44,13 +44,12 @@ class ShapePlans {
   explicit ShapePlans(Plan plan) : plan_(std::move(plan)) {}
 
   /// The plan to follow. `trace` is called if nothing known will do. Stays where it is.
-  const ShapePlan& plan_for(const BatchShape& shape, bool has_gradients, const Trace& trace);
+  ShapePlan& plan_for(const BatchShape& shape, bool has_gradients, const Trace& trace);
 
   /// A plan from elsewhere.
   void add(ShapePlan plan);
 
   const std::vector<std::unique_ptr<ShapePlan>>& all() const { return plans_; }
-  size_t traced() const { return traces_.size(); }
 
  private:
   struct Traced {
@@ -58,7 +57,7 @@ class ShapePlans {
     std::shared_ptr<const planning::StepTrace> trace;
   };
 
-  const ShapePlan* find(const BatchShape& shape, bool has_gradients) const;
+  ShapePlan* find(const BatchShape& shape, bool has_gradients) const;
   std::optional<Traced> interpolated(const BatchShape& shape) const;
 
   Plan plan_;

@@ -5,6 +5,7 @@
 
 #include <reprise/memory.h>
 #include <reprise/offload.h>
+#include <reprise/train/out_of_memory.h>
 #include <reprise/train/units.h>
 
 #include <c10/util/Exception.h>
@@ -19,28 +20,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Allocators round: malloc every tensor by a few bytes, CUDA's next to nothing.
-struct Rounding {
-  double share = 0;
-  int64_t bytes = 0;
-};
-
-Rounding rounding(c10::Device device) {
-  return device.is_cpu() ? Rounding{0.01, 16 << 10} : Rounding{0.002, 2 << 20};
-}
-
-/// What a plan may predict so that `bytes` are not exceeded.
-int64_t planned_bytes(int64_t bytes, c10::Device device) {
-  const auto [share, fixed] = rounding(device);
-  return static_cast<int64_t>(static_cast<double>(bytes) * (1 - share)) - fixed;
-}
-
-/// A budget that a prediction of `bytes` fits.
-int64_t budget_for(int64_t bytes, c10::Device device) {
-  const auto [share, fixed] = rounding(device);
-  return static_cast<int64_t>(static_cast<double>(bytes + fixed) / (1 - share)) + 2;
-}
-
 // What allocators hold without using it, libraries take, and other programs may want.
 int64_t safety_margin(const detail::DeviceMemory& memory, c10::Device device) {
   return memory.total / (device.is_cpu() ? 10 : 20);
@@ -48,6 +27,13 @@ int64_t safety_margin(const detail::DeviceMemory& memory, c10::Device device) {
 
 std::string bytes_text(int64_t bytes) {
   return human_bytes(static_cast<double>(bytes)) + " (" + std::to_string(bytes) + "B)";
+}
+
+// CUDA's allocator gives a large tensor what is left of a block too, if that is less than 1 MiB.
+int64_t gradient_bytes_of(const at::Tensor& parameter) {
+  constexpr int64_t kLarge = 1 << 20, kRest = 512 << 10;
+  const auto bytes = static_cast<int64_t>(parameter.nbytes());
+  return bytes + (parameter.is_cpu() || bytes <= kLarge ? 0 : kRest);
 }
 
 std::string flag_of(bool is_total) {
@@ -80,11 +66,12 @@ StepBudget::StepBudget(const MemoryLimits& limits,
               "[budget] give a budget of activations or of everything, not both.");
   for (const auto& [name, parameter] : optimizer.parameters()) {
     trained_.push_back(parameter);
-    gradient_bytes_ += static_cast<int64_t>(parameter.nbytes());
+    gradient_bytes_ += gradient_bytes_of(parameter);
   }
-  if (limits.host_bytes > 0) {
-    auto settings = offload_settings();
-    settings.host_budget = limits.host_bytes;
+  if (limits_.host_bytes > 0) {
+    settings_before_ = offload_settings();
+    auto settings = *settings_before_;
+    settings.host_budget = limits_.host_bytes;
     set_offload_settings(settings);
   }
   const auto memory = detail::device_memory(model.device());
@@ -98,10 +85,28 @@ StepBudget::StepBudget(const MemoryLimits& limits,
               human_bytes(static_cast<double>(memory.total)));
 }
 
+StepBudget::~StepBudget() {
+  if (settings_before_) {
+    try {
+      set_offload_settings(*settings_before_);
+    } catch (const c10::Error&) {
+      // A run that failed may still hold tensors on the host; its limit then stays.
+    }
+  }
+}
+
 // Takes budget and plans from a file.
 void StepBudget::follow(const std::string& role) {
+  TORCH_CHECK(!limits_.activations && !limits_.total && limits_.host_bytes == 0,
+              "[budget] a file of plans brings its own budgets: give none beside it.");
   auto read = read_plan_file(limits_.plan_file, role, model_);
+  TORCH_CHECK(read.allow_lossy == limits_.allow_lossy,
+              limits_.plan_file.string(),
+              read.allow_lossy ? ": these plans may change bits: give --allow_lossy, too, if that "
+                                 "is meant"
+                               : ": --allow_lossy has no effect: these plans are exact");
   (read.is_total ? limits_.total : limits_.activations) = read.budget;
+  limits_.host_bytes = read.host_bytes;
   budget_bytes_ = read.budget.bytes;
   for (auto& plan : read.plans) {
     plans_.add(std::move(plan));
@@ -129,7 +134,7 @@ int64_t StepBudget::automatic_bytes() const {
 /// The budget in bytes, given a planner for one shape. `base`: what is there besides what the
 /// planner counts.
 int64_t StepBudget::resolve(const planning::StepPlanner& planner, int64_t base) const {
-  const auto device = model_.device();
+  const auto device = model_.device().type();
   const auto at_least = [&](int64_t bytes) { return std::max(budget_bytes_, bytes); };
   switch (asked().kind) {
     case Budget::Kind::Bytes:
@@ -147,43 +152,71 @@ int64_t StepBudget::resolve(const planning::StepPlanner& planner, int64_t base) 
   return 0;
 }
 
+int64_t StepBudget::base_bytes(bool has_gradients) const {
+  return is_total() ? start_bytes_ + (has_gradients ? gradient_bytes_ : 0) : 0;
+}
+
 ShapePlan StepBudget::plan(std::shared_ptr<const planning::StepTrace> trace, bool has_gradients) {
-  const auto device = model_.device();
+  start_bytes_ = live_bytes(model_.device());  // a first trace leaves workspaces of libraries
   if (asked().kind == Budget::Kind::Auto && automatic_bytes_ == 0) {
     automatic_bytes_ = automatic_bytes();
   }
-  const auto planner = std::make_shared<const planning::StepPlanner>(
+  ShapePlan plan;
+  plan.planner = std::make_shared<const planning::StepPlanner>(
       *trace,
       planning::PlannerOptions{.host_bytes = limits_.host_bytes,
                                .allow_lossy = limits_.allow_lossy,
                                .counts_gradients = is_total() && !has_gradients,
-                               .speeds = speeds_});
-  speeds_ = planner->options().speeds;
-  const int64_t base = is_total() ? start_bytes_ + (has_gradients ? gradient_bytes_ : 0) : 0;
-  budget_bytes_ = resolve(*planner, base);
+                               .must_have_effect = plans_.all().empty()});
+  plan.trace = std::move(trace);
+  choose(plan, has_gradients);
+  return plan;
+}
+
+/// The fastest of the planner's plans for what is left now.
+void StepBudget::choose(ShapePlan& plan, bool has_gradients) {
+  const auto device = model_.device().type();
+  const auto& planner = *plan.planner;
+  const int64_t base = base_bytes(has_gradients);
+  budget_bytes_ = resolve(planner, base);
   const int64_t usable = planned_bytes(budget_bytes_ - base, device);
   TORCH_CHECK_WITH(OutOfMemoryError,
-                   usable >= planner->least_bytes(),
+                   usable >= planner.least_bytes(),
                    flag_of(is_total()),
                    " ",
                    bytes_text(budget_bytes_),
                    " is too small: the least for such a micro-batch is ",
                    // A little more than that, so that it will also do when the run is repeated.
-                   bytes_text(base + budget_for(planner->least_bytes() * 129 / 128, device)),
+                   bytes_text(base + budget_for(planner.least_bytes() * 129 / 128, device)),
                    is_total() ? c10::str(", of which ",
                                          human_bytes(static_cast<double>(base)),
                                          " are there before it begins")
                               : "",
                    ". Give that, or a smaller --per_device_train_batch_size or --max_length.");
-  const planning::StepPlan& chosen = planner->plan_for(usable);
-  ShapePlan plan;
+  const planning::StepPlan& chosen = planner.plan_for(usable);
   plan.peak_bytes = base + chosen.peak_bytes;
   plan.base_bytes = base;
   plan.extra_ms = chosen.extra_ms;
   plan.step = planning::planned_step(chosen.decisions);
-  plan.planner = planner;
-  plan.trace = std::move(trace);
-  return plan;
+}
+
+planning::StepTrace StepBudget::trace(const MicroBatch& micro_batch) const {
+  try {
+    return planning::trace_step(micro_batch.forward_backward, model_.device());
+  } catch (const std::exception& error) {
+    if (!is_out_of_memory(error)) {
+      throw;
+    }
+    TORCH_CHECK_WITH(OutOfMemoryError,
+                     false,
+                     "out of memory while finding out what a micro-batch of ",
+                     micro_batch.shape.rows,
+                     " x ",
+                     micro_batch.shape.length,
+                     " tokens needs, with every block computed again. Use a smaller "
+                     "--per_device_train_batch_size or --max_length. The allocator said: ",
+                     error.what());
+  }
 }
 
 int64_t StepBudget::limit_above(int64_t base) const {
@@ -198,20 +231,33 @@ void StepBudget::begin_step(const std::vector<MicroBatch>& micro_batches) {
   step_.clear();
   for (size_t i = 0; i < micro_batches.size(); ++i) {
     const auto& each = micro_batches[i];
-    step_.push_back(&plans_.plan_for(each.shape, is_total() && i > 0, [&] {
-      return planning::trace_step(each.forward_backward, model_.device());
-    }));
-    outcome_.predicted_bytes = std::max(outcome_.predicted_bytes, step_.back()->peak_bytes);
+    step_.push_back(&plans_.plan_for(each.shape, is_total() && i > 0, [&] { return trace(each); }));
+  }
+  // More may be alive than when a plan was made: after a first trace, or after a rollout.
+  start_bytes_ = live_bytes(model_.device());
+  for (ShapePlan* plan : step_) {
+    if (plan->base_bytes < base_bytes(plan->has_gradients) && plan->planner != nullptr) {
+      choose(*plan, plan->has_gradients);
+    }
+    outcome_.predicted_bytes = std::max(outcome_.predicted_bytes, plan->peak_bytes);
   }
   outcome_.budget_bytes = budget_bytes_;
   outcome_.planning_ms = std::chrono::duration<double, std::milli>(Clock::now() - begun).count();
   if (is_total()) {
+    TORCH_CHECK_WITH(OutOfMemoryError,
+                     start_bytes_ < budget_bytes_,
+                     flag_of(true),
+                     " ",
+                     bytes_text(budget_bytes_),
+                     " is too small: ",
+                     bytes_text(start_bytes_),
+                     " are there before a step begins.");
     watch_.emplace(model_.device(), limit_above(start_bytes_));
   }
 }
 
 StepBudget::Use::Use(StepBudget& budget, size_t index)
-    : budget_(budget), guard_(std::in_place, budget.step_[index]->step) {
+    : budget_(budget), index_(index), guard_(std::in_place, budget.step_[index]->step) {
   if (!budget.is_total()) {
     meter_.emplace(budget.model_.device(), budget.trained_, budget.limit_above(0));
   }
@@ -226,6 +272,10 @@ void StepBudget::Use::end_backward() {
   if (meter_) {
     budget_.outcome_.measured_bytes = std::max(budget_.outcome_.measured_bytes, meter_->peak());
     meter_.reset();
+  } else if (index_ == 0) {
+    // Allocators give gradients blocks that are larger than they are; now it is known by how much.
+    budget_.gradient_bytes_ = std::max(budget_.gradient_bytes_,
+                                       live_bytes(budget_.model_.device()) - budget_.start_bytes_);
   }
 }
 
@@ -273,10 +323,6 @@ std::string StepBudget::give_up() {
          ". If it took more, it did not do what it did when it was traced, or tensors of other "
          "programs' threads were allocated meanwhile; " +
          bytes_text(budget_bytes_ + budget_bytes_ / 8) + " would leave room for that.";
-}
-
-std::string StepBudget::describe() const {
-  return "planned for " + flag_of(is_total()).substr(2) + " " + asked().describe();
 }
 
 }  // namespace reprise

@@ -16,6 +16,7 @@
 
 #include <reprise/io/json.h>
 #include <reprise/model/model.h>
+#include <reprise/offload.h>
 #include <reprise/optim/optimizer.h>
 #include <reprise/train/effect.h>
 #include <reprise/train/memory_budget.h>
@@ -49,6 +50,9 @@ class StepBudget {
              const std::string& role,
              const Model& model,
              const Optimizer& optimizer);
+  ~StepBudget();
+  StepBudget(const StepBudget&) = delete;
+  StepBudget& operator=(const StepBudget&) = delete;
 
   /// One micro-batch of the step that begins.
   struct MicroBatch {
@@ -68,6 +72,7 @@ class StepBudget {
 
    private:
     StepBudget& budget_;
+    size_t index_;
     std::optional<planning::PlanGuard> guard_;
     std::optional<planning::ActivationMeter> meter_;
   };
@@ -83,9 +88,6 @@ class StepBudget {
   /// adds: which budget, and what was planned.
   std::string give_up();
 
-  /// What the run is told: the budget, and the plan for the shape that takes most.
-  std::string describe() const;
-
   const MemoryLimits& limits() const { return limits_; }
   const ShapePlans& plans() const { return plans_; }
   int64_t budget_bytes() const { return budget_bytes_; }
@@ -99,6 +101,9 @@ class StepBudget {
   bool is_total() const { return limits_.total.has_value(); }
   const Budget& asked() const { return is_total() ? *limits_.total : *limits_.activations; }
   ShapePlan plan(std::shared_ptr<const planning::StepTrace> trace, bool has_gradients);
+  void choose(ShapePlan& plan, bool has_gradients);
+  planning::StepTrace trace(const MicroBatch& micro_batch) const;
+  int64_t base_bytes(bool has_gradients) const;
   int64_t resolve(const planning::StepPlanner& planner, int64_t base) const;
   int64_t automatic_bytes() const;
   int64_t limit_above(int64_t base) const;
@@ -112,11 +117,11 @@ class StepBudget {
   int64_t budget_bytes_ = 0;     // grows with the shapes if the budget is relative to them
   int64_t automatic_bytes_ = 0;  // once known
   int64_t start_bytes_ = 0;      // alive when the step began
-  std::vector<const ShapePlan*> step_;
+  std::vector<ShapePlan*> step_;
   std::optional<detail::AllocationWatch> watch_;  // of a budget of everything
   BudgetOutcome outcome_;
   std::vector<int64_t> measured_;
-  std::optional<planning::DeviceSpeeds> speeds_;  // measured once
+  std::optional<OffloadSettings> settings_before_;  // of the process
 };
 
 }  // namespace reprise
