@@ -35,7 +35,7 @@ ImportReport import_gguf(const std::filesystem::path& file,
   ImportReport report;
   const Json config = detail::llama_config(gguf, sizes, options.dtype, report.warnings);
   const Json generation = detail::generation_config(gguf);
-  const detail::TokenizerFiles tokenizer = detail::tokenizer_files(gguf, report.warnings);
+  const detail::GgufTokenizer tokenizer = detail::tokenizer_files(gguf, report.warnings);
   const std::vector<LazyTensor> weights = detail::llama_weights(gguf, sizes, options.dtype);
   count(weights, report);
 

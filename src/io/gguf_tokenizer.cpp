@@ -205,7 +205,7 @@ Json tokenizer_config(const GgufFields& fields,
 
 }  // namespace
 
-TokenizerFiles tokenizer_files(const GgufFile& file, std::vector<std::string>& warnings) {
+GgufTokenizer tokenizer_files(const GgufFile& file, std::vector<std::string>& warnings) {
   const GgufFields fields(file);
   const std::string kind = fields.required(fields.string(kModelKey), kModelKey);
   const bool is_byte_level = kind == "gpt2";
@@ -227,7 +227,7 @@ TokenizerFiles tokenizer_files(const GgufFile& file, std::vector<std::string>& w
   model["vocab"] = vocabulary_json(vocabulary);
   model["merges"] =
       is_byte_level ? read_merges(fields, vocabulary) : merges_from_scores(fields, vocabulary);
-  TokenizerFiles files;
+  GgufTokenizer files;
   files.tokenizer = {{"version", "1.0"}, {"truncation", nullptr}, {"padding", nullptr}};
   files.tokenizer["added_tokens"] = added_tokens(vocabulary);
   files.tokenizer["normalizer"] = std::move(pipeline.normalizer);

@@ -8,12 +8,12 @@
 
 namespace reprise::detail {
 
-struct TokenizerFiles {
+struct GgufTokenizer {
   Json tokenizer;         ///< tokenizer.json
   Json tokenizer_config;  ///< tokenizer_config.json
 };
 
 /// Throws for a tokenizer that cannot be rebuilt, by its name. `warnings` gets what was assumed.
-TokenizerFiles tokenizer_files(const GgufFile& file, std::vector<std::string>& warnings);
+GgufTokenizer tokenizer_files(const GgufFile& file, std::vector<std::string>& warnings);
 
 }  // namespace reprise::detail

@@ -132,7 +132,10 @@ at::Tensor linear_by_aten(const at::Tensor& x, const at::Tensor& weight, const a
   const bool is_planned = x.is_meta() && device != c10::kMeta && x.scalar_type() != at::kDouble;
   if (is_planned && at::autocast::is_autocast_enabled(device)) {
     const auto type = at::autocast::get_autocast_dtype(device);
-    return at::linear(x.to(type), weight.to(type), bias.defined() ? bias.to(type) : at::Tensor());
+    // One after the other, in the order in which autocast converts the arguments of a call.
+    const auto last = bias.defined() ? bias.to(type) : at::Tensor();
+    const auto second = weight.to(type);
+    return at::linear(x.to(type), second, last);
   }
   return at::linear(x, weight, bias);
 }
