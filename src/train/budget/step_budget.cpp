@@ -298,16 +298,16 @@ std::map<std::string, RegionRuns> StepBudget::regions() const {
     ++regions[name].recomputed;
   };
   for (const ShapePlan* plan : step_) {
-    const auto decisions = plan->decisions();
-    for (size_t i = 0; i < decisions.size(); ++i) {
-      const size_t last = i + decisions[i].joined;
+    const auto& planned = *plan->step;  // not copied: asked after every step
+    for (size_t i = 0; i < planned.size(); ++i) {
+      const size_t last = i + planned[i].decision.joined;
       if (last > i) {
-        count(decisions[i].name + " to " + decisions[last].name, 1);
+        count(planned[i].decision.name + " to " + planned[last].decision.name, 1);
       }
       for (size_t k = i; k <= last; ++k) {
         // One inside another is made again when that is recomputed, which ends before the last.
-        if (!decisions[k].is_plain) {
-          count(decisions[k].name, k < last ? 2 : 1);
+        if (!planned[k].decision.is_plain) {
+          count(planned[k].decision.name, k < last ? 2 : 1);
         }
       }
       i = last;
