@@ -182,6 +182,13 @@ void SafetensorsCheckpoint::copy_to(const std::string& name, at::Tensor target) 
   files_[file].copy_to(*info, std::move(target));
 }
 
+void SafetensorsCheckpoint::copy_part_to(const std::string& name,
+                                         int64_t begin,
+                                         const at::Tensor& target) const {
+  const auto& [file, info] = place_of(name);
+  files_[file].copy_part_to(*info, begin, target);
+}
+
 uint64_t SafetensorsCheckpoint::total_bytes() const {
   uint64_t bytes = 0;
   for (const auto& [name, place] : index_) {

@@ -90,21 +90,39 @@ void SafetensorsFile::copy_to(const TensorInfo& info, at::Tensor target) const {
               target.sizes(),
               ", found ",
               at::IntArrayRef(info.shape));
-  const c10::NoGradGuard no_grad;
-  const at::Tensor source = view(info);
   if (!target.is_contiguous()) {
-    target.copy_(source);
+    const c10::NoGradGuard no_grad;
+    target.copy_(view(info));
     contents_->file.release(info.begin, info.end - info.begin);
     return;
   }
+  copy_part_to(info, 0, target);
+}
+
+void SafetensorsFile::copy_part_to(const TensorInfo& info,
+                                   int64_t begin,
+                                   const at::Tensor& target) const {
+  const c10::NoGradGuard no_grad;
+  const at::Tensor source = view(info).view(-1);
+  TORCH_CHECK(begin >= 0 && begin <= source.numel() && target.numel() <= source.numel() - begin,
+              "[safetensors] ",
+              path().string(),
+              ": tensor \"",
+              info.name,
+              "\": expected elements ",
+              begin,
+              " to ",
+              begin + target.numel(),
+              ", found ",
+              source.numel());
+  const at::Tensor from = source.narrow(0, begin, target.numel());
+  const at::Tensor to = target.view(-1);
   const auto item = static_cast<int64_t>(c10::elementSize(info.dtype));
   const int64_t piece = kPieceBytes / item;
-  const at::Tensor from = source.view(-1);
-  const at::Tensor to = target.view(-1);
   for (int64_t done = 0; done < from.numel(); done += piece) {
     const int64_t count = std::min(piece, from.numel() - done);
     copy_piece(from.narrow(0, done, count), to.narrow(0, done, count));
-    contents_->file.release(info.begin + static_cast<uint64_t>(done * item),
+    contents_->file.release(info.begin + static_cast<uint64_t>((begin + done) * item),
                             static_cast<uint64_t>(count * item));
   }
 }

@@ -43,6 +43,13 @@ bool runs_as_region(const std::shared_ptr<const CheckpointOptions>& region,
          (x.requires_grad() || block.is_trained(pass.adapters));
 }
 
+// Whoever asks for the head may do so before or after the pass that it belongs to.
+void bring_head(ParameterKeeper* keeper, size_t blocks) {
+  if (keeper != nullptr) {
+    keeper->enter(blocks + 1, {});
+  }
+}
+
 }  // namespace
 
 Model::Model(ModelConfig config, HeadKind head, const at::TensorOptions& options)
@@ -201,27 +208,46 @@ at::Tensor Model::hidden_states(const ModelInput& input, KvCache* cache) {
               " positions.");
   const RopeTables rope = rope_tables(config_.rope, positions);
   const Pass pass{is_training(), input.adapters, /*has_cache=*/cache != nullptr};
+  if (keeper_ != nullptr) {
+    keeper_->enter(0, {});
+  }
   auto x = embed(input, positions);
+  if (keeper_ != nullptr) {
+    x = keeper_->leave(0, std::move(x));
+  }
   std::vector<AttentionContext> contexts;
   contexts.reserve(config_.windows.size());
   for (const int64_t window : config_.windows) {
     contexts.push_back({rope.cos, rope.sin, masks.at(window)});
   }
   for (size_t i = 0; i < blocks_.size();) {
-    const bool is_planned =
-        detail::has_region_planner() && runs_as_region(regions_[i], *blocks_[i], x, pass);
+    // A keeper counts blocks one by one.
+    const bool is_planned = keeper_ == nullptr && detail::has_region_planner() &&
+                            runs_as_region(regions_[i], *blocks_[i], x, pass);
     if (const auto joined = is_planned ? joined_from(regions_, i) : std::nullopt) {
       x = run_joined(*joined, blocks_, contexts, i, pass, std::move(x));
       i += joined->inside.size();
     } else {
-      x = run_block(i, std::move(x), contexts[i], pass, cache);
+      x = run_kept_block(i, std::move(x), contexts[i], pass, cache);
       ++i;
     }
   }
   if (cache != nullptr) {
     cache->advance(input.input_ids.size(1));
   }
+  if (keeper_ != nullptr) {
+    x = keeper_->enter(blocks_.size() + 1, std::move(x));  // the head is the unit's too: no leave
+  }
   return final_norm_->forward(x);
+}
+
+at::Tensor Model::run_kept_block(
+    size_t index, at::Tensor x, const AttentionContext& context, const Pass& pass, KvCache* cache) {
+  if (keeper_ == nullptr) {
+    return run_block(index, std::move(x), context, pass, cache);
+  }
+  x = keeper_->enter(index + 1, std::move(x));
+  return keeper_->leave(index + 1, run_block(index, std::move(x), context, pass, cache));
 }
 
 at::Tensor Model::run_block(
@@ -243,6 +269,7 @@ at::Tensor Model::run_block(
 }
 
 at::Tensor Model::apply_head(const at::Tensor& hidden, AdapterUse adapters) {
+  bring_head(keeper_.get(), blocks_.size());
   auto x = hidden;
   const bool is_classifier = head_kind_ == HeadKind::TokenClasses;
   if (is_classifier && is_training() && config_.classifier_dropout > 0) {
@@ -261,6 +288,7 @@ at::Tensor Model::apply_head(const at::Tensor& hidden, AdapterUse adapters) {
 LinearHead Model::linear_head(AdapterUse adapters) const {
   TORCH_CHECK(head_kind_ == HeadKind::CausalLm,
               "[model] a language-model head was asked for; this model has another kind.");
+  bring_head(keeper_.get(), blocks_.size());
   if (head_ == nullptr) {
     return {embedding_->weight, {}, head_in_float32_};
   }

@@ -5,13 +5,14 @@
 #include <ATen/ops/_foreach_mul.h>
 #include <ATen/ops/_foreach_norm.h>
 #include <ATen/ops/clamp.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/stack.h>
-#include <ATen/ops/zeros.h>
 #include <c10/core/GradMode.h>
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace reprise {
 namespace {
@@ -49,28 +50,65 @@ at::Tensor total_norm(const std::vector<Group>& groups) {
   return at::linalg_vector_norm(at::stack(norms), 2);
 }
 
-}  // namespace
+/// In float64, so that it hardly matters how the gradients are cut into parts.
+double sum_of_squares(const std::vector<Group>& groups) {
+  double sum = 0;
+  for (const Group& group : groups) {
+    const bool is_double = group.front().scalar_type() == at::kDouble;
+    const auto norms = at::_foreach_norm(group, 2, is_double ? at::kDouble : at::kFloat);
+    sum += at::stack(norms).to(at::kDouble).square().sum().item<double>();
+  }
+  return sum;
+}
 
-at::Tensor clip_grad_norm(const Optimizer::Parameters& parameters, double max_norm) {
+void check_max_norm(double max_norm) {
   TORCH_CHECK(max_norm >= 0,
               "[clip_grad_norm] max_norm: expected at least 0 (0 measures only), got ",
               max_norm);
+}
+
+at::Tensor norm_of(double value, const Optimizer::Parameters& parameters) {
+  const at::Device device =
+      parameters.empty() ? at::Device(at::kCPU) : parameters.front().second.device();
+  return at::full({}, value, at::TensorOptions().dtype(at::kFloat).device(device));
+}
+
+void clip(const std::vector<Group>& groups, const at::Tensor& norm, double max_norm) {
+  if (max_norm == 0) {
+    return;
+  }
+  // Multiplying by 1 when nothing is to be clipped costs less than asking a GPU whether.
+  const at::Tensor factor = at::clamp(norm.add(1e-6).reciprocal().mul(max_norm), {}, 1.0);
+  for (const Group& group : groups) {
+    at::_foreach_mul_(group, factor.to(group.front().device()));
+  }
+}
+
+}  // namespace
+
+at::Tensor clip_grad_norm(const Optimizer::Parameters& parameters, double max_norm) {
+  check_max_norm(max_norm);
   const c10::NoGradGuard no_grad;
   const std::vector<Group> groups = groups_of(parameters);
   if (groups.empty()) {
-    const at::Device device =
-        parameters.empty() ? at::Device(at::kCPU) : parameters.front().second.device();
-    return at::zeros({}, at::TensorOptions().dtype(at::kFloat).device(device));
+    return norm_of(0, parameters);
   }
   const at::Tensor norm = total_norm(groups);
-  if (max_norm > 0) {
-    // Multiplying by 1 when nothing is to be clipped costs less than asking a GPU whether.
-    const at::Tensor factor = at::clamp(norm.add(1e-6).reciprocal().mul(max_norm), {}, 1.0);
-    for (const Group& group : groups) {
-      at::_foreach_mul_(group, factor.to(group.front().device()));
-    }
-  }
+  clip(groups, norm, max_norm);
   return norm.to(at::kFloat);
+}
+
+// Summed as numbers of the host: a process without any part has no device to sum on.
+at::Tensor clip_grad_norm(const Optimizer::Parameters& parameters,
+                          double max_norm,
+                          const World& world) {
+  check_max_norm(max_norm);
+  const c10::NoGradGuard no_grad;
+  const std::vector<Group> groups = groups_of(parameters);
+  const double squares = world.sum(sum_of_squares(groups), "the norm of the gradients");
+  const at::Tensor norm = norm_of(std::sqrt(squares), parameters);
+  clip(groups, norm, max_norm);
+  return norm;
 }
 
 }  // namespace reprise

@@ -25,35 +25,37 @@ void move_towards(const at::Tensor& average, const at::Tensor& value, double sha
   }
 }
 
-std::vector<at::Tensor> tensors_of(const Optimizer::Parameters& parameters) {
-  std::vector<at::Tensor> tensors;
-  for (const auto& [name, tensor] : parameters) {
-    tensors.push_back(tensor);
-  }
-  return tensors;
-}
-
-/// Both keep who they are (leaf, name, place in a module); what they hold changes sides.
+/// What they hold changes sides, in slices. Both keep their memory: a part of a parameter may be a
+/// view of memory that others look at.
 void exchange(const at::Tensor& one, const at::Tensor& other) {
-  const at::Tensor data = one.variable_data();
-  one.set_data(other.variable_data());
-  other.set_data(data);
+  const at::Tensor a = one.view({-1});
+  const at::Tensor b = other.view({-1});
+  for (int64_t done = 0; done < a.numel(); done += kSliceElements) {
+    const int64_t count = std::min(kSliceElements, a.numel() - done);
+    const at::Tensor kept = a.narrow(0, done, count).clone();
+    a.narrow(0, done, count).copy_(b.narrow(0, done, count));
+    b.narrow(0, done, count).copy_(kept);
+  }
 }
 
 }  // namespace
 
 MovingAverage::MovingAverage(const Optimizer& optimizer, double decay)
-    : MovingAverage(optimizer.wide_parameters(), decay) {
-  parameters_ = optimizer.parameters();
-}
+    : MovingAverage(optimizer.parts(), optimizer.wide_parameters(), decay) {}
 
-MovingAverage::MovingAverage(Optimizer::Parameters parameters, double decay)
-    : parameters_(std::move(parameters)), values_(tensors_of(parameters_)), decay_(decay) {
+MovingAverage::MovingAverage(const Optimizer::Parameters& parameters, double decay)
+    : MovingAverage(whole_parts(parameters), parameters, decay) {}
+
+MovingAverage::MovingAverage(std::vector<TensorPart> parts,
+                             const Optimizer::Parameters& values,
+                             double decay)
+    : parts_(std::move(parts)), decay_(decay) {
   TORCH_CHECK(decay >= 0 && decay < 1,
               "[optim] decay of a moving average: expected at least 0 and below 1, got ",
               decay);
   const c10::NoGradGuard no_grad;
-  for (const at::Tensor& value : values_) {
+  for (const auto& [name, value] : values) {
+    values_.push_back(value);
     averages_.push_back(value.detach().to(
         at::kFloat, /*non_blocking=*/false, /*copy=*/true, at::MemoryFormat::Contiguous));
   }
@@ -77,15 +79,26 @@ void MovingAverage::update() {
 NamedTensors MovingAverage::state() const {
   check_not_swapped();
   NamedTensors state;
-  for (size_t i = 0; i < parameters_.size(); ++i) {
-    state.emplace_back(parameters_[i].first, averages_[i]);
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    state.emplace_back(parts_[i].name, averages_[i]);
   }
   return state;
 }
 
-void MovingAverage::load(const SafetensorsFile& file) {
-  const NamedTensors targets = state();
-  check_holds_exactly(file, targets);
+std::vector<TensorPart> MovingAverage::state_parts() const {
+  check_not_swapped();
+  std::vector<TensorPart> state;
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    state.push_back({parts_[i].name, parts_[i].shape, parts_[i].begin, averages_[i].view({-1})});
+  }
+  return state;
+}
+
+void MovingAverage::load(const SafetensorsFile& file, const World& world) {
+  const std::vector<TensorPart> targets = state_parts();
+  const auto names = names_everywhere(targets, world);
+  world.together("loading " + file.path().string(),
+                 [&] { check_holds_exactly(file, targets, names); });
   copy_state(file, targets);
 }
 
@@ -100,8 +113,8 @@ MovingAverage::Swap::Swap(const MovingAverage& average) : token_(std::make_share
   const c10::NoGradGuard no_grad;
   std::vector<std::pair<at::Tensor, at::Tensor>> rounded;
   // All copies first: where memory runs out, no parameter has changed.
-  for (size_t i = 0; i < average.parameters_.size(); ++i) {
-    const at::Tensor& parameter = average.parameters_[i].second;
+  for (size_t i = 0; i < average.parts_.size(); ++i) {
+    const at::Tensor& parameter = average.parts_[i].values;
     const at::Tensor& own = average.averages_[i];
     if (parameter.scalar_type() == at::kFloat && parameter.device() == own.device()) {
       exchanged_.emplace_back(parameter, own);

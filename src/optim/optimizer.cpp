@@ -2,16 +2,27 @@
 #include <reprise/optim/optimizer.h>
 
 #include "optim/piecewise_optimizer.h"
+#include "optim/state_file.h"
 
 #include <utility>
 
 namespace reprise {
 
-Optimizer::Optimizer(Parameters parameters) : parameters_(std::move(parameters)) {}
+Optimizer::Optimizer(std::vector<TensorPart> parts) : parts_(std::move(parts)) {
+  for (const TensorPart& part : parts_) {
+    parameters_.emplace_back(part.name, part.values);
+  }
+}
 
 Optimizer::~Optimizer() = default;
 
-std::unique_ptr<Optimizer> Optimizer::make(Parameters parameters, const OptimizerOptions& options) {
+std::unique_ptr<Optimizer> Optimizer::make(const Parameters& parameters,
+                                           const OptimizerOptions& options) {
+  return std::make_unique<PiecewiseOptimizer>(whole_parts(parameters), options);
+}
+
+std::unique_ptr<Optimizer> Optimizer::make(std::vector<TensorPart> parameters,
+                                           const OptimizerOptions& options) {
   return std::make_unique<PiecewiseOptimizer>(std::move(parameters), options);
 }
 

@@ -9,6 +9,7 @@
 #include <ATen/ops/zeros.h>
 #include <c10/core/GradMode.h>
 #include <c10/util/Exception.h>
+#include <c10/util/accumulate.h>
 
 #include <algorithm>
 #include <cmath>
@@ -24,7 +25,8 @@ bool is_16_bit(at::ScalarType dtype) {
   return dtype == at::kHalf || dtype == at::kBFloat16;
 }
 
-void check_parameter(const std::string& name, const at::Tensor& parameter) {
+void check_parameter(const TensorPart& part) {
+  const auto& [name, shape, begin, parameter] = part;
   TORCH_CHECK(
       parameter.defined() && parameter.layout() == at::kStrided && parameter.is_contiguous(),
       "[optim] parameter \"",
@@ -37,6 +39,17 @@ void check_parameter(const std::string& name, const at::Tensor& parameter) {
               "\": expected float16, bfloat16, float32 or float64, got ",
               dtype,
               ". Leave it out of the parameters to be trained");
+  const int64_t whole = c10::multiply_integers(shape);
+  TORCH_CHECK(begin >= 0 && parameter.numel() <= whole - begin,
+              "[optim] parameter \"",
+              name,
+              "\": expected a part of ",
+              whole,
+              " elements, got ",
+              parameter.numel(),
+              " from ",
+              begin,
+              " on");
 }
 
 void check_all_differ(const Optimizer::Parameters& parameters) {
@@ -77,15 +90,15 @@ void check_step_count(const SafetensorsFile& file, const std::string& name) {
 
 }  // namespace
 
-PiecewiseOptimizer::PiecewiseOptimizer(Parameters parameters, const OptimizerOptions& options)
+PiecewiseOptimizer::PiecewiseOptimizer(std::vector<TensorPart> parameters,
+                                       const OptimizerOptions& options)
     : Optimizer(std::move(parameters)), rule_(make_update_rule(options)) {
   const c10::NoGradGuard no_grad;
-  for (const auto& [name, parameter] : parameters_) {
-    check_parameter(name, parameter);
-  }
+  std::for_each(parts_.begin(), parts_.end(), check_parameter);
   check_all_differ(parameters_);
-  for (const auto& [name, parameter] : parameters_) {
-    slots_.push_back(make_slot(parameter, decays(name, parameter) ? options.weight_decay : 0));
+  for (const TensorPart& part : parts_) {
+    const bool is_decayed = decays(part.name, std::ssize(part.shape));
+    slots_.push_back(make_slot(part.values, is_decayed ? options.weight_decay : 0));
   }
   order_.resize(slots_.size());
   std::iota(order_.begin(), order_.end(), size_t{0});
@@ -157,27 +170,51 @@ NamedTensors PiecewiseOptimizer::state() const {
   return tensors();
 }
 
-NamedTensors PiecewiseOptimizer::tensors() const {
-  NamedTensors state;
+template <class Visit>
+void PiecewiseOptimizer::for_each_tensor(const Visit& visit) const {
   for (size_t i = 0; i < slots_.size(); ++i) {
-    const std::string prefix = parameters_[i].first + "/";
+    const std::string prefix = parts_[i].name + "/";
     if (slots_[i].master.defined()) {
-      state.emplace_back(prefix + "master", slots_[i].master);
+      visit(i, prefix + "master", slots_[i].master);
     }
     for (size_t j = 0; j < slots_[i].state.size(); ++j) {
-      state.emplace_back(prefix + rule_->state_names()[j], slots_[i].state[j]);
+      visit(i, prefix + rule_->state_names()[j], slots_[i].state[j]);
     }
-    state.emplace_back(prefix + "step", slots_[i].step);
+    visit(i, prefix + "step", slots_[i].step);
   }
+}
+
+NamedTensors PiecewiseOptimizer::tensors() const {
+  NamedTensors state;
+  for_each_tensor([&](size_t, std::string name, const at::Tensor& tensor) {
+    state.emplace_back(std::move(name), tensor);
+  });
   return state;
 }
 
-void PiecewiseOptimizer::load(const SafetensorsFile& file) {
-  const NamedTensors targets = state();
-  check_holds_exactly(file, targets);
-  for (const auto& [name, parameter] : parameters_) {
-    check_step_count(file, name + "/step");
-  }
+// Whoever has a part of a parameter has its count of steps, and the same.
+std::vector<TensorPart> PiecewiseOptimizer::state_parts() const {
+  zero_fresh_state();
+  std::vector<TensorPart> state;
+  for_each_tensor([&](size_t i, std::string name, const at::Tensor& tensor) {
+    const bool is_count = tensor.is_same(slots_[i].step);
+    state.push_back({std::move(name),
+                     is_count ? std::vector<int64_t>() : parts_[i].shape,
+                     is_count ? 0 : parts_[i].begin,
+                     tensor.view({-1})});
+  });
+  return state;
+}
+
+void PiecewiseOptimizer::load(const SafetensorsFile& file, const World& world) {
+  const std::vector<TensorPart> targets = state_parts();
+  const auto names = names_everywhere(targets, world);
+  world.together("loading " + file.path().string(), [&] {
+    check_holds_exactly(file, targets, names);
+    for (const TensorPart& part : parts_) {
+      check_step_count(file, part.name + "/step");
+    }
+  });
   copy_state(file, targets);
   const c10::NoGradGuard no_grad;
   for (const Slot& slot : slots_) {

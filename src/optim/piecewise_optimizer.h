@@ -13,17 +13,21 @@ namespace reprise {
 
 class PiecewiseOptimizer final : public Optimizer {
  public:
-  PiecewiseOptimizer(Parameters parameters, const OptimizerOptions& options);
+  PiecewiseOptimizer(std::vector<TensorPart> parameters, const OptimizerOptions& options);
 
   void step(double learning_rate) override;
   NamedTensors state() const override;
-  void load(const SafetensorsFile& file) override;
+  std::vector<TensorPart> state_parts() const override;
+  void load(const SafetensorsFile& file, const World& world) override;
   int64_t bytes() const override;
   Parameters wide_parameters() const override;
 
  private:
   Slot make_slot(const at::Tensor& parameter, double weight_decay) const;
   void zero_fresh_state() const;
+  /// visit(slot's number, name, tensor) for everything that is saved, in this order.
+  template <class Visit>
+  void for_each_tensor(const Visit& visit) const;
   NamedTensors tensors() const;
 
   std::unique_ptr<const UpdateRule> rule_;

@@ -3,16 +3,40 @@
 
 #include <c10/util/Exception.h>
 
-#include <string>
-#include <unordered_set>
+#include <sstream>
 
 namespace reprise {
 
-void check_holds_exactly(const SafetensorsFile& file, const NamedTensors& targets) {
-  const std::string path = file.path().string();
+std::vector<TensorPart> whole_parts(const NamedTensors& tensors) {
+  std::vector<TensorPart> parts;
+  for (const auto& [name, tensor] : tensors) {
+    parts.push_back(
+        {name, tensor.defined() ? tensor.sizes().vec() : std::vector<int64_t>(), 0, tensor});
+  }
+  return parts;
+}
+
+std::unordered_set<std::string> names_everywhere(const std::vector<TensorPart>& parts,
+                                                 const World& world) {
+  std::string own;
+  for (const TensorPart& part : parts) {
+    own += part.name + '\0';
+  }
   std::unordered_set<std::string> names;
-  for (const auto& [name, target] : targets) {
-    names.insert(name);
+  for (const std::string& said : world.gather(own, "names of saved state")) {
+    std::istringstream rest(said);
+    for (std::string name; std::getline(rest, name, '\0');) {
+      names.insert(name);
+    }
+  }
+  return names;
+}
+
+void check_holds_exactly(const SafetensorsFile& file,
+                         const std::vector<TensorPart>& targets,
+                         const std::unordered_set<std::string>& names) {
+  const std::string path = file.path().string();
+  for (const auto& [name, shape, begin, target] : targets) {
     const TensorInfo* const info = file.find(name);
     TORCH_CHECK(info != nullptr,
                 "[optim] ",
@@ -20,20 +44,19 @@ void check_holds_exactly(const SafetensorsFile& file, const NamedTensors& target
                 ": expected a tensor \"",
                 name,
                 "\", found none. Was the state saved with the same parameters and options?");
-    TORCH_CHECK(
-        target.sizes() == at::IntArrayRef(info->shape) && target.scalar_type() == info->dtype,
-        "[optim] ",
-        path,
-        ": tensor \"",
-        name,
-        "\": expected ",
-        target.sizes(),
-        " of ",
-        target.scalar_type(),
-        ", found ",
-        at::IntArrayRef(info->shape),
-        " of ",
-        info->dtype);
+    TORCH_CHECK(shape == info->shape && target.scalar_type() == info->dtype,
+                "[optim] ",
+                path,
+                ": tensor \"",
+                name,
+                "\": expected ",
+                at::IntArrayRef(shape),
+                " of ",
+                target.scalar_type(),
+                ", found ",
+                at::IntArrayRef(info->shape),
+                " of ",
+                info->dtype);
   }
   for (const TensorInfo& info : file.tensors()) {
     TORCH_CHECK(names.count(info.name) == 1,
@@ -46,9 +69,9 @@ void check_holds_exactly(const SafetensorsFile& file, const NamedTensors& target
   }
 }
 
-void copy_state(const SafetensorsFile& file, const NamedTensors& targets) {
-  for (const auto& [name, target] : targets) {
-    file.copy_to(*file.find(name), target);
+void copy_state(const SafetensorsFile& file, const std::vector<TensorPart>& targets) {
+  for (const TensorPart& target : targets) {
+    file.copy_part_to(*file.find(target.name), target.begin, target.values);
   }
 }
 

@@ -14,14 +14,17 @@ bool contains(std::string_view text, std::string_view part) {
 
 // transformers asks whether the module is a torch.nn.LayerNorm as well. By name, those that its
 // patterns miss are GPT-2's ln_1, ln_2 and ln_f; something of more dimensions is no norm.
-bool names_a_norm(std::string_view step, const at::Tensor& parameter) {
-  return step == "norm" || step.ends_with("_norm") ||
-         (step.starts_with("ln_") && parameter.dim() == 1);
+bool names_a_norm(std::string_view step, int64_t dimensions) {
+  return step == "norm" || step.ends_with("_norm") || (step.starts_with("ln_") && dimensions == 1);
 }
 
 }  // namespace
 
 bool decays(const std::string& name, const at::Tensor& parameter) {
+  return decays(name, parameter.dim());
+}
+
+bool decays(const std::string& name, int64_t dimensions) {
   std::string lower = name;
   std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) {
     return static_cast<char>(std::tolower(c));
@@ -32,7 +35,7 @@ bool decays(const std::string& name, const at::Tensor& parameter) {
   std::string_view rest = lower;
   while (true) {
     const size_t dot = rest.find('.');
-    if (names_a_norm(rest.substr(0, dot), parameter)) {
+    if (names_a_norm(rest.substr(0, dot), dimensions)) {
       return false;
     }
     if (dot == std::string_view::npos) {

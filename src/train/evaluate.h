@@ -6,7 +6,7 @@
 #include <reprise/io/json.h>
 #include <reprise/train/objective.h>
 #include <reprise/train/trainer.h>
-#include <reprise/train/world.h>
+#include <reprise/dist/world.h>
 
 #include <cstdint>
 #include <vector>

@@ -16,6 +16,16 @@
 
 namespace reprise {
 
+namespace {
+
+std::unique_ptr<Optimizer> make_optimizer(const Model& model, const OptimizerOptions& options) {
+  const auto* spread = spread_of(model);
+  return spread == nullptr ? Optimizer::make(trained_parameters(model), options)
+                           : Optimizer::make(spread->trained(), options);
+}
+
+}  // namespace
+
 Learner::Learner(std::string name,
                  Model& model,
                  const TrainerOptions& options,
@@ -23,13 +33,19 @@ Learner::Learner(std::string name,
                  const World& world)
     : name_(std::move(name)),
       model_(model),
+      spread_(spread_of(model)),
       options_(options),
       world_(world),
       total_steps_(total_steps),
       schedule_(options.schedule),
       effect_(model),
       meter_(model.device()),
-      optimizer_(Optimizer::make(trained_parameters(model), options.optimizer)) {
+      optimizer_(make_optimizer(model, options.optimizer)) {
+  TORCH_CHECK(world.size() == 1 || spread_ != nullptr,
+              "[train] in a world of ",
+              world.size(),
+              " processes a model must be spread over them (parallel/spread.h) before it is "
+              "trained.");
   schedule_.warmup_steps = warmup_count(options.warmup_steps, total_steps);
   if (options.ema_decay > 0) {
     average_ = std::make_unique<MovingAverage>(*optimizer_, options.ema_decay);
@@ -44,7 +60,7 @@ StepOutcome Learner::step(int64_t step, const StepWork& work) {
   const double total_weight = world_.sum(work.total_weight);
   plan_step(work, total_weight);
   effect_.begin_step();
-  meter_.begin_step({parameter_bytes(model_) + work.frozen_bytes, optimizer_->bytes()});
+  meter_.begin_step({resident_bytes(work), optimizer_->bytes()});
   explaining_memory([&] { update(step, work, total_weight, outcome); },
                     [&](const std::string& error) { return explain(error, step, work); });
   meter_.end_step();
@@ -64,7 +80,7 @@ StepOutcome Learner::step(int64_t step, const StepWork& work) {
 std::pair<double, int64_t> Learner::rehearse(const StepWork& work) {
   using Clock = std::chrono::steady_clock;
   plan_step(work, work.total_weight);
-  meter_.begin_step({parameter_bytes(model_) + work.frozen_bytes, optimizer_->bytes()});
+  meter_.begin_step({resident_bytes(work), optimizer_->bytes()});
   MetricSums ignored;
   const auto begun = Clock::now();
   try {
@@ -98,11 +114,11 @@ void Learner::update(int64_t step,
                      double total_weight,
                      StepOutcome& outcome) {
   const auto losses = run_micro_batches(work, total_weight, outcome.metrics);
-  check_finite(losses, step, work);
-  outcome.loss = world_.sum(losses.sum()).item<double>();
-  sum_gradients();
-  outcome.grad_norm =
-      clip_grad_norm(optimizer_->parameters(), options_.max_grad_norm).item<double>();
+  outcome.loss = world_.sum(losses.sum(at::kDouble), "the loss").item<double>();
+  if (!std::isfinite(outcome.loss)) {
+    agree_on_finite(losses, step, work);
+  }
+  outcome.grad_norm = clip_gradients();
   TORCH_CHECK(std::isfinite(outcome.grad_norm),
               "[train] step ",
               step + 1,
@@ -112,6 +128,21 @@ void Learner::update(int64_t step,
   outcome.learning_rate =
       options_.learning_rate * learning_rate_factor(schedule_, step, total_steps_);
   optimizer_->step(outcome.learning_rate);
+  if (spread_ != nullptr) {
+    spread_->after_update();
+  }
+}
+
+double Learner::clip_gradients() const {
+  const auto& parameters = optimizer_->parameters();
+  const auto norm = spread_ != nullptr && spread_->is_sharded()
+                        ? clip_grad_norm(parameters, options_.max_grad_norm, world_)
+                        : clip_grad_norm(parameters, options_.max_grad_norm);
+  return norm.item<double>();
+}
+
+int64_t Learner::resident_bytes(const StepWork& work) const {
+  return parameter_bytes(model_) + work.frozen_bytes;
 }
 
 // The parts of the loss, (micro-batches).
@@ -122,7 +153,9 @@ at::Tensor Learner::run_micro_batches(const StepWork& work,
   std::vector<at::Tensor> losses;
   for (micro_batch_ = 0; micro_batch_ < work.micro_batches; ++micro_batch_) {
     const auto part = forward_backward(micro_batch_, work, context);
-    metrics.add(part.metrics);
+    if (work.is_filler == nullptr || !work.is_filler(micro_batch_)) {
+      metrics.add(part.metrics);
+    }
     losses.push_back(part.part.detach());
   }
   return at::stack(losses);
@@ -143,7 +176,13 @@ BatchLoss Learner::forward_backward(size_t index,
   if (budget_ != nullptr) {
     plan.emplace(*budget_, index);
   }
-  const BatchLoss result = forward(index, work, context);
+  if (spread_ != nullptr) {
+    spread_->begin_micro_batch(/*is_last=*/index + 1 == work.micro_batches);
+  }
+  BatchLoss result = forward(index, work, context);
+  if (work.is_filler != nullptr && work.is_filler(index)) {
+    result.part = result.part * 0;
+  }
   if (plan) {
     plan->end_forward();
   }
@@ -152,11 +191,23 @@ BatchLoss Learner::forward_backward(size_t index,
   if (plan) {
     plan->end_backward();
   }
+  if (spread_ != nullptr) {
+    spread_->end_backward();
+  }
   meter_.end_backward();
   return result;
 }
 
-// One wait for all micro-batches. The gradients are of no use then, but nothing was updated yet.
+// Of the loss of all processes. Looking for the row that is to blame, a process makes passes that
+// the others do not make.
+void Learner::agree_on_finite(const at::Tensor& losses, int64_t step, const StepWork& work) const {
+  const HeldParameters held(model_);
+  world_.together("looking for a loss that is not finite",
+                  [&] { check_finite(losses, step, work); });
+  TORCH_CHECK(false, "[train] step ", step + 1, ": the sum of its finite losses is not finite.");
+}
+
+// The gradients are of no use then, but nothing was updated yet.
 void Learner::check_finite(const at::Tensor& losses, int64_t step, const StepWork& work) const {
   const auto values = losses.to(at::kDouble).cpu();
   if (budget_ != nullptr && !values.isfinite().all().item<bool>()) {
@@ -168,19 +219,6 @@ void Learner::check_finite(const at::Tensor& losses, int64_t step, const StepWor
                 step + 1,
                 ": ",
                 work.not_finite(static_cast<size_t>(i)));
-  }
-}
-
-// Parts of the loss were divided by the weight of all processes, so their gradients add up.
-void Learner::sum_gradients() {
-  if (world_.size() == 1) {
-    return;
-  }
-  const at::NoGradGuard no_grad;
-  for (const auto& [name, parameter] : optimizer_->parameters()) {
-    if (auto gradient = parameter.grad(); gradient.defined()) {
-      gradient.copy_(world_.sum(gradient));
-    }
   }
 }
 
@@ -199,11 +237,14 @@ std::string Learner::explain(const std::string& error, int64_t step, const StepW
 }
 
 void Learner::describe(const StepOutcome& outcome, Json& record) const {
+  const auto most = [&](int64_t bytes) {
+    return static_cast<int64_t>(world_.max(static_cast<double>(bytes), "the memory used"));
+  };
   record["loss"] = outcome.loss;
   record["grad_norm"] = outcome.grad_norm;
   record["learning_rate"] = outcome.learning_rate;
-  record["peak_bytes"] = meter_.peak_bytes();
-  record["activation_bytes"] = meter_.activation_bytes();
+  record["peak_bytes"] = most(meter_.peak_bytes());
+  record["activation_bytes"] = most(meter_.activation_bytes());
   record["recompute_ms"] = outcome.effect.recompute_ms;
   record["regions_recomputed"] = outcome.effect.recomputed;
   if (outcome.effect.blocks.empty() || outcome.effect.bytes_dropped > 0) {

@@ -8,13 +8,14 @@
 #include "train/budget/step_budget.h"
 #include "train/metric_sums.h"
 
+#include <reprise/dist/world.h>
 #include <reprise/optim/optimizer.h>
 #include <reprise/optim/schedule.h>
+#include <reprise/parallel/spread.h>
 #include <reprise/train/effect.h>
 #include <reprise/train/memory_meter.h>
 #include <reprise/train/objective.h>
 #include <reprise/train/trainer.h>
-#include <reprise/train/world.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -38,6 +39,8 @@ struct StepWork {
   /// The message if its loss is not finite.
   std::function<std::string(size_t)> not_finite;
   int64_t frozen_bytes = 0;  ///< of parameters beside the model's
+  /// Takes part, counts nothing: where other processes have a micro-batch more. Null: none.
+  std::function<bool(size_t)> is_filler = {};
 };
 
 struct StepOutcome {
@@ -83,12 +86,15 @@ class Learner {
   at::Tensor run_micro_batches(const StepWork& work, double total_weight, MetricSums& metrics);
   BatchLoss forward(size_t index, const StepWork& work, const StepContext& context);
   BatchLoss forward_backward(size_t index, const StepWork& work, const StepContext& context);
-  void sum_gradients();
+  void agree_on_finite(const at::Tensor& losses, int64_t step, const StepWork& work) const;
   void check_finite(const at::Tensor& losses, int64_t step, const StepWork& work) const;
+  double clip_gradients() const;
+  int64_t resident_bytes(const StepWork& work) const;
   std::string explain(const std::string& error, int64_t step, const StepWork& work);
 
   std::string name_;
   Model& model_;
+  SpreadModel* spread_;  // null: the model is this process's alone
   const TrainerOptions& options_;
   const World& world_;
   int64_t total_steps_;

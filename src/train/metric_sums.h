@@ -3,7 +3,7 @@
 
 #include <reprise/io/json.h>
 #include <reprise/train/objective.h>
-#include <reprise/train/world.h>
+#include <reprise/dist/world.h>
 
 #include <string>
 #include <vector>

@@ -35,6 +35,9 @@ at::Tensor trained_hidden(Model& model, const TokenBatch& batch, const StepConte
 void frozen_pass(const char* what, Model& model, const std::function<void()>& pass) {
   const EvalScope no_dropout(model);
   without_checkpointing(what, pass);
+  if (model.keeper() != nullptr) {
+    model.keeper()->settle();
+  }
 }
 
 TokenValues frozen_logprobs(const char* what,
@@ -54,6 +57,9 @@ TokenValues frozen_logprobs(const char* what,
 }
 
 int64_t parameter_bytes(const Model& model) {
+  if (model.keeper() != nullptr) {
+    return model.keeper()->bytes();
+  }
   int64_t bytes = 0;
   for (const auto& parameter : model.parameters()) {
     bytes += static_cast<int64_t>(parameter.nbytes());

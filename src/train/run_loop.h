@@ -6,7 +6,7 @@
 
 #include <reprise/train/metrics_file.h>
 #include <reprise/train/trainer.h>
-#include <reprise/train/world.h>
+#include <reprise/dist/world.h>
 
 #include <cstdint>
 #include <filesystem>

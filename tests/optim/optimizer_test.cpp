@@ -50,7 +50,7 @@ TEST(Optimizer, StepsWithoutAnyGradientOrParameter) {
   const at::Tensor before = weight.detach().clone();
   Optimizer::make({{"w", weight}}, {.weight_decay = 0.5})->step(0.1);
   EXPECT_TRUE(bitwise_equal(weight, before));
-  Optimizer::make({}, {})->step(0.1);
+  Optimizer::make(Optimizer::Parameters{}, {})->step(0.1);
 }
 
 TEST(Optimizer, DoesNotDecayBiasesAndNorms) {
@@ -177,7 +177,7 @@ TEST(Optimizer, RefusesParametersThatItCannotUpdate) {
 
 TEST(Optimizer, RefusesOptionsOutOfRange) {
   const auto make = [](const OptimizerOptions& options) {
-    return [options] { Optimizer::make({}, options); };
+    return [options] { Optimizer::make(Optimizer::Parameters{}, options); };
   };
   const double nan = std::numeric_limits<double>::quiet_NaN();
   expect_error(make({.beta1 = 1}), "beta1: expected at least 0 and below 1, got 1");
@@ -186,7 +186,7 @@ TEST(Optimizer, RefusesOptionsOutOfRange) {
   expect_error(make({.weight_decay = -1}), "weight_decay: expected at least 0, got -1");
   expect_error(make({.momentum = 0.9}), "AdamW's is beta1");
   expect_error(make({.kind = OptimizerKind::RmsProp, .alpha = 1.5}), "alpha: expected");
-  const auto optimizer = Optimizer::make({}, {});
+  const auto optimizer = Optimizer::make(Optimizer::Parameters{}, {});
   expect_error([&] { optimizer->step(nan); }, "learning rate: expected at least 0, got nan");
   expect_error([&] { optimizer->step(-1); }, "learning rate: expected at least 0, got -1");
 }

@@ -46,6 +46,9 @@ class REPRISE_API SafetensorsFile {
   /// Copies into `target` (same shape; any dtype and device), then releases the mapped pages: the
   /// weights are never in memory twice.
   void copy_to(const TensorInfo& info, at::Tensor target) const;
+  /// The same for the elements from `begin` on, as many as `target` has, counted as if the tensor
+  /// were flat. `target` is contiguous.
+  void copy_part_to(const TensorInfo& info, int64_t begin, const at::Tensor& target) const;
 
  private:
   struct Contents;
@@ -63,6 +66,7 @@ class REPRISE_API SafetensorsCheckpoint {
   const TensorInfo* find(const std::string& name) const;
   at::Tensor view(const std::string& name) const;  ///< throws if there is no such tensor
   void copy_to(const std::string& name, at::Tensor target) const;
+  void copy_part_to(const std::string& name, int64_t begin, const at::Tensor& target) const;
   uint64_t total_bytes() const;
 
  private:

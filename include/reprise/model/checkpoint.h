@@ -22,6 +22,10 @@ struct LoadOptions {
   at::Device device = at::kCPU;
   std::optional<int64_t> labels = {};  ///< width of a Score or TokenClasses head that is made anew
   uint64_t seed = 0;                   ///< for a head that the checkpoint does not have
+  /// Parameters are views of the files, to be read only, in the stored type and in main memory:
+  /// nothing is copied. For models that are spread over processes (parallel/spread.h), where each
+  /// takes its part of them. `dtype` and `device` must not be given.
+  bool mapped = false;
 };
 
 struct LoadedModel {

@@ -10,6 +10,7 @@
 #include <reprise/model/config.h>
 #include <reprise/model/head.h>
 #include <reprise/model/kv_cache.h>
+#include <reprise/model/parameter_keeper.h>
 #include <reprise/options.h>
 
 #include <ATen/core/Tensor.h>
@@ -18,6 +19,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace reprise {
@@ -117,6 +119,10 @@ class REPRISE_API Model : public torch::nn::Module {
   /// Computes the head in float32 whatever the parameters' type (--cast_lm_head_to_fp32).
   void compute_head_in_float32(bool enabled) { head_in_float32_ = enabled; }
 
+  /// Who has the parameters between passes; null: the model itself. See parallel/spread.h.
+  void set_keeper(std::shared_ptr<ParameterKeeper> keeper) { keeper_ = std::move(keeper); }
+  ParameterKeeper* keeper() const { return keeper_.get(); }
+
   const ModelConfig& config() const { return config_; }
   HeadKind head() const { return head_kind_; }
   at::Device device() const;
@@ -128,6 +134,11 @@ class REPRISE_API Model : public torch::nn::Module {
 
  private:
   at::Tensor embed(const ModelInput& input, const at::Tensor& positions);
+  at::Tensor run_kept_block(size_t index,
+                            at::Tensor x,
+                            const AttentionContext& context,
+                            const Pass& pass,
+                            KvCache* cache);
   at::Tensor run_block(size_t index,
                        at::Tensor x,
                        const AttentionContext& context,
@@ -143,7 +154,8 @@ class REPRISE_API Model : public torch::nn::Module {
   std::shared_ptr<Embedding> positions_;  // null: the family has none
   std::vector<std::shared_ptr<Block>> blocks_;
   std::shared_ptr<Norm> final_norm_;
-  std::shared_ptr<Linear> head_;  // null: tied
+  std::shared_ptr<Linear> head_;             // null: tied
+  std::shared_ptr<ParameterKeeper> keeper_;  // null: none
 };
 
 }  // namespace reprise

@@ -4,7 +4,7 @@
 #include <reprise/export.h>
 #include <reprise/loss/unpaired.h>
 #include <reprise/train/reference.h>
-#include <reprise/train/world.h>
+#include <reprise/dist/world.h>
 
 #include <memory>
 #include <optional>

@@ -9,7 +9,7 @@
 #include <reprise/train/effect.h>
 #include <reprise/train/memory_budget.h>
 #include <reprise/train/objective.h>
-#include <reprise/train/world.h>
+#include <reprise/dist/world.h>
 
 #include <c10/core/ScalarType.h>
 

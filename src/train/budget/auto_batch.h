@@ -6,7 +6,7 @@
 #pragma once
 
 #include <reprise/train/trainer.h>
-#include <reprise/train/world.h>
+#include <reprise/dist/world.h>
 
 namespace reprise {
 

@@ -1,0 +1,132 @@
+// What all worlds share, and the world of one process.
+#include <reprise/dist/world.h>
+
+#include <ATen/ATen.h>
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <exception>
+
+namespace reprise {
+
+Collective::~Collective() = default;
+World::~World() = default;
+
+at::Tensor World::sum(const at::Tensor& value, const std::string& what) const {
+  auto total = value.detach().clone(at::MemoryFormat::Contiguous);
+  start_sum(total, what)->wait();
+  return total;
+}
+
+double World::sum(double value, const std::string& what) const {
+  if (size() == 1) {
+    return value;
+  }
+  return sum(at::scalar_tensor(value, at::kDouble), what).item<double>();
+}
+
+double World::max(double value, const std::string& what) const {
+  if (size() == 1) {
+    return value;
+  }
+  const auto all = at::empty({size()}, at::kDouble);
+  start_gather(all, at::full({1}, value, at::kDouble), what)->wait();
+  return all.max().item<double>();
+}
+
+void World::wait_for_all(const std::string& what) const {
+  if (size() > 1) {
+    sum(0.0, what);
+  }
+}
+
+std::string World::from_first(const std::string& own, const std::string& what) const {
+  return gather(is_first() ? own : std::string(), what).front();
+}
+
+// Each says how it went: nothing, or "!" and its error.
+void World::together(const std::string& what, const std::function<void()>& work) const {
+  if (size() == 1) {
+    work();
+    return;
+  }
+  std::exception_ptr error;
+  std::string said;
+  try {
+    work();
+  } catch (const c10::Error& failure) {
+    error = std::current_exception();
+    said = std::string("!") + failure.what_without_backtrace();
+  } catch (const std::exception& failure) {
+    error = std::current_exception();
+    said = std::string("!") + failure.what();
+  }
+  const auto all = gather(said, what);
+  if (error) {
+    std::rethrow_exception(error);
+  }
+  const auto failed =
+      std::find_if(all.begin(), all.end(), [](const auto& text) { return !text.empty(); });
+  TORCH_CHECK(failed == all.end(),
+              "[world] ",
+              what,
+              " failed in rank ",
+              failed - all.begin(),
+              ": ",
+              failed->substr(1));
+}
+
+void World::first_alone(const std::string& what, const std::function<void()>& work) const {
+  together(what, [&] {
+    if (is_first()) {
+      work();
+    }
+  });
+}
+
+namespace {
+
+class Done final : public Collective {
+ public:
+  void wait() override {}
+};
+
+class SingleProcess final : public World {
+ public:
+  int64_t rank() const override { return 0; }
+  int64_t size() const override { return 1; }
+  int64_t local_rank() const override { return 0; }
+
+  PendingCollective start_sum(const at::Tensor&, const std::string&) const override {
+    return std::make_unique<Done>();
+  }
+
+  PendingCollective start_gather(const at::Tensor& whole,
+                                 const at::Tensor& part,
+                                 const std::string&) const override {
+    if (whole.data_ptr() != part.data_ptr()) {
+      whole.copy_(part);
+    }
+    return std::make_unique<Done>();
+  }
+
+  PendingCollective start_reduce(const at::Tensor& part,
+                                 const at::Tensor& whole,
+                                 const std::string&) const override {
+    part.copy_(whole);
+    return std::make_unique<Done>();
+  }
+
+  std::vector<std::string> gather(const std::string& own, const std::string&) const override {
+    return {own};
+  }
+};
+
+}  // namespace
+
+const World& World::single() {
+  static const SingleProcess world;
+  return world;
+}
+
+}  // namespace reprise

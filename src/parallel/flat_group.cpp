@@ -1,0 +1,292 @@
+#include "parallel/flat_group.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <c10/core/Allocator.h>
+#include <c10/core/StorageImpl.h>
+#include <c10/core/TensorImpl.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace reprise {
+
+namespace {
+
+constexpr int64_t kAlignment = 64;  // bytes: what vector instructions and GPUs like
+
+int64_t rounded_up(int64_t value, int64_t unit) {
+  return (value + unit - 1) / unit * unit;
+}
+
+c10::Storage storage_of(int64_t bytes, const at::Device& device) {
+  auto* allocator = c10::GetAllocator(device.type());
+  const auto size = static_cast<size_t>(bytes);
+  return c10::Storage(c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(),
+                                                            size,
+                                                            allocator->allocate(size),
+                                                            allocator,
+                                                            /*resizable=*/false));
+}
+
+// at::Tensor::set_ would ask for memory that is not there at times.
+at::Tensor tensor_over(const c10::Storage& storage,
+                       const at::TensorOptions& options,
+                       int64_t begin,
+                       at::IntArrayRef sizes) {
+  auto tensor = at::detail::make_tensor<c10::TensorImpl>(
+      c10::Storage(storage), options.computeDispatchKey(), options.dtype());
+  std::vector<int64_t> strides(sizes.size(), 1);
+  for (size_t i = sizes.size(); i > 1; --i) {
+    strides[i - 2] = strides[i - 1] * sizes[i - 1];
+  }
+  tensor.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides, begin);
+  return tensor;
+}
+
+}  // namespace
+
+FlatGroup::FlatGroup(std::vector<std::pair<std::string, at::Tensor>> parameters,
+                     const World& world,
+                     Settings settings)
+    : world_(world),
+      settings_(std::move(settings)),
+      is_trained_(parameters.front().second.requires_grad()) {
+  // Matrices first: projections of one input follow each other then, and so do their biases.
+  std::stable_sort(parameters.begin(), parameters.end(), [](const auto& a, const auto& b) {
+    return a.second.dim() > 1 && b.second.dim() <= 1;
+  });
+  for (auto& [name, parameter] : parameters) {
+    Member& member = members_.emplace_back();
+    member.name = std::move(name);
+    member.parameter = std::move(parameter);
+  }
+  lay_out();
+  take_values();
+}
+
+// Where everything is in the whole, and which of it is this process's.
+void FlatGroup::lay_out() {
+  const int64_t unit = kAlignment / static_cast<int64_t>(settings_.options.dtype().itemsize());
+  int64_t end = 0;
+  for (Member& member : members_) {
+    member.begin = rounded_up(end, unit);
+    member.count = member.parameter.numel();
+    end = member.begin + member.count;
+  }
+  chunk_ = rounded_up((end + world_.size() - 1) / world_.size(), unit);
+  const int64_t own = world_.rank() * chunk_;
+  for (Member& member : members_) {
+    const int64_t first = std::clamp(own, member.begin, member.begin + member.count);
+    const int64_t last = std::clamp(own + chunk_, member.begin, member.begin + member.count);
+    member.kept_begin = first - member.begin;
+    member.kept_count = last - first;
+  }
+}
+
+void FlatGroup::take_values() {
+  const at::NoGradGuard no_grad;
+  if (settings_.kind == FlatKind::Untouched) {
+    for (Member& member : members_) {
+      member.values = member.parameter.detach().view({-1});
+    }
+    return;
+  }
+  const auto& options = settings_.options;
+  const auto bytes = chunk_ * world_.size() * static_cast<int64_t>(options.dtype().itemsize());
+  const auto storage = storage_of(is_cut() ? 0 : bytes, options.device());
+  whole_ = tensor_over(storage, options, 0, {chunk_ * world_.size()});
+  if (is_cut()) {
+    const auto place = settings_.is_offloaded
+                           ? options.device(at::kCPU).pinned_memory(options.device().is_cuda())
+                           : options;
+    part_ = at::zeros({chunk_}, place);
+  } else {
+    whole_.zero_();
+    part_ = whole_.narrow(0, world_.rank() * chunk_, chunk_);
+  }
+  for (Member& member : members_) {
+    const auto before = member.parameter.detach().reshape({-1});
+    if (is_cut()) {
+      if (member.kept_count > 0) {
+        kept_of(member).copy_(before.narrow(0, member.kept_begin, member.kept_count));
+      }
+    } else {
+      whole_.narrow(0, member.begin, member.count).copy_(before);
+    }
+    member.parameter.set_data(
+        tensor_over(storage, options, member.begin, member.parameter.sizes()));
+    member.values = values_of(member);
+  }
+}
+
+// This process's elements of a parameter, in its part.
+at::Tensor FlatGroup::kept_of(const Member& member) const {
+  const int64_t begin = member.begin + member.kept_begin - world_.rank() * chunk_;
+  return part_.narrow(0, member.kept_count > 0 ? begin : 0, member.kept_count);
+}
+
+at::Tensor FlatGroup::values_of(const Member& member) const {
+  return settings_.sums_whole ? whole_.narrow(0, member.begin, member.count) : kept_of(member);
+}
+
+int64_t FlatGroup::whole_bytes() const {
+  int64_t bytes = 0;
+  for (const Member& member : members_) {
+    bytes += static_cast<int64_t>(member.parameter.nbytes());
+  }
+  return settings_.kind == FlatKind::Untouched ? bytes : static_cast<int64_t>(whole_.nbytes());
+}
+
+int64_t FlatGroup::gradient_bytes() const {
+  return is_trained_ ? chunk_ * world_.size() *
+                           static_cast<int64_t>(c10::elementSize(settings_.reduce_dtype))
+                     : 0;
+}
+
+int64_t FlatGroup::resident_bytes() const {
+  return is_cut() ? static_cast<int64_t>(part_.nbytes()) : whole_bytes();
+}
+
+void FlatGroup::start_gather(const std::string& what) {
+  const at::NoGradGuard no_grad;
+  auto* storage = whole_.storage().unsafeGetStorageImpl();
+  storage->set_data_ptr_noswap(storage->allocator()->allocate(whole_.nbytes()));
+  storage->set_nbytes(whole_.nbytes());
+  sent_ = settings_.is_offloaded ? part_.to(whole_.device(), /*non_blocking=*/true) : part_;
+  gather_ = world_.start_gather(whole_, sent_, what);
+}
+
+void FlatGroup::finish_gather() {
+  if (gather_ != nullptr) {
+    std::exchange(gather_, nullptr)->wait();
+    sent_.reset();
+  }
+}
+
+void FlatGroup::free() {
+  finish_gather();  // memory that is being written to cannot be given back
+  auto* storage = whole_.storage().unsafeGetStorageImpl();
+  storage->set_nbytes(0);
+  storage->set_data_ptr_noswap(storage->allocator()->allocate(0));
+}
+
+void FlatGroup::share_parts(const std::string& what) {
+  const at::NoGradGuard no_grad;
+  // An average may have changed places with the values: what is in the whole then is not theirs.
+  for (const Member& member : members_) {
+    const auto kept = member.values.numel() == member.count && settings_.sums_whole
+                          ? member.values.narrow(0, member.kept_begin, member.kept_count)
+                          : member.values;
+    if (kept.data_ptr() != kept_of(member).data_ptr()) {
+      kept_of(member).copy_(kept);
+    }
+  }
+  world_.start_gather(whole_, part_, what)->wait();
+}
+
+void FlatGroup::zero_gaps(const at::Tensor& flat) const {
+  int64_t end = 0;
+  const auto zero_until = [&](int64_t begin) {
+    if (begin > end) {
+      flat.narrow(0, end, begin - end).zero_();
+    }
+  };
+  for (const Member& member : members_) {
+    zero_until(member.begin);
+    end = member.begin + (member.parameter.grad().defined() ? member.count : 0);
+  }
+  zero_until(flat.numel());
+}
+
+bool FlatGroup::start_reduction(const std::string& what) {
+  const at::NoGradGuard no_grad;
+  const bool has_any = std::any_of(members_.begin(), members_.end(), [](const Member& member) {
+    return member.parameter.grad().defined();
+  });
+  if (!has_any) {
+    return false;
+  }
+  finish_reduction();  // of another pass through the same unit
+  gradients_ = at::empty({chunk_ * world_.size()}, whole_.options().dtype(settings_.reduce_dtype));
+  zero_gaps(gradients_);
+  for (Member& member : members_) {
+    member.has_gradient = member.parameter.grad().defined();
+    if (member.has_gradient) {
+      gradients_.narrow(0, member.begin, member.count).copy_(member.parameter.grad().reshape({-1}));
+      member.parameter.mutable_grad().reset();
+    }
+  }
+  if (settings_.sums_whole) {
+    reduction_ = world_.start_sum(gradients_, what);
+  } else {
+    reduced_ = at::empty({chunk_}, gradients_.options());
+    reduction_ = world_.start_reduce(reduced_, gradients_, what);
+  }
+  return true;
+}
+
+void FlatGroup::finish_reduction() {
+  if (reduction_ == nullptr) {
+    return;
+  }
+  const at::NoGradGuard no_grad;
+  std::exchange(reduction_, nullptr)->wait();
+  const auto sums = settings_.sums_whole ? std::exchange(gradients_, at::Tensor())
+                                         : std::exchange(reduced_, at::Tensor());
+  gradients_.reset();
+  const auto here = sums.to(part_.device());
+  const int64_t own = settings_.sums_whole ? 0 : world_.rank() * chunk_;
+  for (Member& member : members_) {
+    const int64_t count = member.values.numel();
+    if (!member.has_gradient || count == 0) {
+      continue;
+    }
+    const int64_t first = member.begin + (settings_.sums_whole ? 0 : member.kept_begin) - own;
+    const auto sum = here.narrow(0, first, count);
+    auto& gradient = member.values.mutable_grad();
+    if (gradient.defined()) {
+      gradient.add_(sum);
+    } else {
+      gradient = sum;
+    }
+  }
+}
+
+void FlatGroup::add_trained(std::vector<TensorPart>& parts) const {
+  if (!is_trained_) {
+    return;
+  }
+  for (const Member& member : members_) {
+    if (member.values.numel() > 0) {
+      parts.push_back({member.name,
+                       member.parameter.sizes().vec(),
+                       settings_.sums_whole ? 0 : member.kept_begin,
+                       member.values});
+    }
+  }
+}
+
+std::optional<TensorPart> FlatGroup::part_of(const std::string& name,
+                                             const at::Tensor& parameter) const {
+  const auto found = std::find_if(members_.begin(), members_.end(), [&](const Member& member) {
+    return member.parameter.is_same(parameter);
+  });
+  if (found == members_.end()) {
+    return std::nullopt;
+  }
+  const bool is_all = settings_.sums_whole || settings_.kind == FlatKind::Untouched;
+  return TensorPart{
+      name,
+      parameter.sizes().vec(),
+      found->kept_begin,
+      is_all ? found->values.narrow(0, found->kept_begin, found->kept_count) : found->values};
+}
+
+void FlatGroup::forget_gradients() {
+  for (Member& member : members_) {
+    member.parameter.mutable_grad().reset();
+  }
+}
+
+}  // namespace reprise

@@ -1,0 +1,240 @@
+// A step of a spread model: the gradients of one process, whatever the strategy, the world, the
+// family and the memory policy; one gather a block for forward, and one for all of backward.
+#include "support/fixtures.h"
+#include "support/parity.h"
+#include "support/thread_world.h"
+
+#include <reprise/loss/head.h>
+#include <reprise/loss/next_token.h>
+#include <reprise/model/checkpoint.h>
+#include <reprise/model/lora.h>
+#include <reprise/parallel/spread.h>
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <mutex>
+#include <string>
+#include <tuple>
+#include <vector>
+
+namespace reprise {
+namespace {
+
+using Gradients = std::map<std::string, at::Tensor>;
+
+constexpr auto kEach = {Parallel::Ddp, Parallel::Zero2, Parallel::Fsdp};
+
+std::filesystem::path folder_of(const std::string& family) {
+  return testing::fixtures() / "models" / family;
+}
+
+std::shared_ptr<Model> open(const std::string& family, bool has_lora) {
+  auto model = load_model(folder_of(family)).model;
+  if (has_lora) {
+    LoraConfig config;
+    config.rank = 3;
+    add_lora(*model, config, /*seed=*/5);
+    // B is zero at first, and so would be the gradients of A.
+    const at::NoGradGuard no_grad;
+    for (const auto& [name, parameter] : trained_parameters(*model)) {
+      parameter.add_(0.01);
+    }
+  }
+  return model;
+}
+
+void choose_policy(Model& model, const std::string& policy) {
+  if (policy == "reentrant") {
+    model.enable_checkpointing(BlockChoice::all(), {.use_reentrant = true});
+  } else if (policy != "none") {
+    model.enable_checkpointing(BlockChoice::all(), checkpoint_options_named(policy));
+  }
+}
+
+at::Tensor loss_of(Model& model, const std::string& family) {
+  const testing::Expected expected(folder_of(family));
+  ModelInput input;
+  input.input_ids = expected["input_ids"];
+  input.attention_mask = expected["attention_mask"];
+  return next_token_loss(model.forward(input), input.input_ids);
+}
+
+Gradients whole_gradients(const std::string& family, bool has_lora) {
+  const auto model = open(family, has_lora);
+  loss_of(*model, family).backward();
+  Gradients gradients;
+  for (const auto& [name, parameter] : trained_parameters(*model)) {
+    gradients[name] = parameter.grad().clone();
+  }
+  return gradients;
+}
+
+// Each process has an equal share of the loss, in two micro-batches.
+void step(Model& model, SpreadModel& spread, const std::string& family) {
+  for (const bool is_last : {false, true}) {
+    spread.begin_micro_batch(is_last);
+    (loss_of(model, family) / (2 * spread.world().size())).backward();
+    spread.end_backward();
+  }
+}
+
+using Case = std::tuple<std::string, int64_t, std::string, bool>;  // family, world, policy, LoRA
+
+class SpreadTest : public ::testing::TestWithParam<Case> {};
+
+TEST_P(SpreadTest, HasTheGradientsOfOneProcess) {
+  const auto& [family, size, policy, has_lora] = GetParam();
+  const auto expected = whole_gradients(family, has_lora);
+  for (const auto strategy : kEach) {
+    std::map<std::string, int64_t> elements;
+    std::mutex mutex;
+    testing::run_in_world(
+        size, [&, &family = family, &policy = policy, has_lora = has_lora](const World& world) {
+          const auto model = open(family, has_lora);
+          choose_policy(*model, policy);
+          const auto spread = reprise::spread(*model, world, {.strategy = strategy});
+          step(*model, *spread, family);
+          const std::scoped_lock lock(mutex);
+          for (const auto& part : spread->trained()) {
+            const auto whole = expected.at(part.name).view({-1});
+            ASSERT_TRUE(part.values.grad().defined()) << part.name;
+            EXPECT_TRUE(at::allclose(part.values.grad(),
+                                     whole.narrow(0, part.begin, part.values.numel()),
+                                     /*rtol=*/1e-4,
+                                     /*atol=*/1e-6))
+                << name_of(strategy) << " " << part.name;
+            elements[part.name] += part.values.numel();
+          }
+        });
+    for (const auto& [name, gradient] : expected) {
+      EXPECT_EQ(elements[name], gradient.numel() * (strategy == Parallel::Ddp ? size : 1)) << name;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All,
+                         SpreadTest,
+                         ::testing::Values(Case("llama", 1, "none", false),
+                                           Case("llama", 2, "full", false),
+                                           Case("llama_untied", 3, "attention", false),
+                                           Case("mistral", 2, "reentrant", false),
+                                           Case("qwen2", 3, "none", false),
+                                           Case("qwen3", 4, "full", true),
+                                           Case("gpt2", 2, "matmuls", false),
+                                           Case("gpt_neox", 3, "full", true),
+                                           Case("chatglm2", 2, "attention", true),
+                                           Case("llama_untied", 2, "reentrant", true)));
+
+// What a process has gathered stays where it is, so that the next pass would find it.
+TEST(Spread, GathersABlockOnceForForwardAndOnceForAllOfBackward) {
+  for (const char* policy : {"none", "full", "attention", "reentrant"}) {
+    for (const bool prefetches : {true, false}) {
+      testing::run_in_world(2, [&](const World& world) {
+        const auto model = open("llama_untied", /*has_lora=*/false);
+        choose_policy(*model, policy);
+        const auto spread =
+            reprise::spread(*model, world, {.strategy = Parallel::Fsdp, .prefetch = prefetches});
+        step(*model, *spread, "llama_untied");
+        const auto& traffic = spread->traffic();
+        const auto places = static_cast<size_t>(model->config().layers) + 2;
+        ASSERT_EQ(traffic.forward_gathers, std::vector<int64_t>(places, 2));
+        std::vector<int64_t> backward(places, 2);
+        backward.front() = 0;  // the gradient of a table of vectors needs none of its values
+        backward.back() = 0;   // the head stays from its loss to its backward
+        EXPECT_EQ(traffic.backward_gathers, backward) << policy;
+        EXPECT_EQ(traffic.reductions, std::vector<int64_t>(places, 2)) << policy;
+      });
+    }
+  }
+}
+
+TEST(Spread, DdpTalksOnceAStep) {
+  testing::run_in_world(2, [&](const World& world) {
+    const auto model = open("llama_untied", /*has_lora=*/false);
+    const auto spread = reprise::spread(*model, world, {.strategy = Parallel::Ddp});
+    step(*model, *spread, "llama_untied");
+    const auto places = static_cast<size_t>(model->config().layers) + 2;
+    EXPECT_EQ(spread->traffic().reductions, std::vector<int64_t>(places, 1));
+    EXPECT_EQ(spread->traffic().bytes_gathered, 0);
+  });
+}
+
+// The law, in a world: to the last bit the same with and without checkpointing.
+TEST(Spread, CheckpointingChangesNoBit) {
+  for (const auto strategy : kEach) {
+    std::map<std::tuple<std::string, int64_t, std::string>, at::Tensor> found;
+    std::mutex mutex;
+    for (const char* policy : {"none", "full", "attention", "matmuls"}) {
+      testing::run_in_world(3, [&](const World& world) {
+        const auto model = open("qwen2", /*has_lora=*/false);
+        choose_policy(*model, policy);
+        const auto spread = reprise::spread(*model, world, {.strategy = strategy});
+        step(*model, *spread, "qwen2");
+        const std::scoped_lock lock(mutex);
+        for (const auto& part : spread->trained()) {
+          found[{policy, world.rank(), part.name}] = part.values.grad().clone();
+        }
+      });
+    }
+    for (const auto& [key, gradient] : found) {
+      const auto& plain = found.at({"none", std::get<1>(key), std::get<2>(key)});
+      EXPECT_TRUE(at::equal(gradient, plain)) << std::get<0>(key) << " " << std::get<2>(key);
+    }
+  }
+}
+
+TEST(Spread, ParametersHaveMemoryOnlyWhileTheyAreNeeded) {
+  testing::run_in_world(2, [&](const World& world) {
+    const auto model = open("llama", /*has_lora=*/false);
+    const auto spread = reprise::spread(*model, world, {.strategy = Parallel::Fsdp});
+    const auto memory = [&] {
+      int64_t bytes = 0;
+      for (const auto& parameter : model->parameters()) {
+        bytes += static_cast<int64_t>(parameter.storage().nbytes());
+      }
+      return bytes;
+    };
+    EXPECT_EQ(memory(), 0);
+    step(*model, *spread, "llama");
+    EXPECT_EQ(memory(), 0);
+    {
+      const HeldParameters held(*model);
+      const at::NoGradGuard no_grad;
+      // Each process as often as it likes: nobody else is needed.
+      for (int64_t i = 0; i < world.rank(); ++i) {
+        loss_of(*model, "llama");
+      }
+      EXPECT_GT(memory(), 0);
+    }
+    EXPECT_EQ(memory(), 0);
+  });
+}
+
+// After an update the parameters that passes see are the updated parts of all processes.
+TEST(Spread, PassesSeeWhatWasUpdated) {
+  const auto whole = open("llama", /*has_lora=*/false);
+  {
+    const at::NoGradGuard no_grad;
+    for (const auto& parameter : whole->parameters()) {
+      parameter.mul_(1.5);
+    }
+  }
+  const auto expected = loss_of(*whole, "llama").item<float>();
+  for (const auto strategy : kEach) {
+    testing::run_in_world(3, [&](const World& world) {
+      const auto model = open("llama", /*has_lora=*/false);
+      const auto spread = reprise::spread(*model, world, {.strategy = strategy});
+      for (const auto& part : spread->trained()) {
+        part.values.mul_(1.5);
+      }
+      spread->after_update();
+      const at::NoGradGuard no_grad;
+      EXPECT_FLOAT_EQ(loss_of(*model, "llama").item<float>(), expected) << name_of(strategy);
+      spread->settle();
+    });
+  }
+}
+
+}  // namespace
+}  // namespace reprise
