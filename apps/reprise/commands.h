@@ -12,6 +12,7 @@ void add_generate(CLI::App& app);
 void add_import(CLI::App& app);
 void add_init(CLI::App& app);
 void add_inspect(CLI::App& app);
+void add_launch(CLI::App& app);
 void add_merge(CLI::App& app);
 void add_plan(CLI::App& app);
 void add_score(CLI::App& app);

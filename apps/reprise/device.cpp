@@ -2,6 +2,7 @@
 
 #include <reprise/cuda_kernels.h>
 
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <c10/util/Exception.h>
 #include <torch/cuda.h>
 
@@ -25,6 +26,22 @@ c10::Device choose_device(const std::string& name) {
     std::cerr << "without Reprise's CUDA kernels: " << missing_cuda_kernels() << "\n";
   }
   return at::kCUDA;
+}
+
+c10::Device choose_device(const std::string& name, int64_t local_rank) {
+  if (choose_device(name).is_cpu()) {
+    return at::kCPU;
+  }
+  const auto count = static_cast<int64_t>(torch::cuda::device_count());
+  TORCH_CHECK(local_rank < count,
+              "process ",
+              local_rank,
+              " of this machine (from 0) has no GPU of its own: there are ",
+              count,
+              ". Start fewer processes, or give --device cpu");
+  const c10::Device device(at::kCUDA, static_cast<c10::DeviceIndex>(local_rank));
+  c10::impl::VirtualGuardImpl(at::kCUDA).setDevice(device);
+  return device;
 }
 
 }  // namespace reprise::app

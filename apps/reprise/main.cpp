@@ -18,6 +18,7 @@ int run(int argc, char** argv) {
   app.set_version_flag("--version", "reprise " REPRISE_VERSION);
   app.require_subcommand(1);
   reprise::app::add_training_commands(app);
+  reprise::app::add_launch(app);
   reprise::app::add_plan(app);
   reprise::app::add_generate(app);
   reprise::app::add_chat(app);

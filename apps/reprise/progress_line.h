@@ -16,6 +16,8 @@ namespace reprise::app {
 
 class ProgressLine {
  public:
+  static constexpr int kSilent = -1;  ///< a descriptor for nobody to look at
+
   /// `descriptor` stays the caller's.
   explicit ProgressLine(int descriptor = STDERR_FILENO);
   /// What was last shown stays on the screen, and what comes next begins a new line.

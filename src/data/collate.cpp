@@ -194,13 +194,30 @@ TokenSequence mismatched(const TokenSequence& asked, const TokenSequence& answer
   return sequence;
 }
 
-TokenBatch mismatched_batch(std::span<const Example> examples, const CollateOptions& options) {
+// Whose completion the example at `i` gets.
+const Example& other_of(size_t i,
+                        std::span<const Example> examples,
+                        bool takes_next,
+                        const Neighbours& neighbours) {
+  const size_t last = examples.size() - 1;
+  if (takes_next) {
+    return i < last                      ? examples[i + 1]
+           : neighbours.after != nullptr ? *neighbours.after
+                                         : examples.front();
+  }
+  return i > 0                          ? examples[i - 1]
+         : neighbours.before != nullptr ? *neighbours.before
+                                        : examples.back();
+}
+
+TokenBatch mismatched_batch(std::span<const Example> examples,
+                            const CollateOptions& options,
+                            const Neighbours& neighbours) {
   TORCH_CHECK(!options.packed && sequences_of_each(examples) == 1,
               "[batch] mismatch is for examples of one sequence, a prompt and its completion");
   std::vector<TokenSequence> sequences;
   for (size_t i = 0; i < examples.size(); ++i) {
-    const size_t step = options.mismatch_with_next ? 1 : examples.size() - 1;
-    const Example& other = examples[(i + step) % examples.size()];
+    const Example& other = other_of(i, examples, options.mismatch_with_next, neighbours);
     sequences.push_back(mismatched(examples[i].sequences[0], other.sequences[0]));
   }
   std::vector<Row> rows;
@@ -213,7 +230,9 @@ TokenBatch mismatched_batch(std::span<const Example> examples, const CollateOpti
 
 }  // namespace
 
-Batch collate(std::span<const Example> examples, const CollateOptions& options) {
+Batch collate(std::span<const Example> examples,
+              const CollateOptions& options,
+              const Neighbours& neighbours) {
   TORCH_CHECK(!examples.empty(), "[batch] there are no examples");
   TORCH_CHECK(options.pad_to_multiple_of > 0 && options.max_length >= 0,
               "[batch] pad_to_multiple_of must be positive and max_length not negative");
@@ -223,7 +242,7 @@ Batch collate(std::span<const Example> examples, const CollateOptions& options) 
   batch.main = token_batch(
       options.packed ? packed_rows(examples) : plain_rows(examples, options.max_length), options);
   if (options.mismatch) {
-    batch.mismatched = mismatched_batch(examples, options);
+    batch.mismatched = mismatched_batch(examples, options, neighbours);
   }
   const auto count = static_cast<int64_t>(examples.size());
   batch.margin = at::empty({count}, at::kFloat);

@@ -91,6 +91,7 @@ class ScoreModel final : public ModelReward {
   }
 
   std::string name() const override { return options_.name; }
+  const Model* model() const override { return model_.get(); }
   int64_t too_long() const override { return too_long_; }
 
   std::vector<double> score(std::span<const RewardRequest> requests) override {

@@ -7,4 +7,8 @@ RewardSource::~RewardSource() = default;
 
 void RewardSource::check(const Json& /*row*/) const {}
 
+const Model* RewardSource::model() const {
+  return nullptr;
+}
+
 }  // namespace reprise

@@ -43,6 +43,16 @@ std::vector<double> RewardList::weights() const {
   return weights;
 }
 
+std::vector<const Model*> RewardList::models() const {
+  std::vector<const Model*> models;
+  for (const WeightedReward& reward : sources_) {
+    if (const Model* model = reward.source->model()) {
+      models.push_back(model);
+    }
+  }
+  return models;
+}
+
 void RewardList::check(const Json& row) const {
   for (const WeightedReward& reward : sources_) {
     reward.source->check(row);

@@ -1,9 +1,5 @@
 #include "train/answers.h"
 
-#include "train/stopwatch.h"
-
-#include <reprise/memory.h>
-
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -27,16 +23,6 @@ double deviation_of(const at::Tensor& values) {
 Json number(const at::Tensor& value) {
   const auto plain = value.item<double>();
   return std::isfinite(plain) ? Json(plain) : Json();
-}
-
-void judge(const OnlineJob& job, const std::vector<RewardRequest>& requests, Answers& answers) {
-  std::vector<double> flat;
-  for (const auto& row : job.rewards->score(requests)) {
-    flat.insert(flat.end(), row.begin(), row.end());
-  }
-  answers.rewards = at::tensor(flat, at::kDouble).to(at::kFloat).view({std::ssize(requests), -1});
-  answers.combined =
-      combined_rewards(answers.rewards, at::tensor(job.rewards->weights()).to(at::kFloat));
 }
 
 }  // namespace
@@ -127,52 +113,6 @@ void PhaseCosts::write_to(Json& figures) const {
   }
   figures["rollout_peak_bytes"] = rollout_peak;
   figures["scoring_peak_bytes"] = scoring_peak;
-}
-
-Answers ask(const OnlineJob& job,
-            const Questions& questions,
-            const RolloutOptions& options,
-            PhaseCosts& costs) {
-  Answers answers;
-  std::vector<std::vector<int64_t>> ids;
-  for (const int64_t index : questions.indices) {
-    answers.prompts.push_back(questions.prompts.at(index));
-    ids.push_back(answers.prompts.back().ids);
-  }
-  std::vector<Generated> generated;
-  {
-    const Stopwatch watch(costs.rollout_ms);
-    const PeakTracker peak(job.policy->device());
-    auto numbered = options;
-    numbered.generate.prompt_numbers = questions.numbers;
-    numbered.generate.logprobs_at_temperature = true;
-    generated = rollout(*job.policy, ids, numbered);
-    costs.rollout_peak = std::max(costs.rollout_peak, peak.peak());
-  }
-  const Stopwatch watch(costs.scoring_ms);
-  const PeakTracker peak(job.policy->device());
-  std::vector<RewardRequest> requests;
-  std::vector<int64_t> finished;
-  const auto samples = generated.size() / std::max<size_t>(1, ids.size());
-  for (size_t i = 0; i < generated.size(); ++i) {
-    const auto& prompt = answers.prompts[i / samples];
-    auto& completion = generated[i];
-    const auto tokens = std::ssize(completion.ids);
-    answers.texts.push_back(job.tokenizer->decode(completion.ids, /*skip_special_tokens=*/true));
-    requests.push_back({prompt.text,
-                        answers.texts.back(),
-                        &prompt.row,
-                        completion.is_finished,
-                        tokens,
-                        prompt.messages});
-    finished.push_back(completion.is_finished ? 1 : 0);
-    costs.rollout_tokens += tokens;
-    answers.rows.push_back({prompt.ids, std::move(completion.ids), std::move(completion.logprobs)});
-  }
-  answers.finished = at::tensor(finished, at::kLong).to(at::kBool);
-  judge(job, requests, answers);
-  costs.scoring_peak = std::max(costs.scoring_peak, peak.peak());
-  return answers;
 }
 
 }  // namespace reprise

@@ -4,6 +4,7 @@
 #include "train/experience.h"
 
 #include <reprise/data/prompts.h>
+#include <reprise/dist/world.h>
 #include <reprise/io/json.h>
 #include <reprise/reward/reward_list.h>
 #include <reprise/train/online.h>
@@ -40,24 +41,27 @@ struct Answers {
 
 /// What rollout and scoring took, of all rollouts for one generation batch.
 struct PhaseCosts {
-  double rollout_ms = 0, scoring_ms = 0;
-  int64_t rollout_tokens = 0;
-  int64_t rollout_peak = 0, scoring_peak = 0;  ///< bytes on the policy's device
+  double rollout_ms = 0, scoring_ms = 0;       ///< until the last process was done
+  int64_t rollout_tokens = 0;                  ///< of all processes
+  int64_t rollout_peak = 0, scoring_peak = 0;  ///< bytes on this process's device of the policy
 
   void write_to(Json& figures) const;
 };
 
-/// Which prompts are asked, and by which numbers their random numbers are drawn.
+/// Which prompts are asked, by all processes together, and by which numbers their random numbers
+/// are drawn.
 struct Questions {
   const PromptSet& prompts;
   std::vector<int64_t> indices;
   std::vector<int64_t> numbers;
 };
 
-/// Samples completions and has them judged.
+/// Samples completions and has them judged. Each process asks its share of the prompts, and all get
+/// all answers. A failure in one is a failure in all.
 Answers ask(const OnlineJob& job,
             const Questions& questions,
             const RolloutOptions& options,
-            PhaseCosts& costs);
+            PhaseCosts& costs,
+            const World& world);
 
 }  // namespace reprise

@@ -1,5 +1,6 @@
 #include "train/collector.h"
 
+#include "train/batch_plan.h"
 #include "train/online_advantages.h"
 #include "train/online_options.h"
 #include "train/passes.h"
@@ -28,33 +29,44 @@ bool needs_old_logprobs(const OnlineOptions& options) {
          options.kl_reward_coef > 0;
 }
 
+using TokenPass = std::function<at::Tensor(const ExperienceRows&)>;
+
 // Something of every completion token, (N, C), a micro-batch at a time as training has them.
+// Processes have those that they will train on, the same number each.
 at::Tensor collect_tokens(const Experience& experience,
                           const TrainerOptions& options,
                           const at::Device& device,
-                          const std::function<at::Tensor(const ExperienceRows&)>& pass) {
-  const int64_t batch_size = options.batch_size;
+                          const World& world,
+                          const TokenPass& pass) {
   // One scope for each model: autocast keeps converted weights until its scope ends.
   const AutocastScope autocast(
       device.type(), options.autocast.value_or(at::kFloat), options.autocast.has_value());
-  std::vector<at::Tensor> parts;
-  for (int64_t first = 0; first < experience.size(); first += batch_size) {
-    const auto rows = rows_of(experience, first, batch_size, device);
+  at::Tensor values;
+  for (const auto& share : share_of_batches(experience.size(), options.batch_size, world)) {
+    const auto& indices = share.examples;
+    const auto rows = rows_of(experience, indices.front(), std::ssize(indices), device);
     const auto part = rows.of_completions(pass(rows)).cpu();
-    parts.push_back(at::constant_pad_nd(part, {0, experience.mask.size(1) - rows.completion}, 0));
+    if (!values.defined()) {
+      values = at::zeros(experience.mask.sizes(), part.options());
+    }
+    if (!share.is_filler) {
+      values.slice(0, indices.front(), indices.back() + 1).slice(1, 0, rows.completion).copy_(part);
+    }
   }
-  return at::cat(parts);
+  return world.sum(values, "figures of all completions");  // each has its rows, 0 elsewhere
 }
 
 }  // namespace
 
-Collector::Collector(const OnlineJob& job, const OnlineOptions& options)
-    : job_(job), options_(options) {}
+Collector::Collector(const OnlineJob& job, const OnlineOptions& options, const World& world)
+    : job_(job), options_(options), world_(world) {}
 
 Collected Collector::next(int64_t prompts, const at::Tensor& order, CollectorState& state) {
   Collected collected;
   PhaseCosts costs;
+  is_asking_ = true;
   const auto answers = next_answers(prompts, state, costs, collected.figures);
+  is_asking_ = false;
   auto& experience = collected.experience;
   {
     const Stopwatch watch(costs.scoring_ms);
@@ -101,7 +113,7 @@ Answers Collector::next_answers(int64_t prompts,
       questions.numbers.push_back(state.prompts_used);
       questions.indices.push_back(prompt_at(state.prompts_used));
     }
-    auto answers = ask(job_, questions, options_.rollout, costs);
+    auto answers = ask(job_, questions, options_.rollout, costs, world_);
     if (!options_.filter_groups) {
       return answers;
     }
@@ -144,7 +156,7 @@ void Collector::add_logprobs(Experience& experience) const {
   const auto& training = options_.training;
   if (needs_old_logprobs(options_)) {
     experience.old_logprobs =
-        collect_tokens(experience, training, device, [&](const ExperienceRows& rows) {
+        collect_tokens(experience, training, device, world_, [&](const ExperienceRows& rows) {
           return frozen_logprobs("the old policy",
                                  *job_.policy,
                                  rows.tokens,
@@ -157,7 +169,7 @@ void Collector::add_logprobs(Experience& experience) const {
   if (job_.reference) {
     job_.reference->move_to(device);
     experience.reference_logprobs =
-        collect_tokens(experience, training, device, [&](const ExperienceRows& rows) {
+        collect_tokens(experience, training, device, world_, [&](const ExperienceRows& rows) {
           return job_.reference->logprobs(rows.tokens, rows.targets, requests).logprobs;
         });
     if (options_.offload_reference) {
@@ -170,14 +182,14 @@ void Collector::add_values(Experience& experience) const {
   if (job_.critic == nullptr) {
     return;
   }
-  experience.values = collect_tokens(
-      experience, options_.training, job_.critic->device(), [&](const ExperienceRows& rows) {
-        at::Tensor values;
-        frozen_pass("the critic", *job_.critic, [&] {
-          values = job_.critic->forward(input_of(rows.tokens));
-        });
-        return values.to(at::kFloat);
-      });
+  const auto pass = [&](const ExperienceRows& rows) {
+    at::Tensor values;
+    frozen_pass(
+        "the critic", *job_.critic, [&] { values = job_.critic->forward(input_of(rows.tokens)); });
+    return values.to(at::kFloat);
+  };
+  experience.values =
+      collect_tokens(experience, options_.training, job_.critic->device(), world_, pass);
 }
 
 Json Collector::evaluate() {
@@ -189,7 +201,7 @@ Json Collector::evaluate() {
   greedy.generate.sampling.temperature = 0;
   greedy.generate.samples_per_prompt = 1;
   PhaseCosts costs;
-  const auto answers = ask(job_, questions, greedy, costs);
+  const auto answers = ask(job_, questions, greedy, costs, world_);
   Json record = Json::object();
   record["eval_reward"] = nullptr;  // where nothing could be scored
   answers.describe(*job_.rewards, "eval_", record);

@@ -1,9 +1,15 @@
 // From prompts to experience: rollout, rewards, frozen passes, advantages.
+//
+// Processes share the work of rollouts, rewards and frozen passes. What comes out is the same in
+// all of them: advantages, their normalisation, filters and the KL's coefficient are of the whole
+// generation batch.
 #pragma once
 
 #include "train/answers.h"
 #include "train/experience.h"
 
+#include <reprise/dist/world.h>
+#include <reprise/export.h>
 #include <reprise/io/json.h>
 #include <reprise/train/online.h>
 
@@ -25,14 +31,17 @@ struct Collected {
   std::vector<Json> samples;      ///< for samples.jsonl, without the step
 };
 
-class Collector {
+class REPRISE_API Collector {
  public:
-  Collector(const OnlineJob& job, const OnlineOptions& options);
+  Collector(const OnlineJob& job, const OnlineOptions& options, const World& world);
 
   /// The next batch of so many prompts. Its rows come out in `order` (N), in which they are learned
   /// from: frozen passes see the micro-batches that training will see, so that what does not differ
   /// is equal to the last bit.
   Collected next(int64_t prompts, const at::Tensor& order, CollectorState& state);
+
+  /// After next() threw: it did in all processes, since the answers were not complete.
+  bool has_failed_together() const { return is_asking_; }
 
   /// "eval_reward" and further figures of all evaluation prompts, one greedy answer each.
   Json evaluate();
@@ -46,6 +55,8 @@ class Collector {
 
   const OnlineJob& job_;
   const OnlineOptions& options_;
+  const World& world_;
+  bool is_asking_ = false;
   int64_t epoch_ = -1;  // that order_ is of
   std::vector<int64_t> order_;
 };

@@ -7,10 +7,8 @@
 
 #include <ATen/ATen.h>
 
-#include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <numeric>
 #include <string>
 
 namespace reprise {
@@ -21,16 +19,35 @@ int64_t tokens_of_row(const Batch& batch) {
              : batch.main.input_ids.size(1);
 }
 
-Batch collate_examples(const Dataset& data,
-                       const std::vector<int64_t>& indices,
-                       const CollateOptions& options) {
+namespace {
+
+std::vector<Example> examples_at(const Dataset& data, const std::vector<int64_t>& indices) {
   std::vector<Example> examples;
   examples.reserve(indices.size());
   for (const int64_t index : indices) {
     examples.push_back(data.at(index));
   }
-  auto batch = collate(examples, options);
+  return examples;
+}
+
+}  // namespace
+
+Batch collate_examples(const Dataset& data,
+                       const std::vector<int64_t>& indices,
+                       const CollateOptions& options) {
+  auto batch = collate(examples_at(data, indices), options);
   batch.indices = indices;
+  return batch;
+}
+
+Batch collate_rows(const Dataset& data, const MicroBatchRows& rows, const CollateOptions& options) {
+  if (!options.mismatch) {
+    return collate_examples(data, rows.examples, options);
+  }
+  const Example before = data.at(rows.before);
+  const Example after = data.at(rows.after);
+  auto batch = collate(examples_at(data, rows.examples), options, {&before, &after});
+  batch.indices = rows.examples;
   return batch;
 }
 
@@ -43,13 +60,19 @@ struct Sums {
   double weight = 0;
 };
 
-void add_batch(TrainingObjective& objective, const Batch& batch, Sums& sums) {
+// A batch that counts nothing, since all of its labels were cut off, is a filler too: other
+// processes may compute theirs together with it.
+void add_batch(TrainingObjective& objective, const Batch& batch, bool is_filler, Sums& sums) {
   const double total = objective.weight(batch);
-  if (total <= 0) {
-    return;  // all of its labels were cut off
+  StepContext context{.total_weight = 1, .is_evaluation = true, .is_filler = true};
+  if (is_filler || total <= 0) {
+    objective.loss(batch, context);
+    return;
   }
   // With the batch's own weight as the total, the part is the batch's mean.
-  const auto result = objective.loss(batch, StepContext{total, nullptr, true});
+  context.total_weight = total;
+  context.is_filler = false;
+  const auto result = objective.loss(batch, context);
   const double weight = objective.evaluation_weight(batch);
   sums.loss += result.part.item<double>() * weight;
   sums.weight += weight;
@@ -79,12 +102,12 @@ Json evaluate(const EvaluationJob& job, const TrainerOptions& options, const Wor
   const AutocastScope autocast(
       model.device().type(), options.autocast.value_or(at::kFloat), options.autocast.has_value());
   Sums sums;
-  for (int64_t first = 0; first < job.data.size(); first += job.batch_size) {
-    std::vector<int64_t> indices(
-        static_cast<size_t>(std::min(job.batch_size, job.data.size() - first)));
-    std::iota(indices.begin(), indices.end(), first);
-    const auto batch = collate_examples(job.data, indices, job.collate);
-    const auto pass = [&] { add_batch(job.objective, to_device(batch, model.device()), sums); };
+  for (const auto& rows : share_of_batches(job.data.size(), job.batch_size, world)) {
+    // An evaluation has mismatched rows of its batch only, however many evaluate.
+    const auto batch = collate_examples(job.data, rows.examples, job.collate);
+    const auto pass = [&, counts_nothing = rows.is_filler] {
+      add_batch(job.objective, to_device(batch, model.device()), counts_nothing, sums);
+    };
     explaining_memory([&] { without_checkpointing("evaluation", pass); },
                       [&](const std::string& error) {
                         const PassDemand demand{"the evaluation",
@@ -94,9 +117,10 @@ Json evaluate(const EvaluationJob& job, const TrainerOptions& options, const Wor
                         return explain_out_of_memory(error, demand, model);
                       });
   }
-  const double weight = world.sum(sums.weight);
+  job.objective.end_evaluation(world);
+  const double weight = world.sum(sums.weight, "the weight of an evaluation");
   TORCH_CHECK(weight > 0, "[train] no token of the evaluation data is counted.");
-  Json record{{"eval_loss", world.sum(sums.loss) / weight}};
+  Json record{{"eval_loss", world.sum(sums.loss, "the loss of an evaluation") / weight}};
   sums.metrics.write_to(record, world, "eval_");
   note_what_is_no_number(record);
   record["eval_ms"] =

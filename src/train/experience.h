@@ -5,6 +5,7 @@
 #pragma once
 
 #include <reprise/data/batch.h>
+#include <reprise/export.h>
 #include <reprise/io/safetensors.h>
 #include <reprise/loss/targets.h>
 
@@ -15,7 +16,7 @@
 
 namespace reprise {
 
-struct Experience {
+struct REPRISE_API Experience {
   at::Tensor ids;             ///< (N, T) int64: prompt, completion, then padding
   at::Tensor prompt_lengths;  ///< (N) int64
   at::Tensor lengths;         ///< (N) int64, of the completions; at least 1

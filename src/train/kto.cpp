@@ -37,7 +37,7 @@ class Kto final : public ReferencedObjective {
   BatchLoss loss(const Batch& batch, const StepContext& context) override {
     const auto reference = logps_of_reference(batch, context);
     const auto kl =
-        needs_kl(options_) ? divergence(batch.mismatched, reference.select(1, 1)) : at::Tensor();
+        needs_kl(options_) ? divergence(batch, reference.select(1, 1), context) : at::Tensor();
     const auto targets = targets_of(batch.main);
     TokenRequests requests;
     requests.entropy = true;
@@ -53,13 +53,23 @@ class Kto final : public ReferencedObjective {
   }
 
  private:
-  // The mean over all processes of how far the policy is from the reference on responses to other
-  // prompts. A pass of its own, without gradients.
-  at::Tensor divergence(const TokenBatch& rows, const at::Tensor& reference) const {
+  // How far the policy is from the reference on responses to other prompts: in training the mean
+  // over the rows that all processes have at a time, in an evaluation over the batch's, so that it
+  // does not depend on how many evaluate. A pass of its own, without gradients.
+  at::Tensor divergence(const Batch& batch,
+                        const at::Tensor& reference,
+                        const StepContext& context) const {
+    const auto& rows = batch.mismatched;
     const auto values =
         frozen_logprobs("the KL pass", *model_, rows, targets_of(rows), AdapterUse::Trained);
     const auto kl = mismatched_kl(values.logprobs.sum(1), reference);
-    return world_.sum(kl) / static_cast<double>(world_.size());
+    if (!context.is_joint || world_.size() == 1) {
+      return kl;
+    }
+    const double counted = context.is_filler ? 0 : static_cast<double>(batch.rows.size());
+    const auto all =
+        world_.sum(at::stack({kl * counted, kl.new_full({}, counted)}), "the KL of a micro-batch");
+    return all[0] / all[1];
   }
 
   static void add_token_metrics(const Batch& batch,

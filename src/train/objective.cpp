@@ -14,6 +14,8 @@ double TrainingObjective::evaluation_weight(const Batch& batch) const {
 
 void TrainingObjective::begin_evaluation() {}
 
+void TrainingObjective::end_evaluation(const World& /*world*/) {}
+
 void TrainingObjective::after_step(int64_t /*step*/) {}
 
 NamedTensors TrainingObjective::state() const {

@@ -22,25 +22,29 @@ namespace reprise {
 
 namespace {
 
-// How many optimizer steps a generation batch is good for, and how many prompts it has.
+// How many optimizer steps a generation batch is good for, and how many prompts it has. Batches
+// are of all processes.
 struct Sizes {
   int64_t micro_batches = 0;  // of a generation batch
+  int64_t step_micro_batches = 0;
+  int64_t completions = 0;
   int64_t prompts = 0;
   int64_t steps = 0;
 
-  explicit Sizes(const OnlineOptions& options)
-      : micro_batches(generation_micro_batches(options)),
-        prompts(options.training.batch_size * micro_batches /
-                options.rollout.generate.samples_per_prompt),
-        steps(micro_batches / options.training.accumulation * options.iterations) {}
+  Sizes(const OnlineOptions& options, const World& world)
+      : micro_batches(generation_micro_batches(options) * world.size()),
+        step_micro_batches(options.training.accumulation * world.size()),
+        completions(options.training.batch_size * micro_batches),
+        prompts(completions / options.rollout.generate.samples_per_prompt),
+        steps(micro_batches / step_micro_batches * options.iterations) {}
 };
 
-int64_t total_steps(const OnlineJob& job, const OnlineOptions& options) {
-  validate(options);
+int64_t total_steps(const OnlineJob& job, const OnlineOptions& options, const World& world) {
+  validate(options, world.size());
   if (options.training.max_steps > 0) {
     return options.training.max_steps;
   }
-  const Sizes sizes(options);
+  const Sizes sizes(options, world);
   const double batches = options.training.epochs * static_cast<double>(job.prompts->size()) /
                          static_cast<double>(sizes.prompts);
   return static_cast<int64_t>(std::ceil(batches)) * sizes.steps;
@@ -65,11 +69,11 @@ class OnlineRun final : public RunLoop {
             const OnlineOptions& options,
             TrainingObserver& observer,
             const World& world)
-      : RunLoop(options.training, observer, world, total_steps(job, options)),
+      : RunLoop(options.training, observer, world, total_steps(job, options, world)),
         job_(job),
         online_(options),
-        sizes_(options),
-        collector_(job, options),
+        sizes_(options, world),
+        collector_(job, options, world),
         update_(job, options, total_, world) {
     check_job();
     collected_.kl_coef = options.kl_reward_coef;
@@ -81,7 +85,6 @@ class OnlineRun final : public RunLoop {
 
  private:
   void check_job() const {
-    TORCH_CHECK(world_.size() == 1, "[online] runs in one process for now.");
     TORCH_CHECK((job_.critic != nullptr) == (online_.estimator == OnlineEstimator::Gae),
                 "[online] a critic is needed for gae, and for nothing else.");
     TORCH_CHECK(job_.critic == nullptr || job_.critic->head() == HeadKind::Value,
@@ -101,10 +104,7 @@ class OnlineRun final : public RunLoop {
     if (position == 0) {
       collect(record);
     }
-    TORCH_CHECK(experience_.size() == options_.batch_size * sizes_.micro_batches,
-                "[online] the checkpoint of step ",
-                state_.step,
-                " lacks the rest of its generation batch.");
+    check_experience();
     double update_ms = 0;
     const auto rows = next_rows(position);
     {
@@ -118,12 +118,8 @@ class OnlineRun final : public RunLoop {
         update_.move_optimizers(at::kCPU);
       }
     }
-    int64_t tokens = 0;
-    for (const auto& batch : rows.micro_batches) {
-      tokens += batch.tokens.tokens;
-    }
-    state_.tokens += tokens;
-    record["tokens"] = tokens;
+    state_.tokens += rows.text_tokens;
+    record["tokens"] = rows.text_tokens;
     record["num_tokens"] = state_.tokens;
     record["epoch"] = epoch_after(state_.step);
     record["update_ms"] = update_ms;
@@ -135,15 +131,33 @@ class OnlineRun final : public RunLoop {
     return record;
   }
 
+  // Of a run that goes on in the middle of a generation batch.
+  void check_experience() const {
+    TORCH_CHECK(experience_.size() > 0,
+                "[online] the checkpoint of step ",
+                state_.step,
+                " lacks the rest of its generation batch.");
+    TORCH_CHECK(experience_.size() == sizes_.completions,
+                "[online] the checkpoint of step ",
+                state_.step,
+                " is in the middle of a generation batch of ",
+                experience_.size(),
+                " completions, and this run has ",
+                sizes_.completions,
+                ": go on with as many processes as before, or from a checkpoint between two.");
+  }
+
   void collect(Json& record) {
-    const auto order = shuffled(
-        options_.batch_size * sizes_.micro_batches, options_.seed, state_.step / sizes_.steps);
+    const auto order = shuffled(sizes_.completions, options_.seed, state_.step / sizes_.steps);
     auto state = collected_;
     Collected next;
     try {
       next = collector_.next(sizes_.prompts, order, state);
     } catch (const std::exception&) {
-      save_before_failing();
+      // A checkpoint is made by all processes or by none.
+      if (world_.size() == 1 || collector_.has_failed_together()) {
+        save_before_failing();
+      }
       throw;
     }
     collected_ = state;
@@ -189,14 +203,22 @@ class OnlineRun final : public RunLoop {
     }
   }
 
-  // The micro-batches of the step at this place of the generation batch.
+  // The micro-batches of the step at this place of the generation batch, dealt to the processes.
   UpdateRows next_rows(int64_t position) const {
+    const int64_t size = options_.batch_size;
+    const int64_t first = position * sizes_.step_micro_batches % sizes_.micro_batches;
+    const int64_t last = first + sizes_.step_micro_batches;
+    const auto of_step = [&](const at::Tensor& values) {
+      return values.slice(0, first * size, last * size).sum();
+    };
     UpdateRows rows;
+    rows.step_micro_batches = sizes_.step_micro_batches;
+    rows.sequences = sizes_.step_micro_batches * size;
+    rows.tokens = of_step(experience_.mask).item<double>();
+    rows.text_tokens = of_step(experience_.prompt_lengths + experience_.lengths).item<int64_t>();
     rows.generation_tokens = experience_.tokens();
-    const int64_t first = position * options_.accumulation % sizes_.micro_batches;
-    for (int64_t i = first; i < first + options_.accumulation; ++i) {
-      rows.micro_batches.push_back(rows_of(
-          experience_, i * options_.batch_size, options_.batch_size, job_.policy->device()));
+    for (int64_t i = first + world_.rank(); i < last; i += world_.size()) {
+      rows.micro_batches.push_back(rows_of(experience_, i * size, size, job_.policy->device()));
     }
     return rows;
   }

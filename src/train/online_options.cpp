@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cmath>
+#include <string>
 
 namespace reprise {
 
@@ -20,7 +21,7 @@ constexpr std::array kEstimators = {
     NamedChoice<OnlineEstimator>{"reinforce", OnlineEstimator::Reinforce},
     NamedChoice<OnlineEstimator>{"reinforce_baseline", OnlineEstimator::ReinforceBaseline}};
 
-void check_sizes(const OnlineOptions& options) {
+void check_sizes(const OnlineOptions& options, int64_t processes) {
   const auto& training = options.training;
   const auto& generate = options.rollout.generate;
   const int64_t samples = generate.samples_per_prompt;
@@ -52,13 +53,15 @@ void check_sizes(const OnlineOptions& options) {
               " micro-batches) must be a multiple of gradient_accumulation_steps (",
               training.accumulation,
               "), so that a generation batch is made of whole optimizer steps.");
-  TORCH_CHECK(training.batch_size * micro_batches % samples == 0,
+  const int64_t completions = training.batch_size * micro_batches * processes;
+  TORCH_CHECK(completions % samples == 0,
               "[online] a generation batch has ",
-              training.batch_size * micro_batches,
+              completions,
               " completions (per_device_train_batch_size ",
               training.batch_size,
               " x steps_per_generation ",
               micro_batches,
+              processes > 1 ? c10::str(" x ", processes, " processes") : std::string(),
               "), which is no multiple of num_generations (",
               samples,
               "): groups would be torn apart.");
@@ -112,8 +115,8 @@ bool compares_groups(OnlineEstimator estimator) {
          estimator == OnlineEstimator::ReinforceBaseline;
 }
 
-void validate(const OnlineOptions& options) {
-  check_sizes(options);
+void validate(const OnlineOptions& options, int64_t processes) {
+  check_sizes(options, processes);
   check_rewards(options);
   validate(options.policy);
   if (options.estimator == OnlineEstimator::Gae) {

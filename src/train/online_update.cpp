@@ -25,20 +25,13 @@ TrainerOptions critic_options(const OnlineOptions& options) {
 
 }  // namespace
 
-double UpdateRows::tokens() const {
-  double tokens = 0;
-  for (const auto& rows : micro_batches) {
-    tokens += rows.part.tokens();
-  }
-  return tokens;
-}
-
 OnlineUpdate::OnlineUpdate(const OnlineJob& job,
                            const OnlineOptions& options,
                            int64_t total_steps,
                            const World& world)
     : job_(job),
       options_(options),
+      world_(world),
       critic_options_(critic_options(options)),
       policy_("", *job.policy, options.training, total_steps, world) {
   if (job.critic != nullptr) {
@@ -47,10 +40,12 @@ OnlineUpdate::OnlineUpdate(const OnlineJob& job,
   if (job.pretraining != nullptr) {
     const auto& training = options.training;
     pretraining_ = make_sft(job.policy);
-    pretraining_plan_ = std::make_unique<BatchPlan>(
-        BatchPlan::Sizes{job.pretraining->size(), training.batch_size, training.accumulation},
-        training.seed,
-        training.shuffle);
+    const BatchPlan::Sizes sizes{job.pretraining->size(),
+                                 training.batch_size,
+                                 training.accumulation,
+                                 world.rank(),
+                                 world.size()};
+    pretraining_plan_ = std::make_unique<BatchPlan>(sizes, training.seed, training.shuffle);
   }
 }
 
@@ -101,13 +96,12 @@ StepWork OnlineUpdate::work_of(const UpdateRows& rows, const std::string& role) 
 
 PolicyStep OnlineUpdate::totals_of(const UpdateRows& rows) const {
   PolicyStep totals;
-  totals.micro_batches = static_cast<double>(rows.micro_batches.size());
-  totals.tokens = rows.tokens();
-  for (const auto& each : rows.micro_batches) {
-    totals.sequences += static_cast<double>(each.part.size());
-  }
+  totals.micro_batches = static_cast<double>(rows.step_micro_batches);
+  totals.tokens = rows.tokens;
+  totals.sequences = static_cast<double>(rows.sequences);
   totals.generation_tokens = rows.generation_tokens;
-  totals.generation_micro_batches = static_cast<double>(generation_micro_batches(options_));
+  totals.generation_micro_batches =
+      static_cast<double>(generation_micro_batches(options_) * world_.size());
   totals.max_completion_length = static_cast<double>(options_.rollout.generate.max_new_tokens);
   return totals;
 }
@@ -118,20 +112,12 @@ StepOutcome OnlineUpdate::step_policy(int64_t step, const UpdateRows& rows, Json
   work.frozen_bytes += job_.critic != nullptr ? parameter_bytes(*job_.critic) : 0;
   const auto totals = totals_of(rows);
   const auto pretraining = pretraining_batches(step);
-  double pretraining_total = 0;
-  for (const auto& batch : pretraining) {
-    pretraining_total += pretraining_->weight(batch);
-  }
-  TORCH_CHECK(pretraining.empty() || pretraining_total > 0,
-              "[online] step ",
-              step + 1,
-              ": no token of its ptx rows is trained on.");
-  work.micro_batches += pretraining.size();
+  work.micro_batches += pretraining.batches.size();
   work.shape = [&, of_rows = work.shape](size_t i) {
     if (i < rows.micro_batches.size()) {
       return of_rows(i);
     }
-    auto shape = shape_of(pretraining[i - rows.micro_batches.size()]);
+    auto shape = shape_of(pretraining.batches[i - rows.micro_batches.size()]);
     shape.structure += ", pretraining";
     return shape;
   };
@@ -139,12 +125,15 @@ StepOutcome OnlineUpdate::step_policy(int64_t step, const UpdateRows& rows, Json
     if (i < rows.micro_batches.size()) {
       return policy_part(rows.micro_batches[i], totals, context);
     }
-    const auto& batch = pretraining[i - rows.micro_batches.size()];
-    const auto result = pretraining_->loss(batch, StepContext{pretraining_total, context.meter});
+    const auto& batch = pretraining.batches[i - rows.micro_batches.size()];
+    const double total = pretraining.total_weight;
+    const auto result = pretraining_->loss(batch, StepContext{total, context.meter});
     return BatchLoss{
         result.part * options_.pretraining_coef,
-        {metric_of(
-            "ptx_loss", result.part.detach() * pretraining_total, pretraining_->weight(batch))}};
+        {metric_of("ptx_loss", result.part.detach() * total, pretraining_->weight(batch))}};
+  };
+  work.is_filler = [&](size_t i) {
+    return i >= rows.micro_batches.size() && pretraining.is_filler[i - rows.micro_batches.size()];
   };
   auto outcome = policy_.step(step, work);
   policy_.describe(outcome, record);
@@ -173,29 +162,36 @@ BatchLoss OnlineUpdate::policy_part(const ExperienceRows& rows,
   return {result.part, result.figures};
 }
 
-std::vector<Batch> OnlineUpdate::pretraining_batches(int64_t step) {
-  std::vector<Batch> batches;
-  if (pretraining_ != nullptr) {
-    for (const auto& chosen : pretraining_plan_->micro_batches(step)) {
-      batches.push_back(
-          to_device(collate_examples(*job_.pretraining, chosen, options_.training.collate),
-                    job_.policy->device()));
-    }
+OnlineUpdate::PretrainingBatches OnlineUpdate::pretraining_batches(int64_t step) {
+  PretrainingBatches all;
+  if (pretraining_ == nullptr) {
+    return all;
   }
-  return batches;
+  for (const auto& rows : pretraining_plan_->micro_batches(step)) {
+    all.batches.push_back(
+        to_device(collate_examples(*job_.pretraining, rows.examples, options_.training.collate),
+                  job_.policy->device()));
+    all.is_filler.push_back(rows.is_filler);
+    all.total_weight += rows.is_filler ? 0 : pretraining_->weight(all.batches.back());
+  }
+  all.total_weight = world_.sum(all.total_weight, "the weight of ptx rows");
+  TORCH_CHECK(all.total_weight > 0,
+              "[online] step ",
+              step + 1,
+              ": no token of its ptx rows is trained on.");
+  return all;
 }
 
 void OnlineUpdate::step_critic(int64_t step, const UpdateRows& rows, Json& record) {
   auto work = work_of(rows, "critic");
   work.frozen_bytes += parameter_bytes(*job_.policy);
-  const double tokens = rows.tokens();
   work.loss = [&](size_t i, const StepContext& context) {
     const auto& own = rows.micro_batches[i];
     const auto hidden = trained_hidden(*job_.critic, own.tokens, context);
     const auto values = job_.critic->apply_head(hidden).squeeze(-1).to(at::kFloat);
     const auto result =
         value_loss({own.of_completions(values), own.part.values, own.part.returns, own.part.mask},
-                   tokens,
+                   rows.tokens,
                    options_.value);
     return BatchLoss{result.part, result.figures};
   };

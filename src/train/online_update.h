@@ -16,12 +16,14 @@
 
 namespace reprise {
 
-/// The micro-batches of one optimizer step, and what they are a part of.
+/// This process's micro-batches of one optimizer step, and what they are a part of.
 struct UpdateRows {
   std::vector<ExperienceRows> micro_batches;
+  int64_t step_micro_batches = 0;  ///< of all processes, as what follows
+  int64_t sequences = 0;
+  double tokens = 0;             ///< learned from
+  int64_t text_tokens = 0;       ///< with prompts
   double generation_tokens = 0;  ///< of the whole generation batch, learned from
-
-  double tokens() const;  ///< learned from
 };
 
 class OnlineUpdate {
@@ -49,10 +51,17 @@ class OnlineUpdate {
                         const PolicyStep& step,
                         const StepContext& context) const;
   PolicyStep totals_of(const UpdateRows& rows) const;
-  std::vector<Batch> pretraining_batches(int64_t step);
+
+  struct PretrainingBatches {
+    std::vector<Batch> batches;
+    std::vector<bool> is_filler;
+    double total_weight = 0;  // of all processes
+  };
+  PretrainingBatches pretraining_batches(int64_t step);
 
   const OnlineJob& job_;
   const OnlineOptions& options_;
+  const World& world_;
   TrainerOptions critic_options_;
   Learner policy_;
   std::unique_ptr<Learner> critic_;

@@ -57,8 +57,8 @@ TokenValues frozen_logprobs(const char* what,
 }
 
 int64_t parameter_bytes(const Model& model) {
-  if (model.keeper() != nullptr) {
-    return model.keeper()->bytes();
+  if (const auto* keeper = model.keeper()) {
+    return keeper->bytes();
   }
   int64_t bytes = 0;
   for (const auto& parameter : model.parameters()) {

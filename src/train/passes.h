@@ -35,7 +35,7 @@ TokenValues frozen_logprobs(const char* what,
 /// The same for any work.
 void frozen_pass(const char* what, Model& model, const std::function<void()>& pass);
 
-/// Of all parameters, trained or not.
+/// Of all parameters, trained or not, that this process has between passes.
 int64_t parameter_bytes(const Model& model);
 
 /// How many tokens of a batch are trained on; waits for its device if nobody counted them.

@@ -1,5 +1,6 @@
 // Log-probabilities of the reference, once for the whole data set, so that training needs no
 // reference in memory.
+#include "train/batch_plan.h"
 #include "train/evaluate.h"
 
 #include <reprise/autocast.h>
@@ -11,7 +12,6 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <numeric>
 #include <string>
 #include <vector>
 
@@ -59,34 +59,45 @@ at::Tensor logps_of(const ReferencedObjective& objective,
 
 }  // namespace
 
-at::Tensor find_precomputed(const Dataset& data, const PrecomputeOptions& options) {
-  return read_cache(options.cache, options.key, data.size());
+at::Tensor find_precomputed(const Dataset& data,
+                            const PrecomputeOptions& options,
+                            const World& world) {
+  auto cached = read_cache(options.cache, options.key, data.size());
+  const bool is_missing = world.max(cached.defined() ? 0 : 1, "a look for precomputed figures") > 0;
+  return is_missing ? at::Tensor() : cached;
 }
 
 at::Tensor precompute_reference(const ReferencedObjective& objective,
                                 const Dataset& data,
-                                const PrecomputeOptions& options) {
+                                const PrecomputeOptions& options,
+                                const World& world) {
   const int64_t size = data.size();
-  if (auto cached = find_precomputed(data, options); cached.defined()) {
+  if (auto cached = find_precomputed(data, options, world); cached.defined()) {
     return cached;
   }
   const AutocastScope autocast(objective.model().device().type(),
                                options.autocast.value_or(at::kFloat),
                                options.autocast.has_value());
-  auto logps = at::empty({size, 2}, at::kFloat);
-  for (int64_t first = 0; first < size; first += options.batch_size) {
-    std::vector<int64_t> indices(static_cast<size_t>(std::min(options.batch_size, size - first)));
-    std::iota(indices.begin(), indices.end(), first);
+  auto logps = at::zeros({size, 2}, at::kFloat);
+  int64_t done = 0;
+  for (const auto& share : share_of_batches(size, options.batch_size, world)) {
+    const auto& indices = share.examples;
     const auto values =
         logps_of(objective, collate_examples(data, indices, options.collate), options.batch_flag);
-    logps.slice(0, first, first + values.size(0)).copy_(values);
-    if (options.progress) {
-      options.progress(first + values.size(0), size);
+    if (!share.is_filler) {
+      logps.slice(0, indices.front(), indices.back() + 1).copy_(values);
+    }
+    done = std::min(done + options.batch_size * world.size(), size);
+    if (options.progress && world.is_first()) {
+      options.progress(done, size);
     }
   }
+  logps = world.sum(logps, "precomputed figures of all rows");  // each has its rows, 0 elsewhere
   if (!options.cache.empty()) {
-    create_folder(options.cache.parent_path());
-    write_safetensors(options.cache, {{kTensor, logps}}, {{kKey, options.key}});
+    world.first_alone("keeping precomputed figures", [&] {
+      create_folder(options.cache.parent_path());
+      write_safetensors(options.cache, {{kTensor, logps}}, {{kKey, options.key}});
+    });
   }
   return logps;
 }

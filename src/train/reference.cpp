@@ -10,6 +10,24 @@
 
 namespace reprise {
 
+namespace {
+
+// What this process has of a parameter: all of it, unless the model is spread over processes.
+TensorPart part_of(const Model& model, const std::string& name, const at::Tensor& parameter) {
+  if (const auto* keeper = model.keeper()) {
+    return keeper->part_of(name, parameter);
+  }
+  return {name, parameter.sizes().vec(), 0, parameter.detach().view(-1)};
+}
+
+void refresh(const Model& model) {
+  if (auto* keeper = model.keeper()) {
+    keeper->refresh();
+  }
+}
+
+}  // namespace
+
 Reference::Reference(std::shared_ptr<Model> model, AdapterUse adapters)
     : model_(std::move(model)), adapters_(adapters), is_own_model_(false) {}
 
@@ -80,27 +98,50 @@ void Reference::follow(const Model& policy, int64_t step) {
   }
   const at::NoGradGuard no_grad;
   const auto from = policy.named_parameters();
-  for (auto& item : model_->named_parameters()) {
-    item.value().lerp_(from[item.key()].to(item.value().scalar_type()), sync_->alpha);
+  for (const auto& item : model_->named_parameters()) {
+    const auto own = part_of(*model_, item.key(), item.value());
+    const auto theirs = part_of(policy, item.key(), from[item.key()]);
+    TORCH_CHECK(theirs.begin == own.begin && theirs.values.numel() == own.values.numel(),
+                "[reference] a reference that follows the policy (--sync_ref_model) must be spread "
+                "over processes as the policy is.");
+    if (own.values.numel() > 0) {
+      own.values.lerp_(theirs.values.to(own.values.options()), sync_->alpha);
+    }
   }
+  refresh(*model_);
 }
 
 NamedTensors Reference::state() const {
   NamedTensors state;
   if (sync_) {
+    const HeldParameters held(*model_);
     for (const auto& item : model_->named_parameters()) {
-      state.emplace_back(item.key(), item.value().detach());
+      const auto values = item.value().detach();
+      state.emplace_back(item.key(),
+                         model_->keeper() == nullptr ? values : at::clone(values).cpu());
     }
   }
   return state;
 }
 
 void Reference::load(const SafetensorsFile& file) {
-  for (const auto& [name, parameter] : state()) {
-    const auto* info = file.find(name);
-    TORCH_CHECK(info != nullptr, file.path().string(), ": has no tensor ", name);
-    file.copy_to(*info, parameter);
+  if (!sync_) {
+    return;
   }
+  const at::NoGradGuard no_grad;
+  for (const auto& item : model_->named_parameters()) {
+    const auto own = part_of(*model_, item.key(), item.value());
+    const auto* info = file.find(item.key());
+    TORCH_CHECK(info != nullptr && info->shape == own.shape,
+                file.path().string(),
+                ": has no tensor ",
+                item.key(),
+                " of the reference's shape");
+    if (const int64_t count = own.values.numel(); count > 0) {
+      own.values.copy_(file.view(*info).flatten().narrow(0, own.begin, count));
+    }
+  }
+  refresh(*model_);
 }
 
 int64_t Reference::bytes() const {

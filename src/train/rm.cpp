@@ -2,6 +2,7 @@
 
 #include "train/passes.h"
 
+#include <reprise/dist/world.h>
 #include <reprise/io/json.h>
 
 #include <ATen/ATen.h>
@@ -13,6 +14,17 @@ namespace reprise {
 namespace {
 
 constexpr double kMostRewards = 9007199254740992.0;  // above 2^53 doubles skip integers
+
+at::Tensor numbers(const RewardMoments& moments) {
+  return at::tensor({static_cast<double>(moments.count), moments.mean, moments.squares},
+                    at::kDouble);
+}
+
+RewardMoments moments_of(const at::Tensor& numbers) {
+  return {static_cast<int64_t>(numbers[0].item<double>()),
+          numbers[1].item<double>(),
+          numbers[2].item<double>()};
+}
 
 class Rm final : public TrainingObjective {
  public:
@@ -26,6 +38,16 @@ class Rm final : public TrainingObjective {
 
   void begin_evaluation() override { moments_ = {}; }
 
+  void end_evaluation(const World& world) override {
+    const auto own = numbers(moments_);
+    const auto all = at::empty({world.size() * own.numel()}, at::kDouble);
+    world.start_gather(all, own, "the mean and deviation of rewards")->wait();
+    moments_ = {};
+    for (const auto& theirs : all.view({world.size(), -1}).unbind()) {
+      moments_.add(moments_of(theirs));
+    }
+  }
+
   double evaluation_weight(const Batch& batch) const override {
     return static_cast<double>(batch.rows.size());
   }
@@ -36,7 +58,7 @@ class Rm final : public TrainingObjective {
       context.meter->end_forward();
     }
     const auto pair = scores.chunk(2);
-    if (context.is_evaluation) {
+    if (context.is_evaluation && !context.is_filler) {
       moments_.add(scores);
     }
     const auto result = reward_loss(
@@ -48,11 +70,7 @@ class Rm final : public TrainingObjective {
              metric_of("margin", result.margin * pairs, pairs)}};
   }
 
-  NamedTensors state() const override {
-    return {{"reward_moments",
-             at::tensor({static_cast<double>(moments_.count), moments_.mean, moments_.squares},
-                        at::kDouble)}};
-  }
+  NamedTensors state() const override { return {{"reward_moments", numbers(moments_)}}; }
 
   void load(const SafetensorsFile& file) override {
     const auto* info = file.find("reward_moments");
@@ -65,7 +83,7 @@ class Rm final : public TrainingObjective {
                 file.path().string(),
                 ": reward_moments: expected a count of rewards first, found ",
                 count);
-    moments_ = {static_cast<int64_t>(count), values[1].item<double>(), values[2].item<double>()};
+    moments_ = moments_of(values);
   }
 
   void complete(const std::filesystem::path& folder) const override {

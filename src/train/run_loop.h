@@ -4,9 +4,9 @@
 
 #include "train/snapshot.h"
 
+#include <reprise/dist/world.h>
 #include <reprise/train/metrics_file.h>
 #include <reprise/train/trainer.h>
-#include <reprise/dist/world.h>
 
 #include <cstdint>
 #include <filesystem>

@@ -19,9 +19,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-BatchPlan plan_of(const TrainingJob& job, const TrainerOptions& options) {
-  return {
-      {job.data->size(), options.batch_size, options.accumulation}, options.seed, options.shuffle};
+BatchPlan plan_of(const TrainingJob& job, const TrainerOptions& options, const World& world) {
+  const BatchPlan::Sizes sizes{
+      job.data->size(), options.batch_size, options.accumulation, world.rank(), world.size()};
+  return {sizes, options.seed, options.shuffle};
 }
 
 class DatasetRun final : public RunLoop {
@@ -33,27 +34,26 @@ class DatasetRun final : public RunLoop {
       : RunLoop(options,
                 observer,
                 world,
-                plan_of(job, options).total_steps(options.epochs, options.max_steps)),
+                plan_of(job, options, world).total_steps(options.epochs, options.max_steps)),
         job_(job),
-        plan_(plan_of(job, options)),
+        plan_(plan_of(job, options, world)),
         learner_("", job.objective.model(), options, total_, world) {}
 
  private:
   Json train_step() override {
     const auto start = Clock::now();
-    const auto indices = plan_.micro_batches(state_.step);
+    const auto rows = plan_.micro_batches(state_.step);
     std::vector<Batch> batches;
-    for (const auto& chosen : indices) {
-      batches.push_back(collate_examples(*job_.data, chosen, options_.collate));
-    }
-    const auto outcome = learner_.step(state_.step, work_of(batches, indices));
+    world_.together("collating the rows of a step", [&] {
+      for (const auto& each : rows) {
+        batches.push_back(collate_rows(*job_.data, each, options_.collate));
+      }
+    });
+    const auto outcome = learner_.step(state_.step, work_of(batches, rows));
     ++state_.step;
     job_.objective.after_step(state_.step);
-    int64_t tokens = 0;
-    for (const auto& batch : batches) {
-      tokens += batch.main.tokens;
-    }
-    state_.tokens += static_cast<int64_t>(world_.sum(static_cast<double>(tokens)));
+    const int64_t tokens = tokens_of(batches, rows);
+    state_.tokens += tokens;
     note_outcome(outcome, learner_);
     Json record{
         {"step", state_.step},
@@ -65,26 +65,39 @@ class DatasetRun final : public RunLoop {
     return record;
   }
 
-  StepWork work_of(const std::vector<Batch>& batches,
-                   const std::vector<std::vector<int64_t>>& indices) {
+  // Of all processes.
+  int64_t tokens_of(const std::vector<Batch>& batches,
+                    const std::vector<MicroBatchRows>& rows) const {
+    double tokens = 0;
+    for (size_t i = 0; i < batches.size(); ++i) {
+      tokens += rows[i].is_filler ? 0 : static_cast<double>(batches[i].main.tokens);
+    }
+    return static_cast<int64_t>(world_.sum(tokens, "the tokens of a step"));
+  }
+
+  StepWork work_of(const std::vector<Batch>& batches, const std::vector<MicroBatchRows>& rows) {
     StepWork work;
     work.micro_batches = batches.size();
     work.total_weight = 0;
-    for (const auto& batch : batches) {
-      work.total_weight += job_.objective.weight(batch);
+    for (size_t i = 0; i < batches.size(); ++i) {
+      work.total_weight += rows[i].is_filler ? 0 : job_.objective.weight(batches[i]);
     }
-    TORCH_CHECK(world_.sum(work.total_weight) > 0,
+    TORCH_CHECK(world_.sum(work.total_weight, "the weight of a step") > 0,
                 "[train] step ",
                 state_.step + 1,
                 ": no token of its rows is trained on.");
-    work.loss = [this, &batches](size_t i, const StepContext& context) {
+    work.loss = [this, &batches, &rows](size_t i, StepContext context) {
+      // What nobody measures is a rehearsal, which each process has when it needs one.
+      context.is_joint = context.meter != nullptr;
+      context.is_filler = rows[i].is_filler;
       return job_.objective.loss(to_device(batches[i], learner_.model().device()), context);
     };
     work.shape = [&batches](size_t i) { return shape_of(batches[i]); };
-    work.not_finite = [this, &indices](size_t i) {
-      return describe_not_finite({job_.objective, *job_.data, options_.collate}, indices[i]);
+    work.not_finite = [this, &rows](size_t i) {
+      return describe_not_finite({job_.objective, *job_.data, options_.collate}, rows[i].examples);
     };
     work.frozen_bytes = job_.objective.frozen_bytes();
+    work.is_filler = [&rows](size_t i) { return rows[i].is_filler; };
     return work;
   }
 

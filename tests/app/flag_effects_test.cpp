@@ -1,5 +1,6 @@
 // Flags that would be ignored are refused with the reason; so are contradictions.
 #include "app/training_flags.h"
+#include "reprise/training/parallel_flags.h"
 
 #include <gtest/gtest.h>
 
@@ -71,6 +72,40 @@ const Refusal kRefusals[] = {
      {"--memory_budget", "auto", "--critic.gradient_checkpointing_ratio", "0.5"},
      "--critic.gradient_checkpointing_ratio has no effect within a memory budget"},
     {Sft, {"--host_memory_budget", "6GiB"}, "--host_memory_budget has no effect without"},
+    {Sft, {"--parallel", "tp"}, "--parallel tp: there is no tensor parallelism"},
+    {Sft, {"--parallel", "pp"}, "there is no pipeline parallelism"},
+    {Sft, {"--parallel", "3d"}, "there is no parallelism in three dimensions"},
+    {Sft, {"--parallel", "zero3"}, "--parallel zero3: zero3 is called fsdp here"},
+    {Sft, {"--parallel", "fsdp2"}, "fsdp2 is called fsdp here"},
+    {Sft, {"--parallel", "some"}, "--parallel: expected ddp, zero2 or fsdp, found \"some\""},
+    {Grpo, {"--tensor_parallel_size", "2"}, "--tensor_parallel_size: there is no tensor"},
+    {Sft, {"--pipeline_parallel_size", "2"}, "there is no pipeline parallelism"},
+    {Sft, {"--sequence_parallel_size=2"}, "there is no sequence parallelism"},
+    {Sft, {"--context_parallel_size", "2"}, "there is no context parallelism"},
+    {Sft, {"--expert_parallel_size", "2"}, "there is no expert parallelism"},
+    {Sft, {"--tp", "2"}, "--tp: there is no tensor parallelism"},
+    {Sft, {"ep=2"}, "--ep: there is no expert parallelism"},
+    {Sft, {"--ds.ring_attn_size", "2"}, "there is no sequence parallelism"},
+    {Sft, {"--ds.zero_stage", "3"}, "stage 3 --parallel fsdp"},
+    {Sft, {"--fsdp", "full_shard"}, "is called --parallel fsdp here"},
+    {Sft, {"--reduce_dtype", "int8"}, "--reduce_dtype"},
+    {Sft, {"--comm_timeout", "0"}, "--comm_timeout: expected a number above 0"},
+    {Sft, {"--fsdp_cpu_offload"}, "--fsdp_cpu_offload has no effect without --parallel fsdp"},
+    {Sft,
+     {"--fsdp_prefetch", "false", "--parallel", "zero2"},
+     "--fsdp_prefetch has no effect without --parallel fsdp"},
+    {Sft,
+     {"--fsdp_cpu_offload", "--parallel", "fsdp", "--device", "cpu"},
+     "--fsdp_cpu_offload has no effect with --device cpu"},
+    {Dpo,
+     {"--parallel", "fsdp", "--sync_ref_model"},
+     "--sync_ref_model has no effect with --parallel fsdp"},
+    {Kd,
+     {"--parallel", "fsdp", "--teacher_offload"},
+     "--teacher_offload has no effect with --parallel fsdp"},
+    {Ppo,
+     {"--parallel", "fsdp", "--offload_reward", "--reward_model", "r"},
+     "--offload_reward has no effect with --parallel fsdp"},
     {Sft, {"--allow_lossy"}, "--allow_lossy has no effect without --activation_memory_budget"},
     {Sft, {"--auto_batch"}, "--auto_batch has no effect without --activation_memory_budget"},
     {Sft,
@@ -232,6 +267,54 @@ TEST(CheckpointingRequest, ChoosesBlocksByFlagOrByKey) {
                      R"({"ratio": 0.5})"})
                 .blocks,
             "ratio:0.5");
+}
+
+TEST(WorldEffects, FlagsOfAWorldAreRefusedInAProcessOfItsOwn) {
+  const Words words[] = {{"--parallel", "ddp"},
+                         {"--parallel", "fsdp", "--fsdp_prefetch", "false"},
+                         {"--reduce_dtype", "bfloat16"},
+                         {"--comm_timeout", "60"}};
+  for (const Words& each : words) {
+    const auto flags = parse(Sft, each);
+    expect_error(
+        [&] { app::check_world_effects(flags, std::nullopt); },
+        each.front() + " has no effect in one process: start with reprise launch --nproc N");
+    app::check_world_effects(flags, 1);  // to be compared with more
+    app::check_world_effects(flags, 2);
+  }
+  app::check_world_effects(parse(Sft), std::nullopt);
+}
+
+TEST(WorldEffects, PlansAreForOneProcess) {
+  const Words words[] = {{"--activation_memory_budget", "0.5"},
+                         {"--memory_budget", "6GiB"},
+                         {"--memory_plan", "plan.json"}};
+  for (const Words& each : words) {
+    const auto flags = parse(Sft, each);
+    app::check_world_effects(flags, std::nullopt);
+    app::check_world_effects(flags, 1);
+    expect_error([&] { app::check_world_effects(flags, 2); },
+                 each.front() + ": plans are for one process, and there are 2");
+  }
+}
+
+TEST(WorldEffects, FlagsBecomeOptionsOfSpreading) {
+  const auto usual = app::spread_options(parse(Sft));
+  EXPECT_EQ(usual.strategy, Parallel::Ddp);
+  EXPECT_FALSE(usual.reduce_dtype.has_value());
+  EXPECT_TRUE(usual.prefetch);
+  const auto given = app::spread_options(parse(Sft,
+                                               {"--parallel",
+                                                "fsdp",
+                                                "--reduce_dtype",
+                                                "bfloat16",
+                                                "--no_fsdp_prefetch",
+                                                "--fsdp_cpu_offload"}));
+  EXPECT_EQ(given.strategy, Parallel::Fsdp);
+  EXPECT_EQ(given.reduce_dtype, at::kBFloat16);
+  EXPECT_FALSE(given.prefetch);
+  EXPECT_TRUE(given.cpu_offload);
+  EXPECT_EQ(app::timeout_of_world(parse(Sft, {"--ddp_timeout", "1.5"})).count(), 1500);
 }
 
 TEST(CheckpointingRequest, RefusesKwargsItWouldHaveToIgnore) {

@@ -1,92 +1,24 @@
 // Training that is killed, at any moment, and told to go on: the weights are to the last byte those
 // of a run that nobody disturbed, and the metrics the same but for times and bytes.
 #include "app/commands.h"
+#include "app/running.h"
 #include "support/fixtures.h"
 #include "support/run_metrics.h"
-
-#include <fcntl.h>
-#include <signal.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <functional>
 #include <random>
 #include <thread>
 
-extern char** environ;
-
 namespace reprise {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::is_saving;
+using testing::Running;
 using testing::TemporaryFolder;
 
 constexpr int kKills = 20;
-
-/// The program, running; its messages go to a file.
-class Running {
- public:
-  Running(const std::vector<std::string>& arguments, const fs::path& log) {
-    std::vector<std::string> words{testing::program().string()};
-    words.insert(words.end(), arguments.begin(), arguments.end());
-    std::vector<char*> raw;
-    for (auto& word : words) {
-      raw.push_back(word.data());
-    }
-    raw.push_back(nullptr);
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    const std::string log_name = log.string();
-    for (const int descriptor : {STDOUT_FILENO, STDERR_FILENO}) {
-      posix_spawn_file_actions_addopen(
-          &actions, descriptor, log_name.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
-    }
-    EXPECT_EQ(posix_spawn(&pid_, raw[0], &actions, nullptr, raw.data(), environ), 0);
-    posix_spawn_file_actions_destroy(&actions);
-  }
-  ~Running() {
-    if (!has_ended()) {
-      kill(SIGKILL);
-      wait();
-    }
-  }
-  Running(const Running&) = delete;
-  Running& operator=(const Running&) = delete;
-
-  bool has_ended() {
-    if (!status_) {
-      int status = 0;
-      if (waitpid(pid_, &status, WNOHANG) == pid_) {
-        status_ = status;
-      }
-    }
-    return status_.has_value();
-  }
-  /// The exit code; -1 if a signal ended it.
-  int wait() {
-    while (!has_ended()) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-    return WIFEXITED(*status_) ? WEXITSTATUS(*status_) : -1;
-  }
-  void kill(int signal) const { ::kill(pid_, signal); }
-
- private:
-  pid_t pid_ = -1;
-  std::optional<int> status_;
-};
-
-bool is_saving(const fs::path& output) {
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(output, ignored)) {
-    if (entry.path().filename().string().find(".partial-") != std::string::npos) {
-      return true;
-    }
-  }
-  return false;
-}
 
 class KillAndResume : public ::testing::Test {
  protected:

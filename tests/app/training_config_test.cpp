@@ -1,5 +1,6 @@
 // Config files: values, what overrides them, what they are refused for, and the way back.
 #include "app/training_flags.h"
+#include "reprise/training/same_run.h"
 
 #include <gtest/gtest.h>
 
@@ -203,6 +204,59 @@ TEST(TrainingConfig, AWrittenConfigurationReadsBackAsItself) {
     EXPECT_EQ(app::to_yaml(app::resolved_configuration(again)), yaml);
     EXPECT_EQ(app::checkpointing_request(again).blocks, app::checkpointing_request(flags).blocks);
   }
+}
+
+/// A checkpoint of a run with these words in so many processes.
+class Checkpoint {
+ public:
+  Checkpoint(Objective objective, const Words& words, int64_t world_size) : objective_(objective) {
+    Json configuration = resolved_configuration(parse(objective, words));
+    configuration["world_size"] = world_size;
+    std::ofstream(folder_.path() / "trainer_state.json")
+        << Json{{"configuration", configuration}}.dump();
+  }
+  /// What is said to going on with other words in so many processes.
+  std::string refusal(const Words& words, int64_t world_size) const {
+    const auto flags = parse(objective_, words);
+    return error_of([&] {
+      app::check_same_run(folder_.path(), flags, resolved_configuration(flags), world_size);
+    });
+  }
+
+ private:
+  Objective objective_;
+  TemporaryFolder folder_;
+};
+
+Words cut(const char* rows, const char* accumulation) {
+  return {"--per_device_train_batch_size", rows, "--gradient_accumulation_steps", accumulation};
+}
+
+TEST(SameRun, MayGoOnInAnyNumberOfProcessesWithAsManyRowsAStep) {
+  const Checkpoint checkpoint(Objective::Sft, cut("4", "4"), 2);
+  EXPECT_EQ(checkpoint.refusal(cut("4", "4"), 2), "");
+  EXPECT_EQ(checkpoint.refusal(cut("4", "8"), 1), "");
+  EXPECT_EQ(checkpoint.refusal(cut("8", "1"), 4), "");
+  Words with_fsdp = cut("4", "2");
+  with_fsdp.insert(with_fsdp.end(), {"--parallel", "fsdp", "--comm_timeout", "60"});
+  EXPECT_EQ(checkpoint.refusal(with_fsdp, 4), "");
+}
+
+TEST(SameRun, IsAnotherRunIfAStepHasOtherRows) {
+  const Checkpoint checkpoint(Objective::Sft, cut("4", "4"), 2);
+  const auto message = checkpoint.refusal(cut("4", "4"), 4);
+  EXPECT_NE(
+      message.find("they had 4 rows x 4 micro-batches x 2 processes = 32, now they would have "
+                   "4 rows x 4 micro-batches x 4 processes = 64"),
+      std::string::npos)
+      << message;
+  // In the same world they stay as they are: nothing asks for a change.
+  EXPECT_NE(checkpoint.refusal(cut("8", "2"), 2).find("--per_device_train_batch_size: was 4"),
+            std::string::npos);
+  const Checkpoint kto(Objective::Kto, cut("4", "4"), 2);
+  EXPECT_EQ(kto.refusal(cut("4", "2"), 4), "");
+  EXPECT_NE(kto.refusal(cut("8", "1"), 4).find("--per_device_train_batch_size: was 4, now 8"),
+            std::string::npos);
 }
 
 }  // namespace

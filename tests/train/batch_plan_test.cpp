@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 namespace reprise::testing {
@@ -18,26 +19,32 @@ BatchPlan ten_examples(bool shuffle = true) {
   return {{.examples = 10, .batch = 4, .accumulation = 2}, /*seed=*/5, shuffle};
 }
 
-std::vector<int64_t> flat(const Batches& batches) {
-  std::vector<int64_t> all;
-  for (const auto& batch : batches) {
-    all.insert(all.end(), batch.begin(), batch.end());
+/// Those that count.
+Batches batches_of(BatchPlan& plan, int64_t step) {
+  Batches batches;
+  for (auto& each : plan.micro_batches(step)) {
+    if (!each.is_filler) {
+      batches.push_back(std::move(each.examples));
+    }
   }
-  return all;
+  return batches;
 }
 
 std::vector<int64_t> epoch(BatchPlan& plan, int64_t number) {
-  auto all = flat(plan.micro_batches(2 * number));
-  const auto rest = flat(plan.micro_batches(2 * number + 1));
-  all.insert(all.end(), rest.begin(), rest.end());
+  std::vector<int64_t> all;
+  for (const int64_t step : {2 * number, 2 * number + 1}) {
+    for (const auto& batch : batches_of(plan, step)) {
+      all.insert(all.end(), batch.begin(), batch.end());
+    }
+  }
   return all;
 }
 
 TEST(BatchPlan, InFileOrderTakesExamplesAsTheyStand) {
   auto plan = ten_examples(/*shuffle=*/false);
-  EXPECT_EQ(plan.micro_batches(0), (Batches{{0, 1, 2, 3}, {4, 5, 6, 7}}));
-  EXPECT_EQ(plan.micro_batches(1), (Batches{{8, 9}}));
-  EXPECT_EQ(plan.micro_batches(2), plan.micro_batches(0));
+  EXPECT_EQ(batches_of(plan, 0), (Batches{{0, 1, 2, 3}, {4, 5, 6, 7}}));
+  EXPECT_EQ(batches_of(plan, 1), (Batches{{8, 9}}));
+  EXPECT_EQ(batches_of(plan, 2), batches_of(plan, 0));
 }
 
 TEST(BatchPlan, VisitsEveryExampleOnceAnEpochInAnOrderOfItsOwn) {
@@ -58,10 +65,10 @@ TEST(BatchPlan, NeedsNoEarlierStepToKnowALaterOne) {
   auto from_the_start = ten_examples();
   Batches seventh;
   for (int64_t step = 0; step <= 7; ++step) {
-    seventh = from_the_start.micro_batches(step);
+    seventh = batches_of(from_the_start, step);
   }
   auto resumed = ten_examples();
-  EXPECT_EQ(resumed.micro_batches(7), seventh);
+  EXPECT_EQ(batches_of(resumed, 7), seventh);
 }
 
 TEST(BatchPlan, CountsStepsByEpochsUnlessTheirNumberIsGiven) {
@@ -81,6 +88,54 @@ TEST(BatchPlan, MeasuresEpochsInBatches) {
   EXPECT_DOUBLE_EQ(plan.epoch_after(5), 2 + 2.0 / 3);
   EXPECT_FALSE(plan.ends_epoch(1));
   EXPECT_TRUE(plan.ends_epoch(2));
+}
+
+/// What processes have of a step, in the order of one process: micro-batch i * processes + rank is
+/// the i-th of its rank. Checks what is asked of fillers.
+Batches dealt(std::vector<BatchPlan>& plans, int64_t step) {
+  std::vector<std::vector<MicroBatchRows>> hands;
+  for (auto& plan : plans) {
+    hands.push_back(plan.micro_batches(step));
+    EXPECT_EQ(hands.back().size(), hands.front().size()) << "they would wait for each other";
+  }
+  Batches batches;
+  bool was_filler = false;
+  for (size_t i = 0; i < hands.front().size(); ++i) {
+    for (const auto& hand : hands) {
+      if (hand[i].is_filler) {
+        EXPECT_EQ(hand[i].examples, (hand[0].is_filler ? hands[0] : hand)[0].examples);
+      } else {
+        EXPECT_FALSE(was_filler) << "only the last ones may lack";
+        batches.push_back(hand[i].examples);
+      }
+      was_filler = hand[i].is_filler;
+    }
+  }
+  return batches;
+}
+
+TEST(BatchPlan, DealsToProcessesWhatOneHasWithAsManyTimesTheAccumulation) {
+  for (const int64_t examples : {1, 2, 5, 8, 9, 23, 24}) {
+    for (const int64_t batch : {1, 2, 3, 8}) {
+      for (const int64_t accumulation : {1, 2, 3}) {
+        for (const int64_t processes : {1, 2, 3, 5}) {
+          SCOPED_TRACE(::testing::Message() << examples << " examples, " << batch << " x "
+                                            << accumulation << " x " << processes);
+          BatchPlan alone({examples, batch, accumulation * processes}, 5, true);
+          std::vector<BatchPlan> plans;
+          for (int64_t rank = 0; rank < processes; ++rank) {
+            plans.push_back({{examples, batch, accumulation, rank, processes}, 5, true});
+          }
+          for (int64_t step = 0; step < 2 * alone.steps_per_epoch() + 1; ++step) {
+            EXPECT_EQ(dealt(plans, step), batches_of(alone, step));
+            EXPECT_EQ(plans.back().epoch_after(step), alone.epoch_after(step));
+            EXPECT_EQ(plans.back().ends_epoch(step), alone.ends_epoch(step));
+          }
+          EXPECT_EQ(plans.front().total_steps(1.5, -1), alone.total_steps(1.5, -1));
+        }
+      }
+    }
+  }
 }
 
 TEST(BatchPlan, RefusesSizesThatAreNoTraining) {

@@ -7,6 +7,7 @@
 
 #include <reprise/model/checkpoint.h>
 #include <reprise/model/lora.h>
+#include <reprise/parallel/spread.h>
 #include <reprise/text/tokenizer.h>
 #include <reprise/train/online.h>
 
@@ -153,7 +154,21 @@ class OnlineCase {
                          [this](const std::filesystem::path& folder) { save(folder); },
                          resume_from},
                         options,
-                        observer);
+                        observer,
+                        *world);
+  }
+
+  /// Spreads the models over a world; after adapters and the reference are there.
+  void spread_over(const World& processes, Parallel strategy) {
+    world = &processes;
+    const SpreadOptions how{.strategy = strategy};
+    spread(*policy, processes, how);
+    if (critic != nullptr) {
+      spread(*critic, processes, how);
+    }
+    if (reference_model != nullptr && strategy == Parallel::Fsdp) {
+      spread(*reference_model, processes, how);
+    }
   }
 
   void save(const std::filesystem::path& folder) const {
@@ -180,6 +195,8 @@ class OnlineCase {
   }
 
   std::shared_ptr<Model> policy, critic;
+  std::shared_ptr<Model> reference_model;  ///< null: none of its own
+  const World* world = &World::single();
   std::optional<Reference> reference;
   std::shared_ptr<RewardList> rewards;
   std::shared_ptr<const PromptSet> prompts, eval_prompts;
@@ -191,8 +208,12 @@ class OnlineCase {
 
  private:
   void add_reference() {
-    reference = has_lora(*policy) ? Reference::without_adapters(policy)
-                                  : Reference(load_model(online_model()).model);
+    if (has_lora(*policy)) {
+      reference = Reference::without_adapters(policy);
+    } else {
+      reference_model = load_model(online_model()).model;
+      reference = Reference(reference_model);
+    }
   }
 };
 

@@ -8,6 +8,7 @@
 
 #include <reprise/model/checkpoint.h>
 #include <reprise/model/lora.h>
+#include <reprise/parallel/spread.h>
 #include <reprise/text/tokenizer.h>
 #include <reprise/train/dpo.h>
 #include <reprise/train/kd.h>
@@ -68,8 +69,20 @@ inline Json usual_run(const std::string& objective, int64_t steps) {
 /// all projections; "attention_dropout"; "dtype"; "eval_data".
 class TrainingCase {
  public:
-  TrainingCase(const std::string& objective_name, const Json& run, const TemporaryFolder& folder)
-      : kind_(objective_named(objective_name)), run_(run), folder_(folder.path()) {
+  /// The models of a case in a world are spread over it.
+  struct InWorld {
+    const World& world;
+    Parallel strategy;
+  };
+
+  TrainingCase(const std::string& objective_name,
+               const Json& run,
+               const TemporaryFolder& folder,
+               std::optional<InWorld> in_world = {})
+      : kind_(objective_named(objective_name)),
+        run_(run),
+        folder_(folder.path()),
+        in_world_(in_world) {
     tokenizer = Tokenizer::open(training_fixtures() / "models" / "policy");
     model = open_policy();
     data = open_data(name_in("data"));
@@ -94,7 +107,8 @@ class TrainingCase {
     return reprise::train(
         {as, data, eval_data, [this](const auto& path) { save(path); }, resume_from},
         options,
-        observer);
+        observer,
+        in_world_ ? in_world_->world : World::single());
   }
 
   void save(const std::filesystem::path& path) const {
@@ -112,6 +126,18 @@ class TrainingCase {
   const Json& arguments() const { return run_.at("arguments"); }
   bool has(const char* key) const { return run_.contains(key) && !run_[key].is_null(); }
   std::string name_in(const char* key) const { return run_.at(key).get<std::string>(); }
+
+  /// A model beside the policy. Those that are not trained are whole in every process but for fsdp.
+  std::shared_ptr<Model> open_frozen(const std::string& name) const {
+    auto opened = open(name);
+    if (in_world_ && in_world_->strategy == Parallel::Fsdp) {
+      for (auto& parameter : opened->parameters()) {
+        parameter.requires_grad_(false);
+      }
+      spread(*opened, in_world_->world, {.strategy = Parallel::Fsdp});
+    }
+    return opened;
+  }
 
   std::shared_ptr<Model> open(const std::string& name) const {
     LoadOptions load;
@@ -136,6 +162,9 @@ class TrainingCase {
       lora_.rank = 4;
       lora_.dropout = run_["lora"].value("dropout", 0.0);
       add_lora(*opened, lora_, /*seed=*/3);
+    }
+    if (in_world_) {
+      spread(*opened, in_world_->world, {.strategy = in_world_->strategy});
     }
     return opened;
   }
@@ -176,7 +205,7 @@ class TrainingCase {
     if (arguments().value("sync_ref_model", false)) {
       sync = {arguments().at("ref_model_mixup_alpha"), arguments().at("ref_model_sync_steps")};
     }
-    return Reference(open(has("reference") ? name_in("reference") : name_in("model")), sync);
+    return Reference(open_frozen(has("reference") ? name_in("reference") : name_in("model")), sync);
   }
 
   std::unique_ptr<TrainingObjective> make_objective() const {
@@ -188,13 +217,16 @@ class TrainingCase {
         return with_precomputed(make_dpo(model, reference_for(preference), preference));
       }
       case Objective::Kto:
-        return with_precomputed(make_kto(model, open_reference(), unpaired_options(arguments())));
+        return with_precomputed(make_kto(model,
+                                         open_reference(),
+                                         unpaired_options(arguments()),
+                                         in_world_ ? in_world_->world : World::single()));
       case Objective::Rm:
         return make_rm(model, rm_options(arguments()));
       case Objective::Prm:
         return make_prm(model);
       case Objective::Kd:
-        return make_kd(model, open(name_in("teacher")), kd_options(arguments()));
+        return make_kd(model, open_frozen(name_in("teacher")), kd_options(arguments()));
       case Objective::Ppo:
       case Objective::Grpo:
         break;
@@ -214,6 +246,7 @@ class TrainingCase {
   Objective kind_;
   Json run_;
   std::filesystem::path folder_;
+  std::optional<InWorld> in_world_;
   LoraConfig lora_;
 };
 

@@ -1,6 +1,8 @@
 // Declares flags to CLI11 and sorts the words that it has read.
 #include "reprise/training/command_line.h"
 
+#include "reprise/training/parallel_flags.h"
+
 #include <c10/util/Exception.h>
 #include <c10/util/StringUtil.h>
 
@@ -147,6 +149,7 @@ class Collector {
               to_string(objective),
               ": it is a flag of ",
               c10::Join(", ", others));
+  refuse_other_parallelism(name);
   const std::string suggestion = suggest_flag(command, word);
   TORCH_CHECK(false,
               word,

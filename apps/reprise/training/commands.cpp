@@ -4,6 +4,7 @@
 #include "reprise/training/flags.h"
 #include "reprise/training/run_online.h"
 #include "reprise/training/run_training.h"
+#include "reprise/training/run_world.h"
 
 #include <memory>
 #include <string>
@@ -21,11 +22,14 @@ CLI::App* add_training(CLI::App& app,
   command->callback([command, flags] {
     finish_flags(*command, *flags);
     const Json configuration = resolved_configuration(*flags);
-    if (is_online(flags->objective)) {
-      run_online(*flags, configuration);
-    } else {
-      run_training(*flags, configuration);
-    }
+    const RunWorld world(*flags, configuration);
+    world.reporting_failure([&] {
+      if (is_online(flags->objective)) {
+        run_online(*flags, configuration, world);
+      } else {
+        run_training(*flags, configuration, world);
+      }
+    });
   });
   return command;
 }

@@ -3,6 +3,7 @@
 
 #include "reprise/training/flag_spec.h"
 #include "reprise/training/memory_flags.h"
+#include "reprise/training/parallel_flags.h"
 
 #include <c10/util/Exception.h>
 
@@ -256,6 +257,7 @@ void check_effects(const TrainingFlags& flags) {
   check_optimizer(flags);
   check_evaluation(flags);
   check_memory_effects(flags);
+  check_parallel_effects(flags);
   check_objective(flags);
 }
 

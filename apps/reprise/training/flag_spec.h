@@ -92,6 +92,7 @@ void add_data_flags(FlagList& list, Objective objective);
 void add_key_flags(FlagList& list, const std::vector<std::string>& roles);
 void add_loop_flags(FlagList& list, Objective objective);
 void add_memory_flags(FlagList& list);
+void add_parallel_flags(FlagList& list);
 void add_objective_flags(FlagList& list, Objective objective);
 void add_saving_flags(FlagList& list, Objective objective);
 // Of grpo and ppo.

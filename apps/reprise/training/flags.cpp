@@ -4,6 +4,7 @@
 #include "reprise/training/command_line.h"
 #include "reprise/training/flag_effects.h"
 #include "reprise/training/flag_spec.h"
+#include "reprise/training/parallel_flags.h"
 #include "reprise/training/yaml_config.h"
 
 #include <c10/util/Exception.h>
@@ -21,6 +22,7 @@ GivenValues read_config(const CLI::App& command, Objective objective) {
   for (ConfigEntry& entry : read_yaml_config(file)) {
     const FlagSpec* flag = find_flag(objective, entry.key);
     if (flag == nullptr) {
+      refuse_other_parallelism(entry.key);
       const std::string suggestion = suggest_flag(command, entry.key);
       TORCH_CHECK(false,
                   entry.where,

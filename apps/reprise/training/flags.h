@@ -107,6 +107,13 @@ struct TrainingFlags : OnlineFlags {
   std::string memory_plan;
   bool auto_batch = false;
 
+  // Several processes
+  std::string parallel;      ///< ddp, zero2, fsdp; empty: ddp
+  std::string reduce_dtype;  ///< of gradients; empty: float32
+  bool fsdp_cpu_offload = false;
+  bool fsdp_prefetch = true;
+  double comm_timeout = 600;  ///< seconds
+
   // Objective
   std::vector<std::string> loss_type;
   std::vector<double> loss_weights;

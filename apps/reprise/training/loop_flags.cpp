@@ -168,6 +168,7 @@ void add_loop_flags(FlagList& list, Objective objective) {
   add_optimizer(list, objective);
   add_checkpointing(list, objective);
   add_memory_flags(list);
+  add_parallel_flags(list);
 }
 
 }  // namespace reprise::app

@@ -88,22 +88,40 @@ PrecomputeOptions precompute_options(const TrainingFlags& flags,
   return options;
 }
 
+// What an earlier run left, if every process finds it: computing it is for all of them, or for
+// none. One of them then writes it.
+at::Tensor find_everywhere(const Dataset& data, PrecomputeOptions& options, const RunWorld& world) {
+  const auto found = find_precomputed(data, options);
+  if (world.world().max(found.defined() ? 0 : 1, "looking for the reference's numbers") == 0) {
+    return found;
+  }
+  if (world.is_first()) {
+    std::error_code not_there;
+    fs::remove(options.cache, not_there);
+  } else {
+    options.cache.clear();
+  }
+  return {};
+}
+
 // Builds an objective with its reference; with --precompute_ref_log_probs, with its numbers
 // instead, and then the reference is only loaded if an earlier run has not left them.
 template <class Make>
 std::unique_ptr<TrainingObjective> with_reference(const TrainingFlags& flags,
                                                   const TrainedModel& trained,
                                                   const TrainingData& data,
+                                                  const RunWorld& world,
                                                   ProgressLine& progress,
                                                   const Make& make) {
   if (!flags.precompute_ref_log_probs) {
-    return make(std::optional(open_reference(flags, trained, progress)));
+    return make(std::optional(open_reference(flags, trained, world, progress)));
   }
-  const auto train = precompute_options(flags, data, /*is_evaluation=*/false);
-  const auto evaluation = precompute_options(flags, data, /*is_evaluation=*/true);
-  auto train_logps = find_precomputed(*data.train, train);
-  auto evaluation_logps =
-      data.evaluation == nullptr ? at::Tensor() : find_precomputed(*data.evaluation, evaluation);
+  auto train = precompute_options(flags, data, /*is_evaluation=*/false);
+  auto evaluation = precompute_options(flags, data, /*is_evaluation=*/true);
+  auto train_logps = find_everywhere(*data.train, train, world);
+  auto evaluation_logps = data.evaluation == nullptr
+                              ? at::Tensor()
+                              : find_everywhere(*data.evaluation, evaluation, world);
   const bool has_all =
       train_logps.defined() && (data.evaluation == nullptr || evaluation_logps.defined());
   if (has_all) {
@@ -116,9 +134,11 @@ std::unique_ptr<TrainingObjective> with_reference(const TrainingFlags& flags,
   // Nothing has been trained yet: the policy itself is the reference, and needs no second copy.
   const bool is_policy = flags.ref_model.empty() && !trained.lora;
   auto objective = make(std::optional(is_policy ? Reference::as_it_is(trained.model)
-                                                : open_reference(flags, trained, progress)));
-  train_logps = precompute_reference(*objective, *data.train, train);
-  if (data.evaluation != nullptr) {
+                                                : open_reference(flags, trained, world, progress)));
+  if (!train_logps.defined()) {
+    train_logps = precompute_reference(*objective, *data.train, train);
+  }
+  if (data.evaluation != nullptr && !evaluation_logps.defined()) {
     evaluation_logps = precompute_reference(*objective, *data.evaluation, evaluation);
   }
   objective->use_precomputed(train_logps, evaluation_logps);
@@ -148,8 +168,9 @@ KdOptions kd_options(const TrainingFlags& flags) {
 
 std::shared_ptr<Model> open_teacher(const TrainingFlags& flags,
                                     const TrainingData& data,
+                                    const RunWorld& world,
                                     ProgressLine& progress) {
-  auto teacher = open_frozen_model(flags.teacher_model, HeadKind::CausalLm, flags, progress);
+  auto teacher = open_frozen_model(flags.teacher_model, HeadKind::CausalLm, flags, world, progress);
   TORCH_CHECK(data.tokenizer->size() <= teacher->config().vocabulary,
               "--teacher_model ",
               flags.teacher_model,
@@ -171,6 +192,7 @@ bool keeps_reference(const TrainingFlags& flags) {
 std::unique_ptr<TrainingObjective> make_objective(const TrainingFlags& flags,
                                                   const TrainedModel& trained,
                                                   const TrainingData& data,
+                                                  const RunWorld& world,
                                                   ProgressLine& progress) {
   switch (flags.objective) {
     case Objective::Sft:
@@ -196,16 +218,16 @@ std::unique_ptr<TrainingObjective> make_objective(const TrainingFlags& flags,
       const auto make = [&](std::optional<Reference> reference) {
         return make_dpo(trained.model, std::move(reference), options);
       };
-      return needs_reference(options) ? with_reference(flags, trained, data, progress, make)
+      return needs_reference(options) ? with_reference(flags, trained, data, world, progress, make)
                                       : make(std::nullopt);
     }
     case Objective::Kto:
       return with_reference(
-          flags, trained, data, progress, [&](std::optional<Reference> reference) {
+          flags, trained, data, world, progress, [&](std::optional<Reference> reference) {
             return make_kto(trained.model, std::move(reference), unpaired_options(flags));
           });
     case Objective::Kd:
-      return make_kd(trained.model, open_teacher(flags, data, progress), kd_options(flags));
+      return make_kd(trained.model, open_teacher(flags, data, world, progress), kd_options(flags));
     case Objective::Grpo:
     case Objective::Ppo:
       break;  // run_online.cpp

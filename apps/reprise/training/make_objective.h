@@ -19,6 +19,7 @@ bool keeps_reference(const TrainingFlags& flags);
 std::unique_ptr<TrainingObjective> make_objective(const TrainingFlags& flags,
                                                   const TrainedModel& trained,
                                                   const TrainingData& data,
+                                                  const RunWorld& world,
                                                   ProgressLine& progress);
 
 }  // namespace reprise::app

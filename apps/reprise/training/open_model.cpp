@@ -1,6 +1,5 @@
 #include "reprise/training/open_model.h"
 
-#include "reprise/device.h"
 #include "reprise/model_options.h"
 #include "reprise/training/role_checkpointing.h"
 
@@ -31,11 +30,16 @@ HeadKind head_of(const TrainingFlags& flags) {
   }
 }
 
-LoadOptions load_options(const TrainingFlags& flags, HeadKind head) {
-  LoadOptions options;
+std::optional<at::ScalarType> dtype_of(const TrainingFlags& flags) {
+  return flags.bf16 ? at::kFloat : chosen_dtype(flags.dtype);
+}
+
+LoadOptions load_options(const TrainingFlags& flags,
+                         HeadKind head,
+                         const RunWorld& world,
+                         bool has_own_modules) {
+  auto options = world.load_options(dtype_of(flags), !has_own_modules);
   options.head = head;
-  options.dtype = flags.bf16 ? at::kFloat : chosen_dtype(flags.dtype);
-  options.device = choose_device(flags.device);
   options.seed = flags.seed;
   if (head == HeadKind::Score) {
     options.labels = 1;
@@ -137,16 +141,50 @@ void enable_checkpointing(Model& model, const CheckpointingRequest& request) {
   }
 }
 
-void print_size(const TrainedModel& trained, ProgressLine& progress) {
+std::string size_text(const Model& model) {
   int64_t all = 0;
   int64_t learning = 0;
-  for (const auto& parameter : trained.model->parameters()) {
+  for (const auto& parameter : model.parameters()) {
     all += parameter.numel();
     learning += parameter.requires_grad() ? parameter.numel() : 0;
   }
-  progress.print(trained.source + ": " + human_count(static_cast<double>(all)) + " parameters, " +
-                 human_count(static_cast<double>(learning)) + " trained, " +
-                 dtype_name(trained.model->dtype()) + " on " + trained.model->device().str());
+  return human_count(static_cast<double>(all)) + " parameters, " +
+         human_count(static_cast<double>(learning)) + " trained";
+}
+
+// A spread model need not have its parameters here, so they are counted before.
+void spread_and_print(const TrainedModel& trained,
+                      const TrainingFlags& flags,
+                      const RunWorld& world,
+                      ProgressLine& progress) {
+  const std::string size = size_text(*trained.model);
+  world.spread_trained(*trained.model, dtype_of(flags));
+  progress.print(trained.source + ": " + size + ", " + dtype_name(trained.model->dtype()) + " on " +
+                 trained.model->device().str());
+}
+
+// Modules that adapters train whole, which they have beside the model's own, and the copy of an
+// adapter that is the reference: such a model is opened whole, where it computes. Heads that are no
+// language model's are among them.
+bool has_own_modules(const TrainingFlags& flags, HeadKind head, bool keeps_reference) {
+  if (!flags.use_peft && flags.adapter.empty()) {
+    return false;
+  }
+  return (keeps_reference && !flags.adapter.empty()) || head != HeadKind::CausalLm ||
+         !flags.lora_modules_to_save.empty() ||
+         (!flags.adapter.empty() && !LoraConfig::read(flags.adapter).modules_to_save.empty());
+}
+
+void add_adapters(TrainedModel& trained, const TrainingFlags& flags, bool keeps_reference) {
+  if (!flags.adapter.empty()) {
+    AdapterOptions options;
+    options.is_trainable = true;
+    options.keep_reference = keeps_reference;
+    trained.lora = load_adapter(*trained.model, flags.adapter, options);
+  } else if (flags.use_peft) {
+    trained.lora = lora_config(flags, flags.model);
+    add_lora(*trained.model, *trained.lora, flags.seed);
+  }
 }
 
 std::shared_ptr<Model> load(const std::string& folder,
@@ -163,51 +201,67 @@ std::shared_ptr<Model> load(const std::string& folder,
 
 TrainedModel open_trained_model(const TrainingFlags& flags,
                                 bool keeps_reference,
+                                const RunWorld& world,
                                 ProgressLine& progress) {
   TrainedModel trained;
   trained.source = flags.model;
-  trained.model = load(flags.model, load_options(flags, head_of(flags)), progress);
-  trained.model->compute_head_in_float32(flags.cast_lm_head_to_fp32);
-  if (flags.objective == Objective::Rm && !trained.model->config().pad_id) {
-    set_pad_id(*trained.model, flags, progress);
-  }
-  trained.model->add_embedding_noise(flags.neftune_noise_alpha);
+  world.check_same_model(flags.model);
   if (!flags.adapter.empty()) {
-    AdapterOptions options;
-    options.is_trainable = true;
-    options.keep_reference = keeps_reference;
-    trained.lora = load_adapter(*trained.model, flags.adapter, options);
-  } else if (flags.use_peft) {
-    trained.lora = lora_config(flags, flags.model);
-    add_lora(*trained.model, *trained.lora, flags.seed);
+    world.check_same_model(flags.adapter);
   }
-  freeze_parameters(*trained.model, flags);
+  world.world().together("opening " + flags.model, [&] {
+    const HeadKind head = head_of(flags);
+    const auto options =
+        load_options(flags, head, world, has_own_modules(flags, head, keeps_reference));
+    trained.model = load(flags.model, options, progress);
+    trained.model->compute_head_in_float32(flags.cast_lm_head_to_fp32);
+    if (flags.objective == Objective::Rm && !trained.model->config().pad_id) {
+      set_pad_id(*trained.model, flags, progress);
+    }
+    trained.model->add_embedding_noise(flags.neftune_noise_alpha);
+    add_adapters(trained, flags, keeps_reference);
+    freeze_parameters(*trained.model, flags);
+  });
   enable_checkpointing(*trained.model, checkpointing_request(flags, Role::Actor));
-  print_size(trained, progress);
+  spread_and_print(trained, flags, world, progress);
   return trained;
 }
 
 TrainedModel open_critic(const std::string& folder,
                          const TrainingFlags& flags,
+                         const RunWorld& world,
                          ProgressLine& progress) {
   TrainedModel critic;
   critic.source = folder;
-  critic.model = load(folder, load_options(flags, HeadKind::Value), progress);
-  if (flags.critic_use_peft) {
-    critic.lora = lora_config(flags, folder);
-    add_lora(*critic.model, *critic.lora, flags.seed);
-  }
+  world.check_same_model(folder);
+  world.world().together("opening " + folder, [&] {
+    critic.model =
+        load(folder, load_options(flags, HeadKind::Value, world, flags.critic_use_peft), progress);
+    if (flags.critic_use_peft) {
+      critic.lora = lora_config(flags, folder);
+      add_lora(*critic.model, *critic.lora, flags.seed);
+    }
+  });
   enable_checkpointing(*critic.model, checkpointing_request(flags, Role::Critic));
-  print_size(critic, progress);
+  spread_and_print(critic, flags, world, progress);
   return critic;
 }
 
 std::shared_ptr<Model> open_frozen_model(const std::string& folder,
                                          HeadKind head,
                                          const TrainingFlags& flags,
+                                         const RunWorld& world,
                                          ProgressLine& progress) {
-  auto model = load(folder, load_options(flags, head), progress);
+  std::shared_ptr<Model> model;
+  world.check_same_model(folder);
+  world.world().together("opening " + folder, [&] {
+    model = load(folder, load_options(flags, head, world, /*has_own_modules=*/false), progress);
+  });
   model->compute_head_in_float32(flags.cast_lm_head_to_fp32);
+  for (auto& parameter : model->parameters()) {
+    parameter.requires_grad_(false);  // before it is spread: what is frozen has no gradients to sum
+  }
+  world.spread_frozen(*model, dtype_of(flags));
   return model;
 }
 

@@ -8,6 +8,7 @@ namespace reprise::app {
 
 Reference open_reference(const TrainingFlags& flags,
                          const TrainedModel& trained,
+                         const RunWorld& world,
                          ProgressLine& progress) {
   if (trained.lora && flags.ref_model.empty()) {
     return Reference::without_adapters(trained.model);
@@ -18,7 +19,7 @@ Reference open_reference(const TrainingFlags& flags,
   }
   const std::string folder = flags.ref_model.empty() ? flags.model : flags.ref_model;
   progress.print("reference: " + folder);
-  return Reference(open_frozen_model(folder, HeadKind::CausalLm, flags, progress), sync);
+  return Reference(open_frozen_model(folder, HeadKind::CausalLm, flags, world, progress), sync);
 }
 
 }  // namespace reprise::app

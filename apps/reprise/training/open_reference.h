@@ -12,6 +12,7 @@ namespace reprise::app {
 /// With LoRA the model without its new adapters, else --ref_model or a second copy of the model.
 Reference open_reference(const TrainingFlags& flags,
                          const TrainedModel& trained,
+                         const RunWorld& world,
                          ProgressLine& progress);
 
 }  // namespace reprise::app

@@ -93,6 +93,7 @@ RewardText text_named(const std::string& name) {
 
 std::shared_ptr<RewardSource> open_reward_model(const std::string& folder,
                                                 const TrainingFlags& flags,
+                                                const RunWorld& world,
                                                 ProgressLine& progress) {
   check_is_reward_model(folder);
   ModelRewardOptions options;
@@ -104,7 +105,7 @@ std::shared_ptr<RewardSource> open_reward_model(const std::string& folder,
   options.is_normalized = flags.normalize_reward;
   options.is_offloaded = flags.offload_reward;
   options.text = text_named(flags.reward_text);
-  return make_model_reward(open_frozen_model(folder, HeadKind::Score, flags, progress),
+  return make_model_reward(open_frozen_model(folder, HeadKind::Score, flags, world, progress),
                            Tokenizer::open(folder),
                            options);
 }
@@ -114,15 +115,19 @@ std::shared_ptr<RewardSource> open_reward_model(const std::string& folder,
 std::shared_ptr<RewardList> open_rewards(const TrainingFlags& flags,
                                          const PromptSet& prompts,
                                          const PromptSet* evaluation,
+                                         const RunWorld& world,
                                          ProgressLine& progress) {
-  const Sources light = light_sources(flags);
-  check_rows(light, prompts);
-  if (evaluation != nullptr) {
-    check_rows(light, *evaluation);
-  }
+  Sources light;
+  world.world().together("opening the rewards", [&] {
+    light = light_sources(flags);
+    check_rows(light, prompts);
+    if (evaluation != nullptr) {
+      check_rows(light, *evaluation);
+    }
+  });
   Sources sources;
   for (const auto& folder : flags.reward_model) {
-    sources.push_back(open_reward_model(folder, flags, progress));
+    sources.push_back(open_reward_model(folder, flags, world, progress));
   }
   sources.insert(sources.end(), light.begin(), light.end());
   std::vector<WeightedReward> weighted;

@@ -3,6 +3,7 @@
 
 #include "reprise/progress_line.h"
 #include "reprise/training/flags.h"
+#include "reprise/training/run_world.h"
 
 #include <reprise/data/prompts.h>
 #include <reprise/reward/reward_list.h>
@@ -18,6 +19,7 @@ namespace reprise::app {
 std::shared_ptr<RewardList> open_rewards(const TrainingFlags& flags,
                                          const PromptSet& prompts,
                                          const PromptSet* evaluation,
+                                         const RunWorld& world,
                                          ProgressLine& progress);
 
 }  // namespace reprise::app

@@ -69,17 +69,20 @@ void check_critic(const Model& critic,
 
 }  // namespace
 
-Roles open_roles(const TrainingFlags& flags, const Tokenizer& tokenizer, ProgressLine& progress) {
+Roles open_roles(const TrainingFlags& flags,
+                 const Tokenizer& tokenizer,
+                 const RunWorld& world,
+                 ProgressLine& progress) {
   Roles roles;
   const bool has_reference = needs_reference(online_options(flags));
-  roles.policy = open_trained_model(flags, has_reference, progress);
+  roles.policy = open_trained_model(flags, has_reference, world, progress);
   if (has_reference) {
-    roles.reference = open_reference(flags, roles.policy, progress);
+    roles.reference = open_reference(flags, roles.policy, world, progress);
   }
   if (flags.objective == Objective::Ppo) {
     const auto source = critic_source(flags);
     progress.print("critic: " + source.folder + " (" + source.reason + ")");
-    roles.critic = open_critic(source.folder, flags, progress);
+    roles.critic = open_critic(source.folder, flags, world, progress);
     check_critic(*roles.critic->model, *roles.policy.model, tokenizer, flags, source.folder);
     progress.print("activation checkpointing of the critic: " +
                    EffectCheck(*roles.critic->model).describe());

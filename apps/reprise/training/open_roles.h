@@ -21,7 +21,10 @@ struct Roles {
 
 /// Loads what the flags need, each checkpointed as its role is, and prints where the critic and the
 /// reference come from. Throws if the critic cannot read the policy's tokens.
-Roles open_roles(const TrainingFlags& flags, const Tokenizer& tokenizer, ProgressLine& progress);
+Roles open_roles(const TrainingFlags& flags,
+                 const Tokenizer& tokenizer,
+                 const RunWorld& world,
+                 ProgressLine& progress);
 
 /// The policy, or its adapter, and the critic in folder/critic.
 void save_roles(const Roles& roles, const std::filesystem::path& folder);

@@ -1,15 +1,15 @@
 // Looks at what an output folder holds before anything is written to it.
 #include "reprise/training/output_dir.h"
 
+#include "reprise/training/same_run.h"
+
 #include <reprise/io/file.h>
 #include <reprise/io/torn_files.h>
 #include <reprise/train/trainer.h>
 
 #include <c10/util/Exception.h>
 
-#include <algorithm>
-#include <array>
-#include <string_view>
+#include <chrono>
 #include <vector>
 
 namespace reprise::app {
@@ -17,72 +17,6 @@ namespace reprise::app {
 namespace fs = std::filesystem;
 
 namespace {
-
-// Settings that a run may change when it goes on: they do not change what it computes. Memory
-// policies are among them, since results are the same to the last bit under all of them.
-constexpr std::array kFree =
-    std::to_array<std::string_view>({"logging_steps",
-                                     "save_steps",
-                                     "save_total_limit",
-                                     "resume_from_checkpoint",
-                                     "overwrite_output_dir",
-                                     "output_dir",
-                                     "cache_dir",
-                                     "show_example",
-                                     "eval_data",
-                                     "eval_steps",
-                                     "eval_packing",
-                                     "per_device_eval_batch_size",
-                                     "load_best_model_at_end",
-                                     "precompute_ref_log_probs",
-                                     "precompute_ref_batch_size",
-                                     "teacher_offload",
-                                     "reward_timeout",
-                                     "reward_command",
-                                     "reward_url",
-                                     "reward_url_format",
-                                     "reward_batch_size",
-                                     "rollout_batch_size",
-                                     "samples_steps",
-                                     "samples_shown",
-                                     "offload_reference",
-                                     "offload_reward",
-                                     "offload_optimizer",
-                                     "gradient_checkpointing",
-                                     "gradient_checkpointing_use_reentrant",
-                                     "gradient_checkpointing_kwargs",
-                                     "gradient_checkpointing_ratio",
-                                     "gradient_checkpointing_layers",
-                                     "gradient_checkpointing_policy",
-                                     "activation_memory_budget",
-                                     "memory_budget",
-                                     "host_memory_budget",
-                                     "memory_plan"});
-
-// Also if it is said of one role, as in "critic.gradient_checkpointing".
-bool is_free(std::string_view name) {
-  const auto of_all = name.substr(name.find('.') + 1);
-  return std::find(kFree.begin(), kFree.end(), of_all) != kFree.end();
-}
-
-void check_same_run(const fs::path& checkpoint, const Json& configuration) {
-  const Json before = checkpoint_configuration(checkpoint);
-  const bool is_lossy = configuration.value("allow_lossy", false);  // plans then change results
-  std::string differences;
-  for (const auto& [name, value] : configuration.items()) {
-    if ((!is_free(name) || (is_lossy && name.ends_with("memory_budget"))) &&
-        (!before.contains(name) || before[name] != value)) {
-      differences += "\n  --" + name + ": was " +
-                     (before.contains(name) ? before[name].dump() : "not there") + ", now " +
-                     value.dump();
-    }
-  }
-  TORCH_CHECK(differences.empty(),
-              checkpoint.string(),
-              " was made with other settings, with which going on would be another run:",
-              differences,
-              "\nGive the same, or start anew in another --output_dir.");
-}
 
 bool belongs_to_a_run(const fs::path& entry) {
   const std::string name = entry.filename().string();
@@ -124,7 +58,7 @@ void remove_all(const fs::path& folder, const Kind& is_kind) {
 
 }  // namespace
 
-fs::path check_output(const TrainingFlags& flags, const Json& configuration) {
+fs::path check_output(const TrainingFlags& flags, const Json& configuration, int64_t world_size) {
   const fs::path output = flags.output_dir;
   if (flags.overwrite_output_dir) {
     return {};
@@ -144,21 +78,9 @@ fs::path check_output(const TrainingFlags& flags, const Json& configuration) {
               ": has a model but no checkpoint to go on from: its run is done. Begin again by "
               "--overwrite_output_dir, or name another --output_dir.");
   if (!checkpoint.empty()) {
-    check_same_run(checkpoint, configuration);
+    check_same_run(checkpoint, flags, configuration, world_size);
   }
   return checkpoint;
-}
-
-void check_same_data(const fs::path& checkpoint, const std::string& data_key) {
-  if (checkpoint.empty()) {
-    return;
-  }
-  const Json before = checkpoint_configuration(checkpoint);
-  TORCH_CHECK(
-      before.contains("data_key") && before["data_key"] == data_key,
-      checkpoint.string(),
-      ": the data, its tokenizer or how rows are read have changed since, so going on would "
-      "be another run. Begin again by --overwrite_output_dir.");
 }
 
 void clear_output(const TrainingFlags& flags) {
@@ -169,8 +91,27 @@ void clear_output(const TrainingFlags& flags) {
       return belongs_to_a_run(entry) || is_model_file(entry);
     });
   }
-  // The run is this process's alone, so whoever was writing here is not any more.
+  // The run is this world's alone, so whoever was writing here is not any more.
   remove_all(output, writer_of_torn_file);
+}
+
+void check_shared(const fs::path& output, const World& world) {
+  if (world.size() == 1) {
+    return;
+  }
+  const auto now = std::chrono::system_clock::now().time_since_epoch().count();
+  const std::string what = "looking for what rank 0 wrote into " + output.string();
+  const fs::path sign = output / world.from_first(".shared-" + std::to_string(now), what);
+  world.first_alone(what, [&] { write_file(sign, "All processes of this run see this file.\n"); });
+  world.together(what, [&] {
+    TORCH_CHECK(fs::exists(sign),
+                output.string(),
+                ": rank ",
+                world.rank(),
+                " does not see what rank 0 writes there. All processes need the same "
+                "--output_dir, on a file system that their machines share");
+  });
+  world.first_alone(what, [&] { fs::remove(sign); });
 }
 
 }  // namespace reprise::app

@@ -3,8 +3,10 @@
 
 #include "reprise/training/flags.h"
 
+#include <reprise/dist/world.h>
 #include <reprise/io/json.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 
@@ -12,14 +14,17 @@ namespace reprise::app {
 
 /// The checkpoint to go on from; empty: from the start. Changes nothing. Throws if the folder has
 /// another run in it and neither --resume_from_checkpoint nor
-/// --overwrite_output_dir was given, or if the checkpoint was made with other settings.
-std::filesystem::path check_output(const TrainingFlags& flags, const Json& configuration);
-
-/// Throws if the checkpoint's run was trained on other data: the same names with other content.
-void check_same_data(const std::filesystem::path& checkpoint, const std::string& data_key);
+/// --overwrite_output_dir was given, or if the checkpoint was made with other settings. Another
+/// number of processes may go on, with other micro-batches, if a step has the same rows.
+std::filesystem::path check_output(const TrainingFlags& flags,
+                                   const Json& configuration,
+                                   int64_t world_size);
 
 /// Makes the folder ready for the run: with --overwrite_output_dir without the old run, and without
 /// what a killed process left half-written.
 void clear_output(const TrainingFlags& flags);
+
+/// Throws, in all processes, if one of them does not see what the first writes into the folder.
+void check_shared(const std::filesystem::path& output, const World& world);
 
 }  // namespace reprise::app

@@ -34,9 +34,10 @@ void check_can_end(const TrainingFlags& flags, const OnlineOptions& options) {
 OnlineOptions all_options(const TrainingFlags& flags,
                           const Json& configuration,
                           const PromptData& data,
-                          const ModelConfig& config) {
+                          const ModelConfig& config,
+                          const World& world) {
   auto options = online_options(flags);
-  options.training = trainer_options(flags, configuration, data.key);
+  options.training = trainer_options(flags, configuration, data.key, world);
   auto& generate = options.rollout.generate;
   generate.stop_ids = stop_ids_of(flags.model, config, data.tokenizer.get());
   generate.pad_id = pad_id_of(config, *data.tokenizer);
@@ -51,14 +52,16 @@ OnlineOptions all_options(const TrainingFlags& flags,
 
 }  // namespace
 
-void run_online(const TrainingFlags& flags, const Json& configuration) {
-  TrainingRun run(flags, configuration);
+void run_online(const TrainingFlags& flags, const Json& configuration, const RunWorld& world) {
+  TrainingRun run(flags, configuration, world);
   const auto config = ModelConfig::read(flags.model);
-  const auto data = open_prompt_data(flags, config, run.line());
-  const auto options = all_options(flags, configuration, data, config);
-  const auto rewards = open_rewards(flags, *data.train, data.evaluation.get(), run.line());
-  const auto roles = open_roles(flags, *data.tokenizer, run.line());
-  RunObserver& observer = run.begin(*roles.policy.model, data.key);
+  const auto data = world.first_then_others(
+      "reading " + flags.data, [&] { return open_prompt_data(flags, config, run.line()); });
+  world.check_same(data.key, flags.data);
+  const auto options = all_options(flags, configuration, data, config, world.world());
+  const auto rewards = open_rewards(flags, *data.train, data.evaluation.get(), world, run.line());
+  const auto roles = open_roles(flags, *data.tokenizer, world, run.line());
+  TrainingObserver& observer = run.begin(*roles.policy.model, data.key);
   OnlineJob job;
   job.policy = roles.policy.model;
   job.critic = roles.critic ? roles.critic->model : nullptr;
@@ -70,10 +73,10 @@ void run_online(const TrainingFlags& flags, const Json& configuration) {
   job.tokenizer = data.tokenizer;
   job.save_models = [&](const fs::path& folder) { save_roles(roles, folder); };
   job.resume_from = run.resume_from();
-  const auto summary = train_online(job, options, observer);
+  const auto summary = train_online(job, options, observer, world.world());
 
   if (summary.end != TrainingEnd::Stopped) {
-    if (flags.load_best_model_at_end && fs::exists(summary.best_checkpoint)) {
+    if (run.takes_best(summary)) {
       load_roles(roles, summary.best_checkpoint);
       run.line().print("the best model is that of " + summary.best_checkpoint.string());
     }

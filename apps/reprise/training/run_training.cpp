@@ -16,23 +16,26 @@ namespace reprise::app {
 
 namespace fs = std::filesystem;
 
-void run_training(const TrainingFlags& flags, const Json& configuration) {
-  TrainingRun run(flags, configuration);
-  const TrainedModel trained = open_trained_model(flags, keeps_reference(flags), run.line());
-  const TrainingData data = open_training_data(flags, trained.model->config(), run.line());
-  const auto objective = make_objective(flags, trained, data, run.line());
-  auto options = trainer_options(flags, configuration, data.train_key);
+void run_training(const TrainingFlags& flags, const Json& configuration, const RunWorld& world) {
+  TrainingRun run(flags, configuration, world);
+  const TrainedModel trained = open_trained_model(flags, keeps_reference(flags), world, run.line());
+  const auto data = world.first_then_others("reading " + flags.data, [&] {
+    return open_training_data(flags, trained.model->config(), run.line());
+  });
+  world.check_same(data.train_key + data.evaluation_key, flags.data);
+  const auto objective = make_objective(flags, trained, data, world, run.line());
+  auto options = trainer_options(flags, configuration, data.train_key, world.world());
   options.collate = data.collate;
-  RunObserver& observer = run.begin(*trained.model, data.train_key);
+  TrainingObserver& observer = run.begin(*trained.model, data.train_key);
   const TrainingJob job{*objective,
                         data.train,
                         data.evaluation,
                         [&](const fs::path& folder) { save_trained_model(trained, folder); },
                         run.resume_from()};
-  const auto summary = train(job, options, observer);
+  const auto summary = train(job, options, observer, world.world());
 
   if (summary.end != TrainingEnd::Stopped) {
-    if (flags.load_best_model_at_end && fs::exists(summary.best_checkpoint)) {
+    if (run.takes_best(summary)) {
       load_trained(*trained.model, summary.best_checkpoint);
       if (!objective->state().empty()) {
         objective->load(SafetensorsFile(summary.best_checkpoint / "objective.safetensors"));
@@ -40,7 +43,8 @@ void run_training(const TrainingFlags& flags, const Json& configuration) {
       run.line().print("the best model is that of " + summary.best_checkpoint.string());
     }
     job.save_model(flags.output_dir);
-    objective->complete(flags.output_dir);
+    world.world().first_alone("completing the model",
+                              [&] { objective->complete(flags.output_dir); });
   }
   run.finish(summary, *trained.model);
 }

@@ -26,7 +26,8 @@ OptimizerOptions optimizer_options(const TrainingFlags& flags) {
 
 TrainerOptions trainer_options(const TrainingFlags& flags,
                                const Json& configuration,
-                               const std::string& data_key) {
+                               const std::string& data_key,
+                               const World& world) {
   TrainerOptions options;
   options.output = flags.output_dir;
   options.batch_size = flags.per_device_train_batch_size;
@@ -56,6 +57,7 @@ TrainerOptions trainer_options(const TrainingFlags& flags,
   options.early_stopping_patience = flags.early_stopping_patience;
   options.configuration = configuration;
   options.configuration["data_key"] = data_key;
+  options.configuration["world_size"] = world.size();
   return options;
 }
 

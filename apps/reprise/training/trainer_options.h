@@ -3,6 +3,7 @@
 
 #include "reprise/training/flags.h"
 
+#include <reprise/dist/world.h>
 #include <reprise/io/json.h>
 #include <reprise/train/trainer.h>
 
@@ -11,9 +12,10 @@
 namespace reprise::app {
 
 /// All but how batches are put together. `data_key` names the data that is trained on: a run only
-/// goes on with the same.
+/// goes on with the same, and with as many rows a step.
 TrainerOptions trainer_options(const TrainingFlags& flags,
                                const Json& configuration,
-                               const std::string& data_key);
+                               const std::string& data_key,
+                               const World& world);
 
 }  // namespace reprise::app

@@ -5,6 +5,7 @@
 #include "reprise/training/kernel_choice.h"
 #include "reprise/training/output_dir.h"
 #include "reprise/training/role_checkpointing.h"
+#include "reprise/training/same_run.h"
 #include "reprise/training/stop_signal.h"
 
 #include <reprise/io/file.h>
@@ -29,7 +30,8 @@ void check_device_effects(const TrainingFlags& flags) {
   const std::pair<const char*, bool> offloads[] = {{"teacher_offload", flags.teacher_offload},
                                                    {"offload_reference", flags.offload_reference},
                                                    {"offload_reward", flags.offload_reward},
-                                                   {"offload_optimizer", flags.offload_optimizer}};
+                                                   {"offload_optimizer", flags.offload_optimizer},
+                                                   {"fsdp_cpu_offload", flags.fsdp_cpu_offload}};
   for (const auto& [name, is_on] : offloads) {
     TORCH_CHECK(!is_on || !choose_device(flags.device).is_cpu(),
                 "--",
@@ -51,30 +53,51 @@ void choose_kernels_of(const TrainingFlags& flags) {
   choose_kernels(kernel_choice(flags, flags.device == "cpu" ? 0 : gpu_generation()));
 }
 
+// What the processes behind the first do while they train: nothing, but they may be told to stop.
+class Follower final : public TrainingObserver {
+ public:
+  bool should_stop() const override { return stop_requested(); }
+};
+
 std::vector<Json> records_of(const fs::path& file) {
   return fs::exists(file) ? MetricsFile::read(file) : std::vector<Json>();
 }
 
 }  // namespace
 
-TrainingRun::TrainingRun(const TrainingFlags& flags, Json configuration)
+TrainingRun::TrainingRun(const TrainingFlags& flags, Json configuration, const RunWorld& world)
     : flags_(flags),
+      world_(world),
       configuration_(std::move(configuration)),
       start_(Clock::now()),
+      line_(world.is_first() ? STDERR_FILENO : ProgressLine::kSilent),
       output_(flags.output_dir) {
   track_cpu_memory();
   listen_for_stop_signals();
   check_device_effects(flags_);
   choose_kernels_of(flags_);
-  resume_from_ = check_output(flags_, configuration_);
+  if (world_.is_joined()) {
+    line_.print(world_.describe());
+  }
+  const std::string what = "looking at " + output_.string();
+  world_.world().first_alone(
+      what, [&] { resume_from_ = check_output(flags_, configuration_, world_.world().size()); });
+  resume_from_ = world_.world().from_first(resume_from_.string(), what);
 }
 
-RunObserver& TrainingRun::begin(const Model& model, const std::string& data_key) {
+TrainingObserver& TrainingRun::begin(const Model& model, const std::string& data_key) {
   attention_ = attention_of(flags_, model);
   line_.print("attention: " + attention_);
-  check_same_data(resume_from_, data_key);
-  clear_output(flags_);
-  write_file(output_ / "training.yaml", to_yaml(configuration_));
+  world_.world().first_alone("making " + output_.string() + " ready", [&] {
+    check_same_data(resume_from_, data_key);
+    clear_output(flags_);
+    write_file(output_ / "training.yaml", to_yaml(configuration_));
+  });
+  check_shared(output_, world_.world());
+  if (!world_.is_first()) {
+    follower_ = std::make_unique<Follower>();
+    return *follower_;
+  }
   observer_ = std::make_unique<RunObserver>(
       RunObserver::Settings{output_,
                             flags_.logging_steps,
@@ -85,14 +108,21 @@ RunObserver& TrainingRun::begin(const Model& model, const std::string& data_key)
   return *observer_;
 }
 
+bool TrainingRun::takes_best(const TrainingSummary& summary) const {
+  const bool is_there = flags_.load_best_model_at_end && fs::exists(summary.best_checkpoint);
+  return world_.world().from_first(is_there ? "yes" : "no", "choosing the model to save") == "yes";
+}
+
 void TrainingRun::finish(const TrainingSummary& summary, const Model& model) {
-  ReportRun run;
-  run.steps = MetricsFile::read(output_ / "metrics.jsonl");
-  run.configuration = report_configuration(model);
-  run.summary = report_summary(summary);
-  run.samples = records_of(output_ / "samples.jsonl");
-  write_report(output_ / "report.html", {std::move(run)});
-  print_end(summary);
+  world_.world().first_alone("writing the report", [&] {
+    ReportRun run;
+    run.steps = MetricsFile::read(output_ / "metrics.jsonl");
+    run.configuration = report_configuration(model);
+    run.summary = report_summary(summary);
+    run.samples = records_of(output_ / "samples.jsonl");
+    write_report(output_ / "report.html", {std::move(run)});
+    print_end(summary);
+  });
 }
 
 Json TrainingRun::report_configuration(const Model& model) const {
@@ -103,6 +133,9 @@ Json TrainingRun::report_configuration(const Model& model) const {
              {"checkpointed_blocks", observer_->checkpointed_blocks()}};
   shown.update(configuration_);
   shown["attention"] = attention_;
+  if (world_.is_joined()) {
+    shown["processes"] = world_.describe();
+  }
   return shown;
 }
 

@@ -53,7 +53,7 @@ struct CollateOptions {
   /// pad_to_multiple_of.
   bool padding_free = false;
   /// kto: make `mismatched`: each prompt with the completion of the example before it, the first
-  /// with that of the last.
+  /// with that of the last (or of its neighbour).
   bool mismatch = false;
   /// A prompt's completion in `mismatched` is that of the next row, as in OpenRLHF; otherwise that
   /// of the row before, as in TRL.
@@ -63,8 +63,17 @@ struct CollateOptions {
   int64_t max_length = 0;
 };
 
+/// The examples before the first and behind the last of a batch, where it is a part of what several
+/// processes have at a time; null: the last and the first of the batch itself.
+struct Neighbours {
+  const Example* before = nullptr;
+  const Example* after = nullptr;
+};
+
 /// Throws if there are no examples, or they are not all of one shape (one sequence, or two).
-REPRISE_API Batch collate(std::span<const Example> examples, const CollateOptions& options);
+REPRISE_API Batch collate(std::span<const Example> examples,
+                          const CollateOptions& options,
+                          const Neighbours& neighbours = {});
 
 /// The batch on another device.
 REPRISE_API Batch to_device(const Batch& batch, at::Device device);

@@ -21,11 +21,14 @@ struct WorldPlace {
   int64_t local_rank = 0;    ///< among the processes of its machine
   std::string address = {};  ///< where the first process listens
   int port = 0;
+  /// torchrun listens there itself, for all attempts of a job: the name of this one.
+  std::optional<std::string> attempt = {};
 };
 
 /// As torchrun and `reprise launch` (RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT),
 /// Open MPI's and MPICH's mpirun, and srun say it. Nothing if none of them started this process.
-/// Throws for numbers that do not fit together, and where it is not said who the first process is.
+/// mpirun and srun do not say the port: it is 29500 unless MASTER_PORT is set. Throws for numbers
+/// that do not fit together, and where it is not said who the first process is.
 REPRISE_API std::optional<WorldPlace> place_from_environment();
 
 struct WorldOptions {
@@ -39,5 +42,10 @@ struct WorldOptions {
 /// missing (by number) or there twice, sizes differ, or there is no backend for the device.
 REPRISE_API std::unique_ptr<World> connect_world(const WorldPlace& place,
                                                  const WorldOptions& options);
+
+/// Tells the others why this process is about to end, so that their errors name the cause and not
+/// only that it is gone. Not a collective; nothing happens for a world that was not connected, or
+/// that broke already.
+REPRISE_API void report_failure(const World& world, const std::string& message);
 
 }  // namespace reprise

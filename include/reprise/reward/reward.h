@@ -11,6 +11,8 @@
 
 namespace reprise {
 
+class Model;
+
 /// A completion to be judged. Refers to its row; whoever makes the request keeps that alive.
 struct RewardRequest {
   std::string prompt;               ///< as the policy saw it; of a chat, as its template renders it
@@ -34,6 +36,10 @@ class REPRISE_API RewardSource {
   /// Throws, saying why, if no completion of this row could ever be scored: a column is missing.
   /// For a look at the data before training; the caller knows which file the row is from.
   virtual void check(const Json& row) const;
+
+  /// The model that it passes completions through; null: none. If it is spread over processes and
+  /// they ask for different numbers of rewards, its parameters must be held (HeldParameters).
+  virtual const Model* model() const;
 
   /// One number per request, finite, or NaN: this source cannot score it. Throws naming the source
   /// if it is broken.

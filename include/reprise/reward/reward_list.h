@@ -28,6 +28,9 @@ class REPRISE_API RewardList {
   const std::vector<std::string>& names() const { return names_; }
   std::vector<double> weights() const;
 
+  /// RewardSource::model() of those that have one.
+  std::vector<const Model*> models() const;
+
   /// RewardSource::check() of all.
   void check(const Json& row) const;
 

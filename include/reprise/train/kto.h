@@ -1,10 +1,10 @@
 // Preference optimisation on single responses, each desirable or not: KTO.
 #pragma once
 
+#include <reprise/dist/world.h>
 #include <reprise/export.h>
 #include <reprise/loss/unpaired.h>
 #include <reprise/train/reference.h>
-#include <reprise/dist/world.h>
 
 #include <memory>
 #include <optional>
@@ -12,7 +12,8 @@
 namespace reprise {
 
 /// Without a reference, use_precomputed() must follow. Batches have `mismatched` rows if
-/// needs_kl(options).
+/// needs_kl(options). The KL is a mean over the micro-batches that all processes train on at a
+/// time.
 REPRISE_API std::unique_ptr<ReferencedObjective> make_kto(std::shared_ptr<Model> model,
                                                           std::optional<Reference> reference,
                                                           const UnpairedOptions& options = {},

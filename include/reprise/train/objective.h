@@ -19,6 +19,8 @@
 
 namespace reprise {
 
+class World;
+
 struct BatchLoss {
   /// The batch's part of the step's loss: what backward() is called on. The parts of a step add up
   /// to its loss.
@@ -31,6 +33,11 @@ struct StepContext {
   double total_weight = 1;  ///< sum of weight() over the micro-batches of the step, all processes
   MemoryMeter* meter = nullptr;  ///< told when the model's forward is over; null: nobody measures
   bool is_evaluation = false;    ///< the batch is of the evaluation data
+  /// All processes compute a batch of theirs at the same time, so that a loss may ask for sums over
+  /// them. Otherwise this process may be the only one that computes.
+  bool is_joint = false;
+  /// It counts nothing: it is computed because other processes compute theirs.
+  bool is_filler = false;
 };
 
 class REPRISE_API TrainingObjective {
@@ -52,8 +59,10 @@ class REPRISE_API TrainingObjective {
   /// The model that is trained.
   virtual Model& model() const = 0;
 
-  /// Before the batches of an evaluation.
+  /// Before the batches of an evaluation, and after them: statistics become those of all
+  /// processes.
   virtual void begin_evaluation();
+  virtual void end_evaluation(const World& world);
 
   /// After the optimizer step number `step`, from 1.
   virtual void after_step(int64_t step);

@@ -91,7 +91,8 @@ struct OnlineOptions {
 };
 
 /// Throws for options that are out of range, contradict each other or have no effect.
-REPRISE_API void validate(const OnlineOptions& options);
+/// A generation batch is of all processes.
+REPRISE_API void validate(const OnlineOptions& options, int64_t processes = 1);
 /// Whether the policy's divergence from a reference counts.
 REPRISE_API bool needs_reference(const OnlineOptions& options);
 

@@ -4,6 +4,7 @@
 
 #include <reprise/data/batch.h>
 #include <reprise/data/dataset.h>
+#include <reprise/dist/world.h>
 #include <reprise/export.h>
 #include <reprise/loss/head.h>
 #include <reprise/model/model.h>
@@ -51,7 +52,8 @@ class REPRISE_API Reference {
   void check_follows(const Model& policy) const;
   /// To be called after an optimizer step of the policy.
   void follow(const Model& policy, int64_t step);
-  /// Parameters that change, so that they are saved with the run; none unless it follows.
+  /// Parameters that change, so that they are saved with the run; none unless it follows. Whole,
+  /// also of a model that is spread over processes: then it is a collective.
   NamedTensors state() const;
   void load(const SafetensorsFile& file);
   int64_t bytes() const;  ///< of a model of its own
@@ -102,19 +104,24 @@ struct PrecomputeOptions {
   /// File to keep them in, found again by a run with the same key; empty: none is written.
   std::filesystem::path cache = {};
   std::string key = {};
+  /// Called in the first process, with the rows that all have done.
   std::function<void(int64_t done, int64_t total)> progress = {};
   /// The setting that batch_size is from, for the message if memory runs out.
   std::string batch_flag = "--precompute_ref_batch_size";
 };
 
 /// What an earlier run left in the cache; undefined: nothing that is whole and has this key. With
-/// it the reference need not be loaded at all.
-REPRISE_API at::Tensor find_precomputed(const Dataset& data, const PrecomputeOptions& options);
+/// it the reference need not be loaded at all. It is found in all processes or in none.
+REPRISE_API at::Tensor find_precomputed(const Dataset& data,
+                                        const PrecomputeOptions& options,
+                                        const World& world = World::single());
 
 /// reference_logps of a whole data set, in the order of the data set: from the cache, or computed
-/// and written there. Throws for memory that runs out, saying which setting would help.
+/// and written there. Each process computes its share of the batches, and all get the whole.
+/// Throws for memory that runs out, saying which setting would help.
 REPRISE_API at::Tensor precompute_reference(const ReferencedObjective& objective,
                                             const Dataset& data,
-                                            const PrecomputeOptions& options);
+                                            const PrecomputeOptions& options,
+                                            const World& world = World::single());
 
 }  // namespace reprise

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <reprise/data/dataset.h>
+#include <reprise/dist/world.h>
 #include <reprise/export.h>
 #include <reprise/io/json.h>
 #include <reprise/optim/optimizer.h>
@@ -9,7 +10,6 @@
 #include <reprise/train/effect.h>
 #include <reprise/train/memory_budget.h>
 #include <reprise/train/objective.h>
-#include <reprise/dist/world.h>
 
 #include <c10/core/ScalarType.h>
 

@@ -71,20 +71,29 @@ std::vector<BatchTrial> try_sizes(const TrainingJob& job,
     }
     const std::vector<int64_t> chosen(examples.begin(), examples.begin() + size);
     const Batch batch = collate_examples(*job.data, chosen, options.collate);
-    try {
-      const auto work = rehearsal_of(job.objective, batch, size == rows);
-      const auto tokens =
-          static_cast<double>(batch.main.tokens) * static_cast<double>(work.micro_batches);
-      const auto [ms, predicted] = learner.rehearse(work);
-      trials.push_back({.batch_size = size,
-                        .tokens_per_second = tokens / ms * 1000,
-                        .predicted_bytes = predicted});
-    } catch (const std::exception& error) {
-      if (trials.empty() || !is_out_of_memory(error)) {
-        throw;
+    BatchTrial trial{.batch_size = size};
+    bool fits = true;
+    world.together("a trial of a batch size", [&] {
+      try {
+        const auto work = rehearsal_of(job.objective, batch, size == rows);
+        const auto tokens =
+            static_cast<double>(batch.main.tokens) * static_cast<double>(work.micro_batches);
+        const auto [ms, predicted] = learner.rehearse(work);
+        trial.tokens_per_second = tokens / ms * 1000;
+        trial.predicted_bytes = predicted;
+      } catch (const std::exception& error) {
+        if (trials.empty() || !is_out_of_memory(error)) {
+          throw;
+        }
+        fits = false;
       }
+    });
+    if (world.max(fits ? 0 : 1, "whether a batch size fits") > 0) {
       break;  // nor will a larger one
     }
+    // All processes choose the same, and the slowest is the one that the others wait for.
+    trial.tokens_per_second = -world.max(-trial.tokens_per_second, "the speed of a batch size");
+    trials.push_back(trial);
   }
   return trials;
 }

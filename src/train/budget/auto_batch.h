@@ -5,8 +5,8 @@
 // an optimizer step is planned and run once on the longest rows, until one does not fit.
 #pragma once
 
-#include <reprise/train/trainer.h>
 #include <reprise/dist/world.h>
+#include <reprise/train/trainer.h>
 
 namespace reprise {
 

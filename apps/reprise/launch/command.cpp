@@ -1,0 +1,208 @@
+// `reprise launch`: a training command in several processes of this machine, and of others.
+#include "reprise/commands.h"
+#include "reprise/launch/restart.h"
+#include "reprise/launch/worker_group.h"
+#include "reprise/launch/world_environment.h"
+#include "reprise/training/flag_spec.h"
+#include "reprise/training/flags.h"
+
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace reprise::app {
+
+namespace {
+
+using Words = std::vector<std::string>;
+
+constexpr int kUsualPort = 29500;  // torchrun's
+constexpr const char* kExamples = R"(Examples:
+  reprise launch --nproc 4 -- sft --model m --data d.jsonl --output_dir out --parallel fsdp
+  reprise launch --nproc 8 --max_restarts 3 -- dpo --config run.yaml
+On two machines that share --output_dir, on the first and on the second:
+  reprise launch --nproc 8 --nnodes 2 --node_rank 0 --master_addr host0 -- sft --config run.yaml
+  reprise launch --nproc 8 --nnodes 2 --node_rank 1 --master_addr host0 -- sft --config run.yaml
+Only rank 0 prints; what others have to say begins with "[rank 2] ". When one fails all are ended,
+and the exit code is that of the first that failed.)";
+
+struct LaunchOptions {
+  int64_t processes = 0;
+  int64_t machines = 1;
+  int64_t machine = -1;  // not given
+  std::string address;
+  int64_t port = 0;  // not given
+  int64_t restarts = 0;
+  double grace = 30;
+};
+
+LocalWorld local_world(const LaunchOptions& options) {
+  TORCH_CHECK(options.processes >= 1, "--nproc ", options.processes, ": expected at least 1");
+  TORCH_CHECK(options.machines >= 1, "--nnodes ", options.machines, ": expected at least 1");
+  TORCH_CHECK(options.port >= 0 && options.port < 65536,
+              "--master_port ",
+              options.port,
+              ": expected a port, up to 65535");
+  TORCH_CHECK(options.restarts >= 0 && options.grace >= 0,
+              "--max_restarts and --grace: expected at least 0");
+  if (options.machines > 1) {
+    TORCH_CHECK(!options.address.empty(),
+                "--nnodes ",
+                options.machines,
+                " needs --master_addr: the machine with --node_rank 0, by a name that all know");
+    TORCH_CHECK(options.machine >= 0,
+                "--nnodes ",
+                options.machines,
+                " needs --node_rank: which of them this machine is, from 0");
+  }
+  TORCH_CHECK(options.machine < options.machines,
+              "--node_rank ",
+              options.machine,
+              ": expected less than --nnodes ",
+              options.machines);
+  LocalWorld world{options.processes, options.machines, std::max<int64_t>(options.machine, 0)};
+  if (!options.address.empty()) {
+    world.address = options.address;
+  }
+  world.port = static_cast<int>(options.port);
+  if (world.port == 0 && options.machines > 1) {
+    world.port = kUsualPort;
+  }
+  return world;
+}
+
+Objective objective_named(const std::string& name) {
+  for (const Objective each : kObjectives) {
+    if (name == to_string(each)) {
+      return each;
+    }
+  }
+  TORCH_CHECK(name == "reward",
+              "launch ",
+              name,
+              ": only training runs in several processes: sft, rm, prm, dpo, kto, kd, grpo, ppo");
+  return Objective::Rm;
+}
+
+// The command as its processes will read it: what is wrong with it is said once, here.
+TrainingFlags parse_command(const Words& words) {
+  const Objective objective = objective_named(words.front());
+  CLI::App program;
+  CLI::App* command = program.add_subcommand(words.front());
+  const auto flags = add_training_flags(*command, objective);
+  Words reversed(words.rbegin(), words.rend());  // as CLI11 takes them
+  try {
+    program.parse(reversed);
+  } catch (const CLI::ParseError& error) {
+    throw CLI::RuntimeError(program.exit(error));
+  }
+  finish_flags(*command, *flags);
+  return *flags;
+}
+
+GroupEnd run_once(LocalWorld world,
+                  const Words& words,
+                  const LaunchOptions& options,
+                  const SignalInbox& inbox) {
+  if (world.port == 0) {
+    world.port = free_port();
+  }
+  WorkerCommand command;
+  command.words = {std::filesystem::read_symlink("/proc/self/exe").string()};
+  command.words.insert(command.words.end(), words.begin(), words.end());
+  std::vector<WorkerCommand> commands;
+  for (int64_t i = 0; i < world.processes; ++i) {
+    command.environment = environment_of(world, i);
+    commands.push_back(command);
+  }
+  return run_group(
+      commands,
+      world.machine * world.processes,
+      std::chrono::ceil<std::chrono::milliseconds>(std::chrono::duration<double>(options.grace)),
+      inbox);
+}
+
+void say(const std::string& text) {
+  std::cerr << ("reprise launch: " + text + "\n") << std::flush;
+}
+
+/// The exit code.
+int launch(const LaunchOptions& options, Words words) {
+  const LocalWorld world = local_world(options);
+  const RunMark mark(parse_command(words).output_dir);
+  const SignalInbox inbox;
+  for (int64_t restart = 0;; ++restart) {
+    const GroupEnd end = run_once(world, words, options, inbox);
+    if (!end.failed_rank) {
+      return 0;
+    }
+    say("rank " + std::to_string(*end.failed_rank) + " failed first: " + end.end.describe() +
+        (end.end.signal == SIGKILL ? ", as when memory runs out" : ""));
+    if (end.was_stopped || restart == options.restarts) {
+      return end.end.exit_code;
+    }
+    if (mark.has_begun()) {
+      words = words_to_go_on(words);
+    }
+    say("restart " + std::to_string(restart + 1) + " of " + std::to_string(options.restarts) +
+        (mark.has_begun() ? ", from the newest checkpoint" : ", from the start"));
+  }
+}
+
+Words command_of(const CLI::App& launcher) {
+  Words words = launcher.remaining();
+  if (!words.empty() && words.front() == "--") {
+    words.erase(words.begin());
+  }
+  TORCH_CHECK(!words.empty(),
+              "launch: what is to be launched? Write it behind --: -- sft --model ...");
+  TORCH_CHECK(!words.front().starts_with("-"),
+              words.front(),
+              ": launch has no such flag; those of the command come behind it: -- sft ",
+              words.front(),
+              " ...");
+  return words;
+}
+
+}  // namespace
+
+void add_launch(CLI::App& app) {
+  auto* command = app.add_subcommand("launch", "Run a training command in several processes.");
+  const auto options = std::make_shared<LaunchOptions>();
+  command->prefix_command();
+  command->footer(kExamples);
+  command->add_option("--nproc,--nproc_per_node", options->processes, "Processes of this machine")
+      ->required();
+  command->add_option("--nnodes", options->machines, "Machines, each with as many processes")
+      ->capture_default_str();
+  command->add_option("--node_rank", options->machine, "Which of the machines this is, from 0");
+  command->add_option("--master_addr",
+                      options->address,
+                      "Name or address of machine 0; by default, of a single one, 127.0.0.1");
+  command->add_option("--master_port",
+                      options->port,
+                      "Port of machine 0; by default a free one, of several machines 29500");
+  command
+      ->add_option("--max_restarts",
+                   options->restarts,
+                   "When a process fails start all again, so often, from the newest checkpoint")
+      ->capture_default_str();
+  command
+      ->add_option("--grace",
+                   options->grace,
+                   "Seconds that the others have to end after one failed, before they are killed")
+      ->capture_default_str();
+  command->callback([command, options] {
+    if (const int code = launch(*options, command_of(*command)); code != 0) {
+      throw CLI::RuntimeError(code);
+    }
+  });
+}
+
+}  // namespace reprise::app

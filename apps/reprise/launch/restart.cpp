@@ -1,0 +1,55 @@
+#include "reprise/launch/restart.h"
+
+#include <algorithm>
+#include <system_error>
+
+namespace reprise::app {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+std::optional<fs::file_time_type> time_of(const fs::path& file) {
+  std::error_code not_there;
+  const auto time = fs::last_write_time(file, not_there);
+  return not_there ? std::nullopt : std::optional(time);
+}
+
+/// "resume_from_checkpoint" of --resume_from_checkpoint, --resume_from_checkpoint=x and
+/// resume_from_checkpoint=x; nothing for a word that names no flag.
+std::string flag_of(const std::string& word) {
+  const size_t begin = std::min(word.find_first_not_of('-'), word.size());
+  const size_t equals = word.find('=');
+  return begin == 2 || equals != std::string::npos ? word.substr(begin, equals - begin) : "";
+}
+
+}  // namespace
+
+RunMark::RunMark(const fs::path& output)
+    : file_(output / "training.yaml"), before_(time_of(file_)) {}
+
+bool RunMark::has_begun() const {
+  const auto now = time_of(file_);
+  return now && now != before_;
+}
+
+std::vector<std::string> words_to_go_on(const std::vector<std::string>& words) {
+  std::vector<std::string> kept;
+  for (size_t i = 0; i < words.size(); ++i) {
+    const std::string flag = flag_of(words[i]);
+    const bool is_dropped = flag == "resume_from_checkpoint" || flag == "overwrite_output_dir" ||
+                            flag == "no_overwrite_output_dir";
+    if (!is_dropped) {
+      kept.push_back(words[i]);
+      continue;
+    }
+    // Its value, if that is a word of its own.
+    const bool has_value = words[i].find('=') == std::string::npos && i + 1 < words.size() &&
+                           !words[i + 1].starts_with("-") && flag_of(words[i + 1]).empty();
+    i += has_value ? 1 : 0;
+  }
+  kept.insert(kept.end(), {"--resume_from_checkpoint", "auto", "--no_overwrite_output_dir"});
+  return kept;
+}
+
+}  // namespace reprise::app

@@ -1,0 +1,28 @@
+// Signals as something to be read in turn, instead of handlers that interrupt.
+#pragma once
+
+#include <signal.h>
+
+#include <vector>
+
+namespace reprise::app {
+
+/// From here to the end of its life SIGINT, SIGTERM, SIGCHLD and SIGPIPE do nothing but wait here.
+class SignalInbox {
+ public:
+  SignalInbox();
+  ~SignalInbox();
+  SignalInbox(const SignalInbox&) = delete;
+  SignalInbox& operator=(const SignalInbox&) = delete;
+
+  /// Can be read when there are some.
+  int descriptor() const { return descriptor_; }
+  /// Those that came since, without waiting.
+  std::vector<int> take() const;
+
+ private:
+  sigset_t before_{};
+  int descriptor_;
+};
+
+}  // namespace reprise::app

@@ -1,0 +1,120 @@
+#include "reprise/launch/worker_group.h"
+
+#include <c10/util/Exception.h>
+
+#include <poll.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace reprise::app {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+class Group {
+ public:
+  Group(milliseconds grace, const SignalInbox& inbox) : grace_(grace), inbox_(inbox) {}
+
+  void start(int64_t rank, const WorkerCommand& command) { workers_.emplace_back(rank, command); }
+
+  GroupEnd wait() {
+    while (is_running()) {
+      sleep();
+      pass_on_signals();
+      std::vector<std::pair<int64_t, WorkerEnd>> ended;
+      for (Worker& worker : workers_) {
+        worker.pass_on_output();
+        if (const auto end = worker.reap()) {
+          // Of those seen at once, one that was killed is the cause: others fail for want of it.
+          ended.emplace(end->signal != 0 ? ended.begin() : ended.end(), worker.rank(), *end);
+        }
+      }
+      for (const auto& [rank, end] : ended) {
+        note_end(rank, end);
+      }
+      if (deadline_ && Clock::now() >= *deadline_) {
+        send(SIGKILL);
+        deadline_.reset();
+      }
+    }
+    return end_;
+  }
+
+ private:
+  bool is_running() const {
+    return std::any_of(
+        workers_.begin(), workers_.end(), [](const Worker& worker) { return worker.is_running(); });
+  }
+
+  void send(int signal) const {
+    for (const Worker& worker : workers_) {
+      worker.send(signal);
+    }
+  }
+
+  // Until there is something to do. poll() passes over negative descriptors.
+  void sleep() const {
+    std::vector<pollfd> sources{{inbox_.descriptor(), POLLIN, 0}};
+    for (const Worker& worker : workers_) {
+      for (const int output : worker.outputs()) {
+        sources.push_back({output, POLLIN, 0});
+      }
+    }
+    int timeout = -1;
+    if (deadline_) {
+      const auto left = std::chrono::ceil<milliseconds>(*deadline_ - Clock::now());
+      timeout = static_cast<int>(std::clamp<int64_t>(left.count(), 0, 60'000));
+    }
+    TORCH_CHECK(::poll(sources.data(), sources.size(), timeout) >= 0 || errno == EINTR,
+                "[launch] poll: ",
+                std::strerror(errno));
+  }
+
+  void pass_on_signals() {
+    for (const int signal : inbox_.take()) {
+      if (signal == SIGINT || signal == SIGTERM) {
+        end_.was_stopped = true;
+        send(signal);
+      }
+    }
+  }
+
+  void note_end(int64_t rank, const WorkerEnd& end) {
+    if (end_.failed_rank) {
+      if (deadline_) {
+        deadline_ = std::min(*deadline_, Clock::now() + grace_ / 6);
+      }
+    } else if (end.exit_code != 0) {
+      end_.failed_rank = rank;
+      end_.end = end;
+      send(SIGTERM);
+      deadline_ = Clock::now() + grace_;
+    }
+  }
+
+  std::vector<Worker> workers_;
+  milliseconds grace_;
+  const SignalInbox& inbox_;
+  GroupEnd end_;
+  std::optional<Clock::time_point> deadline_;  // set: when the rest is killed
+};
+
+}  // namespace
+
+GroupEnd run_group(const std::vector<WorkerCommand>& commands,
+                   int64_t first_rank,
+                   milliseconds grace,
+                   const SignalInbox& inbox) {
+  Group group(grace, inbox);
+  for (const WorkerCommand& command : commands) {
+    group.start(first_rank++, command);
+  }
+  return group.wait();
+}
+
+}  // namespace reprise::app

@@ -1,0 +1,196 @@
+// Flags of training in several processes: which there are, which go together, and which of other
+// programs have no counterpart.
+#include "reprise/training/parallel_flags.h"
+
+#include "reprise/training/flag_effects.h"
+#include "reprise/training/flag_spec.h"
+
+#include <reprise/io/dtype.h>
+
+#include <c10/util/Exception.h>
+
+#include <map>
+
+namespace reprise::app {
+
+namespace {
+
+using Flags = TrainingFlags;
+
+constexpr const char* kWhatThereIs =
+    ". Processes share the data, and with --parallel zero2 or fsdp also what a model takes";
+
+// Kinds of parallelism that there are not, by what flags and values of other programs call them.
+const std::map<std::string, std::string>& missing_kinds() {
+  static const auto all = [] {
+    std::map<std::string, std::string> kinds;
+    const std::pair<const char*, const char*> shorts[] = {{"tp", "tensor"},
+                                                          {"pp", "pipeline"},
+                                                          {"sp", "sequence"},
+                                                          {"cp", "context"},
+                                                          {"ep", "expert"}};
+    for (const auto& [brief, name] : shorts) {
+      const std::string kind = std::string(name) + " parallelism";
+      for (const std::string& each : {std::string(brief), std::string(name)}) {
+        for (const char* end : {"", "_size", "_parallel", "_parallel_size", "_parallelism"}) {
+          kinds[each + end] = kind;
+        }
+      }
+      kinds[std::string(name) + "_model_parallel_size"] = kind;
+    }
+    kinds["ring_attn_size"] = kinds["ulysses_sequence_parallel_size"] = "sequence parallelism";
+    kinds["3d"] = "parallelism in three dimensions";
+    return kinds;
+  }();
+  return all;
+}
+
+// What other programs call what is there.
+const std::map<std::string, std::string>& other_names() {
+  static const std::map<std::string, std::string> names = {
+      {"dp", "ddp"},
+      {"zero1", "zero2"},
+      {"zero3", "fsdp"},
+      {"fsdp1", "fsdp"},
+      {"fsdp2", "fsdp"},
+      {"full_shard", "fsdp"},
+      {"shard_grad_op", "zero2"},
+  };
+  return names;
+}
+
+void check_strategy_name(const std::string& name) {
+  const auto missing = missing_kinds().find(name);
+  TORCH_CHECK(missing == missing_kinds().end(),
+              "--parallel ",
+              name,
+              ": there is no ",
+              missing->second,
+              kWhatThereIs);
+  const auto other = other_names().find(name);
+  TORCH_CHECK(other == other_names().end(),
+              "--parallel ",
+              name,
+              ": ",
+              name,
+              name == "zero1" ? " is not there; the nearest is " : " is called ",
+              other->second,
+              name == "zero1" ? "" : " here");
+  const bool is_known = name == "ddp" || name == "zero2" || name == "fsdp";
+  TORCH_CHECK(is_known, "--parallel: expected ddp, zero2 or fsdp, found \"", name, "\"");
+}
+
+void check_fsdp(const TrainingFlags& flags) {
+  refuse(flags,
+         {"offload_reference", "offload_reward", "teacher_offload"},
+         "with --parallel fsdp: each process keeps a part of every model only. "
+         "--fsdp_cpu_offload keeps these in main memory");
+  refuse(flags,
+         {"sync_ref_model"},
+         "with --parallel fsdp: the reference would follow parts of the policy. Take ddp or zero2");
+  if (flags.device == "cpu") {
+    refuse(flags, {"fsdp_cpu_offload"}, "with --device cpu: everything is in main memory anyhow");
+  }
+}
+
+}  // namespace
+
+void add_parallel_flags(FlagList& list) {
+  list.begin_group("Several processes (reprise launch)");
+  list.add("parallel",
+           &Flags::parallel,
+           "NAME",
+           "What each of several processes keeps of a model: ddp, all of it; zero2, its part of "
+           "gradients and optimizer; fsdp, its part of parameters too")
+      .if_unset("ddp");
+  list.add("reduce_dtype",
+           &Flags::reduce_dtype,
+           "NAME",
+           "Type in which gradients are summed over processes: less exact, half the traffic")
+      .one_of({"float32", "bfloat16", "float16"})
+      .if_unset("float32");
+  list.add("fsdp_cpu_offload",
+           &Flags::fsdp_cpu_offload,
+           "BOOL",
+           "With fsdp, keep the parts of parameters, gradients and optimizer in main memory");
+  list.add("fsdp_prefetch",
+           &Flags::fsdp_prefetch,
+           "BOOL",
+           "With fsdp, gather the next block's parameters while one computes: faster, one block's "
+           "parameters more in memory");
+  list.add("comm_timeout",
+           &Flags::comm_timeout,
+           "SECONDS",
+           "How long processes wait for each other before the run is given up; longer than the "
+           "first one takes to tokenise the data")
+      .above(0)
+      .aliases({"ddp_timeout"});
+}
+
+Parallel strategy_of(const TrainingFlags& flags) {
+  if (flags.parallel.empty()) {
+    return Parallel::Ddp;
+  }
+  check_strategy_name(flags.parallel);
+  return parallel_named(flags.parallel);
+}
+
+SpreadOptions spread_options(const TrainingFlags& flags) {
+  SpreadOptions options;
+  options.strategy = strategy_of(flags);
+  options.reduce_dtype = dtype_named(flags.reduce_dtype);
+  options.cpu_offload = flags.fsdp_cpu_offload;
+  options.prefetch = flags.fsdp_prefetch;
+  return options;
+}
+
+std::chrono::milliseconds timeout_of_world(const TrainingFlags& flags) {
+  return std::chrono::ceil<std::chrono::milliseconds>(
+      std::chrono::duration<double>(flags.comm_timeout));
+}
+
+void check_parallel_effects(const TrainingFlags& flags) {
+  if (strategy_of(flags) == Parallel::Fsdp) {
+    check_fsdp(flags);
+    return;
+  }
+  refuse(flags, {"fsdp_cpu_offload"}, "without --parallel fsdp");
+  TORCH_CHECK(!flags.given.contains("fsdp_prefetch"),
+              "--fsdp_prefetch has no effect without --parallel fsdp");
+}
+
+void check_world_effects(const TrainingFlags& flags, std::optional<int64_t> world_size) {
+  if (!world_size) {
+    refuse(flags,
+           {"parallel", "reduce_dtype", "comm_timeout"},
+           "in one process: start with reprise launch --nproc N");
+    return;
+  }
+  for (const char* name :
+       {"activation_memory_budget", "memory_budget", "memory_plan", "auto_batch"}) {
+    TORCH_CHECK(*world_size == 1 || !flags.given.contains(name),
+                "--",
+                name,
+                ": plans are for one process, and there are ",
+                *world_size,
+                ". Leave it out; --gradient_checkpointing and its policies work in every world");
+  }
+}
+
+void refuse_other_parallelism(const std::string& name) {
+  const std::string last = name.substr(name.rfind('.') + 1);  // "ds.tensor_parallel_size"
+  const auto missing = missing_kinds().find(last);
+  TORCH_CHECK(missing == missing_kinds().end(),
+              "--",
+              name,
+              ": there is no ",
+              missing->second,
+              kWhatThereIs);
+  TORCH_CHECK(name != "fsdp", "--fsdp: is called --parallel fsdp here");
+  TORCH_CHECK(last != "deepspeed" && last != "zero_stage",
+              "--",
+              name,
+              ": stage 2 is called --parallel zero2 here, stage 3 --parallel fsdp");
+}
+
+}  // namespace reprise::app

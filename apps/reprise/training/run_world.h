@@ -1,0 +1,78 @@
+// The processes of a run: which of them this is, where it computes, and what all of them must have
+// in common. A process that nobody started as one of a world is a world of its own.
+#pragma once
+
+#include "reprise/training/flags.h"
+
+#include <reprise/dist/world.h>
+#include <reprise/io/json.h>
+#include <reprise/model/checkpoint.h>
+#include <reprise/parallel/spread.h>
+
+#include <c10/core/Device.h>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace reprise::app {
+
+/// Outlives every model that it has spread.
+class RunWorld {
+ public:
+  /// Joins the world that the environment names. Throws, in all processes, if their flags differ;
+  /// and for flags without effect in a world of this size.
+  RunWorld(const TrainingFlags& flags, const Json& configuration);
+
+  const World& world() const { return joined_ ? *joined_ : World::single(); }
+  bool is_first() const { return world().is_first(); }
+  /// Whether it was started as one of a world, which may be its only one.
+  bool is_joined() const { return joined_ != nullptr; }
+  c10::Device device() const { return device_; }
+  /// "4 processes, fsdp"
+  std::string describe() const;
+
+  /// Throws, in all processes, if theirs differ: "rank 1 has other data than rank 0...".
+  void check_same(const std::string& own, const std::string& what) const;
+  /// The same for the folder of a model: its configuration, and sizes and ends of its weights.
+  void check_same_model(const std::string& folder) const;
+
+  /// How a model is opened that is to be of this type on this process's device. Under fsdp its
+  /// weights stay in their files until it is spread, if they `may_be_mapped`.
+  LoadOptions load_options(std::optional<at::ScalarType> dtype, bool may_be_mapped) const;
+  /// `dtype`: that of load_options(). With adapters, if it has them. Alone it stays as it is.
+  void spread_trained(Model& model, std::optional<at::ScalarType> dtype) const;
+  /// A reference, a teacher, a reward model: whole in every process, but for fsdp.
+  void spread_frozen(Model& model, std::optional<at::ScalarType> dtype) const;
+
+  /// Does the work; if it throws, the other processes learn why before they learn that this one is
+  /// gone.
+  void reporting_failure(const std::function<void()>& work) const;
+
+  /// What open() returns, in the first process before the others: what it leaves in a cache is
+  /// there for them.
+  template <class Open>
+  auto first_then_others(const std::string& what, const Open& open) const {
+    std::optional<decltype(open())> opened;
+    const auto once = [&] {
+      if (!opened) {
+        opened = open();
+      }
+    };
+    world().first_alone(what, once);
+    world().together(what, once);
+    return std::move(*opened);
+  }
+
+ private:
+  bool cuts_models() const;  // fsdp
+  void spread_over(Model& model, std::optional<at::ScalarType> dtype) const;
+
+  SpreadOptions spread_;
+  c10::Device device_ = c10::kCPU;
+  std::unique_ptr<World> joined_;  // null: nobody started this process as one of a world
+};
+
+}  // namespace reprise::app

@@ -1,0 +1,201 @@
+#include "dist/exchange.h"
+
+#include "dist/ordered_sum.h"
+
+#include <ATen/ATen.h>
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace reprise::dist {
+
+namespace {
+
+/// Chunks that are under way while one is added.
+constexpr int64_t kAhead = 3;
+constexpr int64_t kChunkBytes = int64_t{1} << 20;
+/// What is no longer is sent whole to everyone: one journey instead of two.
+constexpr int64_t kSmallBytes = int64_t{32} << 10;
+
+constexpr int64_t divide_up(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
+
+at::Tensor bytes_of(std::string& text) {
+  return at::from_blob(text.data(), {static_cast<int64_t>(text.size())}, at::kByte);
+}
+
+}  // namespace
+
+Exchange::Exchange(c10::intrusive_ptr<c10d::Backend> group)
+    : group_(std::move(group)), rank_(group_->getRank()), size_(group_->getSize()) {}
+
+void Exchange::stop() {
+  const std::scoped_lock lock(mutex_);
+  is_stopped_ = true;
+  if (awaited_) {
+    awaited_->abort();
+  }
+}
+
+/// The others, beginning with the next: not everyone writes to the same one first.
+int64_t Exchange::peer(int64_t step) const {
+  return (rank_ + step) % size_;
+}
+
+void Exchange::send(Messages& messages, at::Tensor tensor, int64_t to, int tag) {
+  if (tensor.numel() > 0) {
+    std::vector<at::Tensor> one{std::move(tensor)};
+    messages.push_back(group_->send(one, static_cast<int>(to), tag));
+  }
+}
+
+void Exchange::receive(Messages& messages, at::Tensor tensor, int64_t from, int tag) {
+  if (tensor.numel() > 0) {
+    std::vector<at::Tensor> one{std::move(tensor)};
+    messages.push_back(group_->recv(one, static_cast<int>(from), tag));
+  }
+}
+
+void Exchange::finish(Messages& messages) {
+  for (const auto& message : messages) {
+    {
+      const std::scoped_lock lock(mutex_);
+      TORCH_CHECK(!is_stopped_, "this process leaves the world");
+      awaited_ = message;
+    }
+    message->wait();
+  }
+  messages.clear();
+  const std::scoped_lock lock(mutex_);
+  awaited_.reset();
+  TORCH_CHECK(!is_stopped_, "this process leaves the world");
+}
+
+int64_t Exchange::Parts::chunks() const {
+  return divide_up(part, chunk);
+}
+
+at::Tensor Exchange::Parts::at(int64_t rank, int64_t index) const {
+  const auto end = std::min((rank + 1) * part, whole.numel());
+  const auto begin = std::min(rank * part + index * chunk, end);
+  return whole.narrow(0, begin, std::min(chunk, end - begin));
+}
+
+Exchange::Parts Exchange::parts_of(const at::Tensor& whole, int64_t part) const {
+  const auto others = std::max<int64_t>(size_ - 1, 1);
+  const auto bytes = std::max<int64_t>(4 * kChunkBytes / others, int64_t{64} << 10);
+  const auto chunk = std::min(bytes, kChunkBytes) / static_cast<int64_t>(whole.element_size());
+  return {.whole = whole, .part = part, .chunk = chunk};
+}
+
+at::Tensor Exchange::room(int64_t slot, const at::Tensor& like) {
+  const auto needed = kAhead * (size_ - 1) * kChunkBytes;
+  if (!room_.defined()) {
+    room_ = at::empty({needed}, at::kByte);
+  }
+  const auto bytes = like.numel() * static_cast<int64_t>(like.element_size());
+  return room_.narrow(0, slot * kChunkBytes, bytes).view(like.scalar_type());
+}
+
+void Exchange::reduce(const Parts& parts, const at::Tensor& own, Result result, int tag) {
+  const int results_tag = tag + 1;
+  std::array<Messages, kAhead> arriving;
+  Messages others;
+  const auto slot = [&](int64_t index, int64_t rank) {
+    return (index % kAhead) * (size_ - 1) + (rank < rank_ ? rank : rank - 1);
+  };
+  const auto start = [&](int64_t index) {
+    for (int64_t step = 1; step < size_; ++step) {
+      const auto to = peer(step), from = peer(size_ - step);
+      receive(arriving[static_cast<size_t>(index % kAhead)],
+              room(slot(index, from), parts.at(rank_, index)),
+              from,
+              tag);
+      send(others, parts.at(to, index), to, tag);
+      if (result == Result::ForAll) {
+        // It is overwritten when `from` has had what was there: its answer comes after that.
+        receive(others, parts.at(from, index), from, results_tag);
+      }
+    }
+  };
+  const auto add = [&](int64_t index) {
+    finish(arriving[static_cast<size_t>(index % kAhead)]);
+    const auto mine = parts.at(rank_, index);
+    std::vector<at::Tensor> terms;
+    for (int64_t rank = 0; rank < size_; ++rank) {
+      terms.push_back(rank == rank_ ? mine : room(slot(index, rank), mine));
+    }
+    const auto target = own.narrow(0, index * parts.chunk, mine.numel());
+    ordered_sum(target, terms);
+    for (int64_t step = 1; step < size_ && result == Result::ForAll; ++step) {
+      send(others, target, peer(step), results_tag);
+    }
+  };
+  for (int64_t index = 0; index < parts.chunks() + kAhead; ++index) {
+    if (index >= kAhead) {
+      add(index - kAhead);
+    }
+    if (index < parts.chunks()) {
+      start(index);
+    }
+  }
+  finish(others);
+}
+
+void Exchange::sum(const at::Tensor& value, int tag) {
+  const auto flat = value.view({-1});
+  if (flat.numel() * static_cast<int64_t>(flat.element_size()) <= kSmallBytes) {
+    const auto all = at::empty({size_ * flat.numel()}, flat.options());
+    gather(all, flat, tag);
+    const auto terms = all.view({size_, flat.numel()}).unbind();
+    ordered_sum(flat, terms);
+    return;
+  }
+  const auto parts = parts_of(flat, divide_up(flat.numel(), size_));
+  const auto begin = std::min(rank_ * parts.part, flat.numel());
+  const auto own = flat.narrow(0, begin, std::min(parts.part, flat.numel() - begin));
+  reduce(parts, own, Result::ForAll, tag);
+}
+
+void Exchange::reduce(const at::Tensor& part, const at::Tensor& whole, int tag) {
+  reduce(parts_of(whole, part.numel()), part, Result::ForOne, tag);
+}
+
+void Exchange::gather(const at::Tensor& whole, const at::Tensor& part, int tag) {
+  const auto place = [&](int64_t rank) {
+    return whole.narrow(0, rank * part.numel(), part.numel());
+  };
+  Messages messages;
+  for (int64_t step = 1; step < size_; ++step) {
+    const auto to = peer(step), from = peer(size_ - step);
+    receive(messages, place(from), from, tag);
+    send(messages, part, to, tag);
+  }
+  if (place(rank_).data_ptr() != part.data_ptr()) {
+    place(rank_).copy_(part);
+  }
+  finish(messages);
+}
+
+std::vector<std::string> Exchange::gather(const std::string& own, int tag) {
+  const auto lengths = at::empty({size_}, at::kLong);
+  gather(lengths, at::full({1}, static_cast<int64_t>(own.size()), at::kLong), tag);
+  std::vector<std::string> all;
+  for (int64_t rank = 0; rank < size_; ++rank) {
+    const auto length = lengths[rank].item<int64_t>();
+    all.push_back(rank == rank_ ? own : std::string(static_cast<size_t>(length), '\0'));
+  }
+  Messages messages;
+  for (int64_t step = 1; step < size_; ++step) {
+    const auto to = peer(step), from = peer(size_ - step);
+    receive(messages, bytes_of(all[static_cast<size_t>(from)]), from, tag + 1);
+    send(messages, bytes_of(all[static_cast<size_t>(rank_)]), to, tag + 1);
+  }
+  finish(messages);
+  return all;
+}
+
+}  // namespace reprise::dist

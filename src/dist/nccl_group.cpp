@@ -1,0 +1,29 @@
+// NCCL by LibTorch's process group; a part of libreprise_cuda.
+#include "dist/groups.h"
+
+#include <c10/cuda/CUDAGuard.h>
+
+#define USE_C10D_NCCL  // LibTorch has it, but its headers do not say so
+#include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
+
+namespace reprise::dist {
+
+namespace {
+
+Group make_nccl_group(const GroupPlace& place, c10::Device device) {
+  auto options = c10d::ProcessGroupNCCL::Options::create();
+  options->timeout = place.timeout;
+  auto group = c10::make_intrusive<c10d::ProcessGroupNCCL>(
+      place.store, place.rank, place.size, std::move(options));
+  // Now, where it can be reported as a failure to connect, and not in the first collective.
+  const c10::cuda::CUDAGuard guard(device);
+  group->setBoundDeviceId(device);
+  group->eagerConnectSingleDevice(device);
+  return group;
+}
+
+[[maybe_unused]] const bool kIsProvided = (provide_gpu_group(&make_nccl_group), true);
+
+}  // namespace
+
+}  // namespace reprise::dist

@@ -1,0 +1,14 @@
+// The sum of what the processes sent, in the order of their ranks.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+namespace reprise::dist {
+
+/// See Note [Sums in the order of ranks]. Flat tensors of one length; `out` may be one of the
+/// terms. The terms may be written to.
+void ordered_sum(const at::Tensor& out, const std::vector<at::Tensor>& terms);
+
+}  // namespace reprise::dist
