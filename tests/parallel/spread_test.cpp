@@ -149,6 +149,34 @@ TEST(Spread, GathersABlockOnceForForwardAndOnceForAllOfBackward) {
   }
 }
 
+// A head whose loss is made a few tokens at a time, and asked for before and after the pass.
+TEST(Spread, GathersTheHeadOnceForAllOfItsChunks) {
+  for (const char* family : {"llama", "llama_untied"}) {
+    testing::run_in_world(2, [&](const World& world) {
+      const auto model = open(family, /*has_lora=*/false);
+      choose_policy(*model, "full");
+      const auto spread = reprise::spread(*model, world, {.strategy = Parallel::Fsdp});
+      const testing::Expected expected(folder_of(family));
+      ModelInput input;
+      input.input_ids = expected["input_ids"];
+      spread->begin_micro_batch(/*is_last=*/true);
+      const auto head = model->linear_head();
+      const auto hidden = model->hidden_states(input);
+      linear_cross_entropy(
+          hidden, head, input.input_ids, TokenWeighting::None, HeadChunks{.tokens = 3})
+          .sum.backward();
+      spread->end_backward();
+      const auto& traffic = spread->traffic();
+      const auto top = traffic.forward_gathers.size() - 1;
+      // A tied head is the embeddings' unit, which has come by then.
+      const bool is_tied = model->has_tied_head();
+      EXPECT_EQ(traffic.forward_gathers[0] + traffic.forward_gathers[top], is_tied ? 1 : 2);
+      EXPECT_EQ(traffic.backward_gathers[top], 0);
+      EXPECT_EQ(traffic.reductions[0] + traffic.reductions[top], is_tied ? 1 : 2);
+    });
+  }
+}
+
 TEST(Spread, DdpTalksOnceAStep) {
   testing::run_in_world(2, [&](const World& world) {
     const auto model = open("llama_untied", /*has_lora=*/false);

@@ -75,8 +75,11 @@ inline std::filesystem::path online_model() {
 
 class OnlineCase {
  public:
-  explicit OnlineCase(OnlineEstimator estimator, bool use_lora = false) {
-    policy = load_model(online_model()).model;
+  explicit OnlineCase(OnlineEstimator estimator,
+                      bool use_lora = false,
+                      std::optional<at::ScalarType> dtype = {})
+      : dtype_(dtype) {
+    policy = load_model(online_model(), {.dtype = dtype_}).model;
     if (use_lora) {
       lora.rank = 4;
       lora.dropout = 0;
@@ -104,6 +107,7 @@ class OnlineCase {
       LoadOptions load;
       load.head = HeadKind::Value;
       load.seed = 5;
+      load.dtype = dtype_;
       critic = load_model(online_model(), load).model;
       options.policy.loss = PolicyLoss::Ppo;
       options.critic_learning_rate = 1e-3;
@@ -211,10 +215,12 @@ class OnlineCase {
     if (has_lora(*policy)) {
       reference = Reference::without_adapters(policy);
     } else {
-      reference_model = load_model(online_model()).model;
+      reference_model = load_model(online_model(), {.dtype = dtype_}).model;
       reference = Reference(reference_model);
     }
   }
+
+  std::optional<at::ScalarType> dtype_;  // unset: the stored one
 };
 
 }  // namespace reprise::testing

@@ -144,8 +144,9 @@ class TrainingCase {
     load.head = kind_ == Objective::Rm    ? HeadKind::Score
                 : kind_ == Objective::Prm ? HeadKind::TokenClasses
                                           : HeadKind::CausalLm;
-    if (run_.value("dtype", "float32") == "bfloat16") {
-      load.dtype = at::kBFloat16;
+    const auto dtype = run_.value("dtype", "float32");
+    if (dtype != "float32") {
+      load.dtype = dtype == "bfloat16" ? at::kBFloat16 : at::kDouble;
     }
     return load_model(training_fixtures() / "models" / name, load).model;
   }
