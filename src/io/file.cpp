@@ -173,6 +173,14 @@ void AtomicFile::write(std::string_view text) {
   write(std::as_bytes(std::span<const char>(text.data(), text.size())));
 }
 
+void AtomicFile::extend_to(uint64_t bytes) {
+  TORCH_CHECK(::ftruncate(descriptor_, static_cast<off_t>(bytes)) == 0,
+              "[file] cannot write ",
+              path_.string(),
+              ": ",
+              last_error());
+}
+
 void AtomicFile::sync() {
   TORCH_CHECK(
       ::fsync(descriptor_) == 0, "[file] cannot write ", path_.string(), ": ", last_error());

@@ -12,29 +12,28 @@
 #include <algorithm>
 #include <cstring>
 #include <span>
+#include <string_view>
 #include <tuple>
+#include <unordered_map>
 #include <utility>
 
 namespace reprise {
 namespace detail {
 namespace {
 
-using MadeTensors = std::vector<const LazyTensor*>;
-
-MadeTensors in_file_order(MadeTensors tensors) {
-  std::sort(tensors.begin(), tensors.end(), [](const LazyTensor* a, const LazyTensor* b) {
-    const int rank_a = -safetensors_dtype_rank(a->dtype);
-    const int rank_b = -safetensors_dtype_rank(b->dtype);
-    return std::tie(rank_a, a->name) < std::tie(rank_b, b->name);
+void put_in_file_order(std::vector<TensorInfo>& tensors) {
+  std::sort(tensors.begin(), tensors.end(), [](const TensorInfo& a, const TensorInfo& b) {
+    const int rank_a = -safetensors_dtype_rank(a.dtype);
+    const int rank_b = -safetensors_dtype_rank(b.dtype);
+    return std::tie(rank_a, a.name) < std::tie(rank_b, b.name);
   });
-  return tensors;
 }
 
-void refuse_duplicates(const MadeTensors& tensors) {
+void refuse_duplicates(const std::vector<TensorInfo>& tensors) {
   std::vector<std::string_view> names;
   names.reserve(tensors.size());
-  for (const LazyTensor* tensor : tensors) {
-    names.emplace_back(tensor->name);
+  for (const TensorInfo& tensor : tensors) {
+    names.emplace_back(tensor.name);
   }
   std::sort(names.begin(), names.end());
   const auto twice = std::adjacent_find(names.begin(), names.end());
@@ -105,20 +104,35 @@ void write_tensor(AtomicFile& file, const LazyTensor& tensor, uint64_t bytes) {
 
 }  // namespace
 
-void fill_safetensors(AtomicFile& file,
-                      const MadeTensors& tensors,
-                      std::map<std::string, std::string> metadata) {
+FileLayout layout_of(std::vector<TensorInfo> tensors, std::map<std::string, std::string> metadata) {
   refuse_duplicates(tensors);
   metadata.try_emplace("format", "pt");
-  const MadeTensors ordered = in_file_order(tensors);
-  std::vector<TensorInfo> infos;
-  infos.reserve(ordered.size());
-  for (const LazyTensor* tensor : ordered) {
-    infos.push_back({tensor->name, tensor->dtype, tensor->shape, 0, 0});
+  put_in_file_order(tensors);
+  FileLayout layout;
+  layout.head = file_head(tensors, metadata);
+  layout.bytes = layout.head.size();
+  for (TensorInfo& info : tensors) {
+    info.begin += layout.head.size();
+    info.end += layout.head.size();
+    layout.bytes = info.end;
   }
-  file.write(file_head(infos, metadata));
-  for (size_t i = 0; i < ordered.size(); ++i) {
-    write_tensor(file, *ordered[i], infos[i].end - infos[i].begin);
+  layout.tensors = std::move(tensors);
+  return layout;
+}
+
+void fill_safetensors(AtomicFile& file,
+                      const std::vector<const LazyTensor*>& tensors,
+                      std::map<std::string, std::string> metadata) {
+  std::vector<TensorInfo> infos;
+  std::unordered_map<std::string_view, const LazyTensor*> by_name;
+  for (const LazyTensor* tensor : tensors) {
+    infos.push_back({tensor->name, tensor->dtype, tensor->shape, 0, 0});
+    by_name.emplace(tensor->name, tensor);
+  }
+  const FileLayout layout = layout_of(std::move(infos), std::move(metadata));
+  file.write(layout.head);
+  for (const TensorInfo& info : layout.tensors) {
+    write_tensor(file, *by_name.at(info.name), info.end - info.begin);
   }
 }
 

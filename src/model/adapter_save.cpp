@@ -7,6 +7,7 @@
 #include <reprise/io/file.h>
 #include <reprise/io/json.h>
 #include <reprise/io/safetensors.h>
+#include <reprise/io/write_together.h>
 
 #include <c10/util/Exception.h>
 
@@ -71,6 +72,22 @@ bool holds(const NamedTensors& tensors, const std::string& name) {
       tensors.begin(), tensors.end(), [&](const auto& item) { return item.first == name; });
 }
 
+// What is spread over processes, each writes its parts of.
+void write_tensors(const Model& model,
+                   const std::filesystem::path& file,
+                   const NamedTensors& tensors) {
+  const ParameterKeeper* const keeper = model.keeper();
+  if (keeper == nullptr) {
+    write_safetensors(file, tensors);
+    return;
+  }
+  std::vector<TensorPart> parts;
+  for (const auto& [name, tensor] : tensors) {
+    parts.push_back(keeper->part_of(name, tensor));
+  }
+  write_safetensors_together(keeper->world(), file, parts);
+}
+
 }  // namespace
 
 void save_adapter(const Model& model,
@@ -87,9 +104,11 @@ void save_adapter(const Model& model,
   name_targets(complete, plan);
   complete.fan_in_fan_out = has_in_out_weights(plan.targets);
 
-  create_folder(folder);
-  write_safetensors(folder / "adapter_model.safetensors", tensors);
-  write_json(folder / "adapter_config.json", complete.to_json());
+  const World& world = model.keeper() == nullptr ? World::single() : model.keeper()->world();
+  world.first_alone("making " + folder.string(), [&] { create_folder(folder); });
+  write_tensors(model, folder / "adapter_model.safetensors", tensors);
+  world.first_alone("completing " + folder.string(),
+                    [&] { write_json(folder / "adapter_config.json", complete.to_json()); });
 }
 
 }  // namespace reprise

@@ -1,7 +1,9 @@
-// Opening a Hugging Face directory: config.json, then every tensor to its parameter.
+// Opening a Hugging Face directory: config.json, then every tensor to its parameter, or in its
+// place.
 #include <reprise/model/checkpoint.h>
 
 #include "model/architecture.h"
+#include "model/put_parameters.h"
 
 #include <reprise/io/safetensors.h>
 
@@ -51,7 +53,7 @@ std::map<std::string, std::string> checkpoint_names(const SafetensorsCheckpoint&
   return result;
 }
 
-// Copies tensor by tensor; says what did not fit together.
+// Copies tensor by tensor, or maps them; says what did not fit together.
 class Loading {
  public:
   Loading(const std::filesystem::path& folder, const LoadOptions& options)
@@ -62,6 +64,9 @@ class Loading {
         checkpoint_(folder),
         names_(checkpoint_names(checkpoint_, architecture_)) {
     warnings_ = config_.warnings;
+    TORCH_CHECK(!options.mapped || (!options.dtype && options.device.is_cpu()),
+                "[load] mapped parameters are in main memory and as they are stored: give neither "
+                "dtype nor device.");
   }
 
   LoadedModel run() {
@@ -69,9 +74,11 @@ class Loading {
     check_sizes();
     resolve_tied_head();
     const auto dtype = options_.dtype.value_or(stored_dtype());
-    model_ = std::make_shared<Model>(
-        config_, options_.head, at::TensorOptions(dtype).device(options_.device));
-    copy_parameters();
+    // What is mapped takes the place of parameters that never had memory.
+    const auto device = options_.mapped ? at::Device(at::kMeta) : options_.device;
+    model_ =
+        std::make_shared<Model>(config_, options_.head, at::TensorOptions(dtype).device(device));
+    fill_parameters();
     check_leftovers();
     return {model_, warnings_};
   }
@@ -157,8 +164,9 @@ class Loading {
     return info != nullptr && at::isFloatingType(info->dtype) ? info->dtype : at::kFloat;
   }
 
-  void copy_parameters() {
+  void fill_parameters() {
     const at::NoGradGuard no_grad;
+    std::map<std::string, at::Tensor> views;
     std::vector<std::string> missing;
     for (const auto& item : model_->named_parameters()) {
       const auto name = names_.find(item.key());
@@ -166,9 +174,21 @@ class Loading {
         missing.push_back(item.key());
         continue;
       }
-      copy(name->second, item.value());
+      check(*checkpoint_.find(name->second), item.value());
+      if (options_.mapped) {
+        views.emplace(item.key(), checkpoint_.view(name->second));
+      } else {
+        checkpoint_.copy_to(name->second, item.value());
+      }
       names_.erase(name);
     }
+    if (options_.mapped) {
+      put_parameters(*model_, views);
+    }
+    make_missing(missing);
+  }
+
+  void make_missing(const std::vector<std::string>& missing) {
     if (missing.empty()) {
       return;
     }
@@ -182,6 +202,14 @@ class Loading {
                 folder_.string(),
                 ": tensors are missing: ",
                 listed(missing));
+    if (options_.mapped) {
+      std::map<std::string, at::Tensor> fresh;
+      for (const auto& name : missing) {
+        const at::Tensor planned = model_->named_parameters()[name];
+        fresh.emplace(name, at::empty_like(planned, planned.options().device(at::kCPU)));
+      }
+      put_parameters(*model_, fresh);
+    }
     model_->initialize_head(options_.seed);
     warnings_.push_back(folder_.string() + ": has no " + listed(missing) +
                         "; the head starts from random values.");
@@ -207,18 +235,16 @@ class Loading {
                 c10::IntArrayRef(info.shape));
   }
 
-  void copy(const std::string& name, const at::Tensor& parameter) {
-    const TensorInfo& info = *checkpoint_.find(name);
+  void check(const TensorInfo& info, const at::Tensor& parameter) const {
     check_shape(info, parameter.sizes());
     TORCH_CHECK(info.dtype == at::kFloat || info.dtype == at::kBFloat16 ||
                     info.dtype == at::kHalf || info.dtype == at::kDouble,
                 "[load] ",
                 folder_.string(),
                 ": tensor ",
-                name,
+                info.name,
                 ": expected float32, bfloat16 or float16, found ",
                 c10::toString(info.dtype));
-    checkpoint_.copy_to(name, parameter);
   }
 
   // What is left over may only be a head that this model does not have.

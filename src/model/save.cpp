@@ -1,5 +1,6 @@
 // Writing a Hugging Face directory: weights first and config.json last, so that a folder that opens
-// is whole.
+// is whole. Weights that are spread over processes are written by all of them, each what it has;
+// the rest by the first alone.
 #include <reprise/model/checkpoint.h>
 
 #include "model/architecture.h"
@@ -7,6 +8,7 @@
 #include <reprise/io/file.h>
 #include <reprise/io/json.h>
 #include <reprise/io/safetensors.h>
+#include <reprise/io/write_together.h>
 #include <reprise/model/lora.h>
 
 #include <ATen/ATen.h>
@@ -113,23 +115,68 @@ std::vector<LazyTensor> tensors_of(const Model& model, at::ScalarType dtype) {
 }
 
 // Buffers that the family's own code expects in its checkpoints, as they were.
-void add_carried_buffers(std::vector<LazyTensor>& tensors,
-                         const Model& model,
-                         const fs::path& source) {
+NamedTensors carried_buffers(const Model& model, const fs::path& source) {
+  NamedTensors buffers;
   const auto ends = architecture_of(model.config()).carried_buffers;
   if (source.empty() || ends.empty()) {
-    return;
+    return buffers;
   }
   const SafetensorsCheckpoint checkpoint(source);
   for (const auto& name : checkpoint.names()) {
     for (const auto& end : ends) {
       if (name.ends_with(end)) {
-        const at::Tensor buffer = checkpoint.view(name).clone();
-        tensors.push_back(
-            {name, buffer.scalar_type(), buffer.sizes().vec(), [buffer] { return buffer; }});
+        buffers.emplace_back(name, checkpoint.view(name).clone());
       }
     }
   }
+  return buffers;
+}
+
+void write_own_weights(const Model& model,
+                       const fs::path& folder,
+                       const SaveOptions& options,
+                       at::ScalarType dtype) {
+  auto tensors = tensors_of(model, dtype);
+  for (const auto& [name, buffer] : carried_buffers(model, options.source)) {
+    tensors.push_back(
+        {name, buffer.scalar_type(), buffer.sizes().vec(), [buffer = buffer] { return buffer; }});
+  }
+  stream_checkpoint(folder, tensors, options.max_shard_bytes);
+}
+
+// A parameter of a kept model may have no memory: its values are what the keepers have.
+void write_kept_weights(const Model& model,
+                        const fs::path& folder,
+                        const SaveOptions& options,
+                        at::ScalarType dtype) {
+  const ParameterKeeper& keeper = *model.keeper();
+  std::vector<TensorInfo> tensors;
+  std::vector<TensorPart> parts;
+  for (const auto& item : model.named_parameters()) {
+    tensors.push_back({item.key(), dtype, item.value().sizes().vec(), 0, 0});
+    parts.push_back(keeper.part_of(item.key(), item.value()));
+  }
+  NamedTensors buffers;
+  keeper.world().together("reading " + options.source.string(),
+                          [&] { buffers = carried_buffers(model, options.source); });
+  for (const auto& [name, buffer] : buffers) {
+    tensors.push_back({name, buffer.scalar_type(), buffer.sizes().vec(), 0, 0});
+    parts.push_back({name, buffer.sizes().vec(), 0, buffer});
+  }
+  write_checkpoint_together(keeper.world(), folder, tensors, parts, options.max_shard_bytes);
+}
+
+void write_companions(const Model& model,
+                      const fs::path& folder,
+                      const SaveOptions& options,
+                      at::ScalarType dtype) {
+  if (!options.source.empty() && !fs::equivalent(options.source, folder)) {
+    copy_companions(options.source, folder);
+  }
+  if (!fs::exists(folder / "generation_config.json")) {
+    write_json(folder / "generation_config.json", generation_config(model.config()));
+  }
+  write_json(folder / "config.json", config_json(model, dtype));
 }
 
 }  // namespace
@@ -139,22 +186,19 @@ void save_model(const Model& model, const fs::path& folder, const SaveOptions& o
   TORCH_CHECK(
       !has_lora(model),
       "[save] the model has LoRA adapters: write them with save_adapter, or merge_lora first.");
-  TORCH_CHECK(options.source.empty() || fs::is_directory(options.source),
-              "[save] ",
-              options.source.string(),
-              ": no such folder to copy the tokenizer from.");
   const auto dtype = options.dtype.value_or(model.dtype());
-  create_folder(folder);
-  auto tensors = tensors_of(model, dtype);
-  add_carried_buffers(tensors, model, options.source);
-  stream_checkpoint(folder, tensors, options.max_shard_bytes);
-  if (!options.source.empty() && !fs::equivalent(options.source, folder)) {
-    copy_companions(options.source, folder);
-  }
-  if (!fs::exists(folder / "generation_config.json")) {
-    write_json(folder / "generation_config.json", generation_config(model.config()));
-  }
-  write_json(folder / "config.json", config_json(model, dtype));
+  const World& world = model.keeper() == nullptr ? World::single() : model.keeper()->world();
+  world.first_alone("making " + folder.string(), [&] {
+    TORCH_CHECK(options.source.empty() || fs::is_directory(options.source),
+                "[save] ",
+                options.source.string(),
+                ": no such folder to copy the tokenizer from.");
+    create_folder(folder);
+  });
+  const auto write_weights = model.keeper() == nullptr ? write_own_weights : write_kept_weights;
+  write_weights(model, folder, options, dtype);
+  world.first_alone("completing " + folder.string(),
+                    [&] { write_companions(model, folder, options, dtype); });
 }
 
 }  // namespace reprise

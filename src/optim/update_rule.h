@@ -1,5 +1,6 @@
 // The arithmetic of an optimizer, apart from where its numbers are kept. Every rule works element
-// by element, so how a parameter is cut into slices does not change the result.
+// by element, so how a parameter is cut into slices does not change the result, but for how CPU
+// kernels round the last few elements of a slice.
 #pragma once
 
 #include <reprise/optim/optimizer.h>

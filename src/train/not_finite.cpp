@@ -2,6 +2,8 @@
 
 #include "train/evaluate.h"
 
+#include <reprise/parallel/spread.h>
+
 #include <ATen/ATen.h>
 
 #include <cmath>
@@ -22,9 +24,17 @@ bool is_finite_alone(const SuspectRows& suspects, int64_t index) {
   }
 }
 
+// A process may pass the model's held parameters alone, but not a reference or a teacher that is
+// spread over processes too.
+bool can_search(const TrainingObjective& objective) {
+  const auto* spread = spread_of(objective.model());
+  return spread == nullptr || spread->strategy() != Parallel::Fsdp || objective.frozen_bytes() == 0;
+}
+
 }  // namespace
 
 std::string describe_not_finite(const SuspectRows& suspects, const std::vector<int64_t>& indices) {
+  const bool searches = can_search(suspects.objective);
   std::string guilty;
   std::string all;
   without_checkpointing("the search for a bad row", [&] {
@@ -32,14 +42,14 @@ std::string describe_not_finite(const SuspectRows& suspects, const std::vector<i
       const auto example = suspects.data.at(index);
       const std::string name = suspects.data.place_name(example.place);
       all += (all.empty() ? "" : ", ") + name;
-      if (!is_finite_alone(suspects, index)) {
+      if (searches && !is_finite_alone(suspects, index)) {
         guilty += (guilty.empty() ? "" : ", ") + name;
       }
     }
   });
-  const std::string where = guilty.empty()
-                                ? "of the micro-batch with rows " + all + " (no row gives it alone)"
-                                : "of row " + guilty;
+  const std::string where = guilty.empty() ? "of the micro-batch with rows " + all +
+                                                 (searches ? " (no row gives it alone)" : "")
+                                           : "of row " + guilty;
   return "the loss " + where +
          " is not finite. Training stops; the last checkpoint is as it was. A lower "
          "--learning_rate, --warmup_steps or a wider --dtype help when the data is sound.";

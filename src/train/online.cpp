@@ -273,8 +273,7 @@ class OnlineRun final : public RunLoop {
   }
 
   void save_average() override {
-    const auto averaged = update_.policy().average()->swap();
-    job_.save_models(options_.output / "ema");
+    save_averaged(update_.policy(), [this] { job_.save_models(options_.output / "ema"); });
   }
 
   const OnlineJob& job_;

@@ -2,6 +2,7 @@
 
 #include "train/best_evaluation.h"
 #include "train/budget/budget_files.h"
+#include "train/rng_state.h"
 
 #include <string>
 #include <vector>
@@ -31,12 +32,12 @@ TrainingSummary RunLoop::run(const std::filesystem::path& resume_from) {
   while (state_.step < total_ && summary.end == TrainingEnd::Done) {
     summary.end = advance();
   }
-  save_plans(/*is_end=*/true);
+  world_.first_alone("writing the memory plan", [&] { save_plans(/*is_end=*/true); });
   summary.progress = progress();
   summary.train_loss = steps_ > 0 ? loss_sum_ / static_cast<double>(steps_) : 0;
   if (summary.end == TrainingEnd::Stopped) {
     save();
-  } else if (options_.ema_decay > 0 && world_.is_first()) {
+  } else if (options_.ema_decay > 0) {
     save_average();
   }
   if (state_.best_step > 0) {
@@ -50,15 +51,15 @@ void RunLoop::begin(const std::filesystem::path& resume_from) {
   for (const auto* learner : all.learners) {
     learner->model().train(options_.dropout);
   }
-  seed_everything(options_.seed, all.learners.front()->model().device());
+  seed_everything(options_.seed, all.learners.front()->model().device(), world_);
   if (!resume_from.empty()) {
-    state_ = load_snapshot(resume_from, all);
+    state_ = load_snapshot(resume_from, all, world_, options_.seed);
   }
-  if (world_.is_first()) {
+  world_.first_alone("preparing " + options_.output.string(), [&] {
     prepare_output(options_.output, resume_from, state_);
     metrics_ = std::make_unique<MetricsFile>(options_.output / "metrics.jsonl");
     metrics_->cut_back(state_.step);
-  }
+  });
   observer_.begin(progress(), all.learners.front()->effect());
 }
 
@@ -66,11 +67,13 @@ void RunLoop::begin(const std::filesystem::path& resume_from) {
 TrainingEnd RunLoop::advance() {
   const Json record = train_step();
   ++steps_;
-  if (metrics_ != nullptr) {
-    metrics_->append(record);
-  }
-  save_plans(/*is_end=*/false);
-  observer_.step(progress(), record);
+  world_.together("writing down a step", [&] {
+    if (metrics_ != nullptr) {
+      metrics_->append(record);
+    }
+    save_plans(/*is_end=*/false);
+    observer_.step(progress(), record);
+  });
   TrainingEnd end = TrainingEnd::Done;
   if (evaluates_now()) {
     end = evaluate_now();
@@ -79,8 +82,27 @@ TrainingEnd RunLoop::advance() {
   if (saves_now()) {
     save();
   }
-  return end == TrainingEnd::Done && !is_last && observer_.should_stop() ? TrainingEnd::Stopped
-                                                                         : end;
+  return end == TrainingEnd::Done && !is_last && should_stop() ? TrainingEnd::Stopped : end;
+}
+
+// A signal may reach one process only.
+bool RunLoop::should_stop() const {
+  return world_.max(observer_.should_stop() ? 1 : 0, "whether to stop") > 0;
+}
+
+void RunLoop::save_averaged(const Learner& learner, const std::function<void()>& save_model) const {
+  auto* const keeper = learner.model().keeper();
+  const auto refresh = [&] {
+    if (keeper != nullptr) {
+      keeper->refresh();
+    }
+  };
+  {
+    const auto averaged = learner.average()->swap();
+    refresh();
+    save_model();
+  }
+  refresh();
 }
 
 void RunLoop::note_outcome(const StepOutcome& outcome, const Learner& learner) {
@@ -133,10 +155,12 @@ TrainingEnd RunLoop::evaluate_now() {
   }
   Json line{{"step", state_.step}, {"epoch", epoch_after(state_.step)}};
   line.update(record);
-  if (metrics_ != nullptr) {
-    metrics_->append(line);
-  }
-  observer_.evaluated(progress(), line);
+  world_.together("writing down an evaluation", [&] {
+    if (metrics_ != nullptr) {
+      metrics_->append(line);
+    }
+    observer_.evaluated(progress(), line);
+  });
   return options_.best_metric.empty() ? TrainingEnd::Done : compare_with_best(line);
 }
 
@@ -151,12 +175,12 @@ TrainingEnd RunLoop::compare_with_best(const Json& line) {
 }
 
 void RunLoop::save() {
-  if (!world_.is_first()) {
-    return;
-  }
-  const auto folder = save_snapshot(options_.output, parts(), state_, options_.configuration);
-  clean_up(options_.output, options_.save_total_limit, state_.best_step);
-  observer_.saved(folder);
+  const auto folder =
+      save_snapshot(options_.output, parts(), state_, options_.configuration, world_);
+  world_.first_alone("removing old checkpoints", [&] {
+    clean_up(options_.output, options_.save_total_limit, state_.best_step);
+    observer_.saved(folder);
+  });
 }
 
 }  // namespace reprise

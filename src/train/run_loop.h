@@ -1,5 +1,8 @@
 // What all runs do around their optimizer steps: resume, write metrics, tell the observer, evaluate
 // and save when it is time, end early. What a step is, each kind of run says itself.
+//
+// All processes of a world run it and decide the same. The first alone writes files beside the
+// checkpoints; where it cannot, all stop.
 #pragma once
 
 #include "train/snapshot.h"
@@ -10,6 +13,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 
 namespace reprise {
@@ -34,11 +38,13 @@ class RunLoop {
   virtual double epoch_after(int64_t steps) const = 0;
   virtual bool ends_epoch(int64_t step) const = 0;
   virtual RunParts parts() = 0;
-  /// Where the averaged weights go at the end, if there are any.
+  /// Where the averaged weights go at the end, if there are any. All processes call it.
   virtual void save_average() = 0;
 
-  /// A checkpoint of the step that was taken last.
+  /// A checkpoint of the step that was taken last. All processes call it.
   void save();
+  /// Calls `save_model` while the averages are in the learner's model. All processes call it.
+  void save_averaged(const Learner& learner, const std::function<void()>& save_model) const;
 
   /// To be called in train_step() with what the step did.
   void note_outcome(const StepOutcome& outcome, const Learner& learner);
@@ -53,6 +59,7 @@ class RunLoop {
   RunProgress progress() const { return {state_.step, total_, epoch_after(state_.step)}; }
   void begin(const std::filesystem::path& resume_from);
   TrainingEnd advance();
+  bool should_stop() const;
   bool evaluates_now() const;
   bool saves_now() const;
   TrainingEnd evaluate_now();

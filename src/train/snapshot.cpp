@@ -1,17 +1,18 @@
 #include "train/snapshot.h"
 
+#include "train/rng_state.h"
+
 #include <reprise/io/atomic_folder.h>
 #include <reprise/io/file.h>
+#include <reprise/io/write_together.h>
 #include <reprise/model/lora.h>
 
 #include <ATen/ATen.h>
-#include <ATen/Context.h>
-#include <ATen/core/Generator.h>
 
 #include <algorithm>
 #include <charconv>
 #include <map>
-#include <mutex>
+#include <memory>
 #include <string_view>
 #include <system_error>
 #include <vector>
@@ -30,50 +31,13 @@ at::Device device_of(const RunParts& parts) {
   return parts.learners.front()->model().device();
 }
 
-at::Generator generator_of(const at::Device& device) {
-  return at::globalContext().defaultGenerator(device);
-}
-
-NamedTensors rng_state(const at::Device& device) {
-  NamedTensors state;
-  const auto add = [&](const char* name, at::Generator generator) {
-    const std::scoped_lock lock(generator.mutex());
-    state.emplace_back(name, generator.get_state());
-  };
-  add("cpu", generator_of(at::kCPU));
-  if (!device.is_cpu()) {
-    add("device", generator_of(device));
-  }
-  return state;
-}
-
-void restore_rng(const SafetensorsFile& file, const at::Device& device) {
-  const auto restore = [&](const char* name, at::Generator generator) {
-    const auto* info = file.find(name);
-    TORCH_CHECK(info != nullptr, file.path().string(), ": has no state \"", name, "\"");
-    const std::scoped_lock lock(generator.mutex());
-    const auto size = generator.get_state().numel();
-    TORCH_CHECK(info->dtype == at::kByte && info->shape == std::vector<int64_t>{size},
-                file.path().string(),
-                ": \"",
-                name,
-                "\": expected ",
-                size,
-                " bytes of a generator's state");
-    generator.set_state(file.view(*info).clone());
-  };
-  restore("cpu", generator_of(at::kCPU));
-  if (!device.is_cpu()) {
-    restore("device", generator_of(device));
-  }
-}
-
-Json to_json(const RunState& state, const Json& configuration) {
+Json to_json(const RunState& state, const Json& configuration, const World& world) {
   return {{"step", state.step},
           {"tokens", state.tokens},
           {"best_value", state.best_value ? Json(*state.best_value) : Json()},
           {"best_step", state.best_step},
           {"evaluations_without_best", state.evaluations_without_best},
+          {"world_size", world.size()},
           {"configuration", configuration}};
 }
 
@@ -135,72 +99,127 @@ void remove_checkpoint(const fs::path& checkpoint) {
   fs::remove_all(doomed, ignored);
 }
 
+void load_parameter(const SafetensorsCheckpoint& saved,
+                    const fs::path& checkpoint,
+                    const std::string& name,
+                    const at::Tensor& parameter,
+                    const ParameterKeeper* keeper) {
+  const TensorInfo* const info = saved.find(name);
+  TORCH_CHECK(
+      info != nullptr, checkpoint.string(), ": has no tensor ", name, ", which this run trains");
+  if (keeper == nullptr) {
+    saved.copy_to(name, parameter);
+    return;
+  }
+  TORCH_CHECK(info->shape == parameter.sizes().vec(),
+              checkpoint.string(),
+              ": tensor ",
+              name,
+              ": expected shape ",
+              parameter.sizes(),
+              ", found ",
+              at::IntArrayRef(info->shape));
+  const TensorPart part = keeper->part_of(name, parameter);
+  if (part.values.defined() && part.values.numel() > 0) {
+    saved.copy_part_to(name, part.begin, part.values);
+  }
+}
+
+void save_learner(const Learner& learner, const fs::path& folder, const World& world) {
+  world.first_alone("making " + folder.string(), [&] { create_folder(folder); });
+  write_safetensors_together(
+      world, folder / "optimizer.safetensors", learner.optimizer().state_parts());
+  if (learner.average() != nullptr) {
+    write_safetensors_together(world, folder / "ema.safetensors", learner.average()->state_parts());
+  }
+}
+
+SafetensorsFile open_together(const World& world, const fs::path& path) {
+  std::optional<SafetensorsFile> file;
+  world.together("opening " + path.string(), [&] { file.emplace(path); });
+  return *file;
+}
+
+void load_learner(const Learner& learner, const fs::path& folder, const World& world) {
+  load_trained(learner.model(), folder);
+  learner.optimizer().load(open_together(world, folder / "optimizer.safetensors"), world);
+  if (learner.average() != nullptr) {
+    learner.average()->load(open_together(world, folder / "ema.safetensors"), world);
+  }
+  if (auto* const keeper = learner.model().keeper()) {
+    keeper->refresh();  // the optimizer rounds 16-bit parameters from its copies
+  }
+}
+
 }  // namespace
 
 // The trained values, under the names that save_model and save_adapter wrote them by.
 void load_trained(const Model& model, const fs::path& checkpoint) {
   const at::NoGradGuard no_grad;
-  const SafetensorsCheckpoint saved(checkpoint, has_lora(model) ? "adapter_model" : "model");
-  for (auto [name, parameter] : trained_parameters(model)) {
-    TORCH_CHECK(saved.find(name) != nullptr,
-                checkpoint.string(),
-                ": has no tensor ",
-                name,
-                ", which this run trains");
-    saved.copy_to(name, parameter);
+  ParameterKeeper* const keeper = model.keeper();
+  const World& world = keeper == nullptr ? World::single() : keeper->world();
+  world.together("loading " + checkpoint.string(), [&] {
+    const SafetensorsCheckpoint saved(checkpoint, has_lora(model) ? "adapter_model" : "model");
+    for (const auto& [name, parameter] : trained_parameters(model)) {
+      load_parameter(saved, checkpoint, name, parameter, keeper);
+    }
+  });
+  if (keeper != nullptr) {
+    keeper->refresh();
   }
 }
 
 fs::path save_snapshot(const fs::path& output,
                        const RunParts& parts,
                        const RunState& state,
-                       const Json& configuration) {
+                       const Json& configuration,
+                       const World& world) {
   const fs::path final = output / (std::string(kPrefix) + std::to_string(state.step));
-  if (fs::exists(final)) {
+  std::error_code ignored;
+  const bool is_there = world.is_first() && fs::exists(final, ignored);
+  if (!world.from_first(is_there ? "there" : "", "whether " + final.string() + " is there")
+           .empty()) {
     return final;  // a run that was resumed from it stands there again
   }
-  AtomicFolder folder(final);
-  parts.save_models(folder.path());
+  std::unique_ptr<AtomicFolder> made;  // by the first process
+  world.first_alone("making " + final.string(),
+                    [&] { made = std::make_unique<AtomicFolder>(final); });
+  const fs::path folder =
+      world.from_first(made ? made->path().string() : "", "the name of " + final.string());
+  parts.save_models(folder);
   for (const auto* learner : parts.learners) {
-    const auto own = folder.path() / learner->name();
-    create_folder(own);
-    write_safetensors(own / "optimizer.safetensors", learner->optimizer().state());
-    if (learner->average() != nullptr) {
-      write_safetensors(own / "ema.safetensors", learner->average()->state());
+    save_learner(*learner, folder / learner->name(), world);
+  }
+  const NamedTensors rng = rng_state(device_of(parts), world);
+  const NamedTensors more = parts.state();
+  world.first_alone("completing " + final.string(), [&] {
+    write_safetensors(folder / "rng.safetensors", rng);
+    if (!more.empty()) {
+      write_safetensors(folder / kMoreFile, more);
     }
-  }
-  write_safetensors(folder.path() / "rng.safetensors", rng_state(device_of(parts)));
-  if (const auto more = parts.state(); !more.empty()) {
-    write_safetensors(folder.path() / kMoreFile, more);
-  }
-  write_json(folder.path() / kStateFile, to_json(state, configuration));
-  folder.commit();
+    write_json(folder / kStateFile, to_json(state, configuration, world));
+    made->commit();
+  });
   return final;
 }
 
-RunState load_snapshot(const fs::path& folder, const RunParts& parts) {
-  const RunState state = read_state(folder);
+RunState load_snapshot(const fs::path& folder,
+                       const RunParts& parts,
+                       const World& world,
+                       uint64_t seed) {
+  RunState state;
+  world.together("reading " + folder.string(), [&] { state = read_state(folder); });
   for (const auto* learner : parts.learners) {
-    const auto own = folder / learner->name();
-    load_trained(learner->model(), own);
-    learner->optimizer().load(SafetensorsFile(own / "optimizer.safetensors"));
-    if (learner->average() != nullptr) {
-      learner->average()->load(SafetensorsFile(own / "ema.safetensors"));
+    load_learner(*learner, folder / learner->name(), world);
+  }
+  world.together("reading " + folder.string(), [&] {
+    if (!parts.state().empty()) {
+      parts.load(SafetensorsFile(folder / kMoreFile));
     }
-  }
-  if (!parts.state().empty()) {
-    parts.load(SafetensorsFile(folder / kMoreFile));
-  }
-  restore_rng(SafetensorsFile(folder / "rng.safetensors"), device_of(parts));
+    const SafetensorsFile rng(folder / "rng.safetensors");
+    restore_rng(rng, device_of(parts), world, seed, state.step);
+  });
   return state;
-}
-
-void seed_everything(uint64_t seed, const at::Device& device) {
-  for (const at::Device& each : {at::Device(at::kCPU), device}) {
-    auto generator = generator_of(each);
-    const std::scoped_lock lock(generator.mutex());
-    generator.set_current_seed(seed);
-  }
 }
 
 void clean_up(const fs::path& output, int64_t keep, int64_t best_step) {

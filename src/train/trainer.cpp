@@ -117,15 +117,15 @@ class DatasetRun final : public RunLoop {
     return {{&learner_},
             [this](const std::filesystem::path& folder) {
               job_.save_model(folder);
-              job_.objective.complete(folder);
+              world_.first_alone("completing " + folder.string(),
+                                 [&] { job_.objective.complete(folder); });
             },
             [this] { return job_.objective.state(); },
             [this](const SafetensorsFile& file) { job_.objective.load(file); }};
   }
 
   void save_average() override {
-    const auto averaged = learner_.average()->swap();
-    job_.save_model(options_.output / "ema");
+    save_averaged(learner_, [this] { job_.save_model(options_.output / "ema"); });
   }
 
   const TrainingJob& job_;

@@ -3,7 +3,9 @@
 #include "support/bitwise.h"
 #include "support/devices.h"
 #include "support/temporary_folder.h"
+#include "support/tensor_parts.h"
 #include "support/tensors.h"
+#include "support/thread_world.h"
 
 #include <reprise/optim/optimizer.h>
 
@@ -121,6 +123,40 @@ TEST(ClipGradNorm, IsZeroWithoutGradients) {
 TEST(ClipGradNorm, RefusesANegativeBound) {
   expect_error([] { clip_grad_norm({}, -1); }, "max_norm: expected at least 0");
   expect_error([] { clip_grad_norm({}, NAN); }, "max_norm: expected at least 0");
+}
+
+TEST(ClipGradNorm, OfPartsIsThatOfTheWhole) {
+  torch::manual_seed(5);
+  const std::vector<at::Tensor> grads = {
+      torch::randn({300, 70}), torch::randn({2}), torch::randn({1000}).mul(3)};
+  const auto whole = with_grads(grads);
+  const auto norm = clip_grad_norm(whole, 1.0).item<double>();
+  for (const int64_t size : {1, 2, 4}) {
+    run_in_world(size, [&](const World& world) {
+      Optimizer::Parameters parts;
+      for (const at::Tensor& grad : grads) {
+        const auto part = part_here("", grad, world).values;
+        const auto parameter = torch::zeros_like(part);
+        parameter.mutable_grad() = part.clone();
+        parts.emplace_back("", parameter);
+      }
+      const auto found = clip_grad_norm(parts, 1.0, world);
+      EXPECT_EQ(found.scalar_type(), at::kFloat);
+      EXPECT_NEAR(found.item<double>() / norm, 1, 1.5e-7) << size;
+      for (size_t i = 0; i < grads.size(); ++i) {
+        const auto expected = part_here("", whole[i].second.grad(), world).values;
+        EXPECT_TRUE(at::allclose(parts[i].second.grad(), expected, 1e-6, 0)) << size;
+      }
+    });
+  }
+}
+
+TEST(ClipGradNorm, CountsAProcessWithoutAnyPart) {
+  run_in_world(2, [&](const World& world) {
+    const auto parts =
+        world.is_first() ? with_grads({torch::full({4}, 2.0)}) : Optimizer::Parameters();
+    EXPECT_EQ(clip_grad_norm(parts, 0, world).item<double>(), 4.0);
+  });
 }
 
 }  // namespace

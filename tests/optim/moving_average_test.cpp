@@ -1,8 +1,12 @@
 // Moving averages: their values, and that swapping them in is undone.
 #include "support/bitwise.h"
 #include "support/temporary_folder.h"
+#include "support/tensor_parts.h"
 #include "support/tensors.h"
+#include "support/thread_world.h"
 
+#include <reprise/io/file.h>
+#include <reprise/io/write_together.h>
 #include <reprise/optim/optimizer.h>
 
 #include <gtest/gtest.h>
@@ -73,14 +77,14 @@ TEST(MovingAverage, SwapsRoundingsOfFloat32CopiesInAndBack) {
   EXPECT_TRUE(average_of(average).equal(torch::full({64}, 0.1F)));
 }
 
-TEST(MovingAverage, ChangesPlacesWithFloat32ParametersWithoutACopy) {
+TEST(MovingAverage, ChangesPlacesWithFloat32ParametersInTheirMemory) {
   const at::Tensor weight = torch::randn({2, 3}, at::requires_grad());
   const void* own = weight.data_ptr();
   MovingAverage average({{"w", weight}}, 0.5);
   const void* averaged = average_of(average).data_ptr();
   {
     const auto swap = average.swap();
-    EXPECT_EQ(weight.data_ptr(), averaged);
+    EXPECT_EQ(weight.data_ptr(), own);  // where others may look at it
     EXPECT_TRUE(weight.requires_grad() && weight.is_leaf());
     EXPECT_EQ(weight.sizes(), (at::IntArrayRef{2, 3}));
   }
@@ -138,6 +142,38 @@ TEST(MovingAverage, ComesBackFromAFileUnderTheNamesOfTheParameters) {
 TEST(MovingAverage, RefusesADecayThatIsNone) {
   expect_error([] { MovingAverage({}, 1); }, "expected at least 0 and below 1, got 1");
   expect_error([] { MovingAverage({}, -0.5); }, "expected at least 0 and below 1, got -0.5");
+}
+
+TEST(MovingAverage, OfPartsIsPartsOfTheAverage) {
+  const TemporaryFolder folder;
+  const Optimizer::Parameters all = {{"w", torch::ones({2, 3})}, {"v", torch::ones({1})}};
+  const auto trained = Optimizer::make(all, {.kind = OptimizerKind::Sgd});
+  MovingAverage whole(*trained, 0.5);
+  run_in_world(3, [&](const World& world) {
+    auto parts = parts_here(all, world);
+    const auto optimizer = Optimizer::make(parts, {.kind = OptimizerKind::Sgd});
+    MovingAverage average(*optimizer, 0.5);
+    for (const TensorPart& part : parts) {
+      part.values.fill_(3);
+    }
+    average.update();
+    write_safetensors_together(world, folder / "parts", average.state_parts());
+    {
+      const auto swap = average.swap();
+      for (const TensorPart& part : parts) {  // in the memory that others look at
+        EXPECT_TRUE(part.values.eq(2).all().item<bool>());
+      }
+    }
+    MovingAverage loaded(*optimizer, 0.5);
+    loaded.load(SafetensorsFile(folder / "parts"), world);
+    for (const TensorPart& part : loaded.state_parts()) {
+      EXPECT_TRUE(part.values.eq(2).all().item<bool>());
+    }
+  });
+  EXPECT_TRUE(all[0].second.eq(3).all().item<bool>());
+  whole.update();
+  write_safetensors(folder / "whole", whole.state());
+  EXPECT_TRUE(read_file(folder / "parts") == read_file(folder / "whole"));
 }
 
 }  // namespace

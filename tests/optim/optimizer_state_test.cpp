@@ -2,9 +2,13 @@
 // this optimizer is refused before anything changes.
 #include "support/bitwise.h"
 #include "support/temporary_folder.h"
+#include "support/tensor_parts.h"
 #include "support/tensors.h"
+#include "support/thread_world.h"
 
+#include <reprise/io/file.h>
 #include <reprise/io/safetensors.h>
+#include <reprise/io/write_together.h>
 #include <reprise/optim/optimizer.h>
 
 #include <gtest/gtest.h>
@@ -140,6 +144,102 @@ TEST(OptimizerState, RefusesTheStateOfAnotherOptimizer) {
   expect_error([&] { adamw->load(SafetensorsFile(folder / "state")); },
                "expected a tensor \"a.weight/exp_avg\", found none. Was the state saved with the "
                "same parameters and options?");
+}
+
+/// One of fewer elements than a world has processes, and one that is decayed for its dimensions.
+/// Cut, a large one is still whole vectors: LibTorch's kernels round what is left over differently.
+Optimizer::Parameters spread_parameters() {
+  auto all = parameters();
+  all[0].second = torch::randn({24, 32});
+  all.emplace_back("ln_f.table", torch::randn({1, 2}));
+  for (auto& [name, parameter] : all) {
+    parameter = parameter.detach();
+  }
+  return all;
+}
+
+std::vector<at::Tensor> gradients(const Optimizer::Parameters& all, int step) {
+  torch::manual_seed(static_cast<uint64_t>(step));
+  std::vector<at::Tensor> grads;
+  for (const auto& [name, parameter] : all) {
+    grads.push_back(torch::randn_like(parameter));
+  }
+  return grads;
+}
+
+constexpr double kRate = 0.01;
+
+void step_whole(Optimizer& optimizer, int step) {
+  const auto grads = gradients(optimizer.parameters(), step);
+  for (size_t i = 0; i < grads.size(); ++i) {
+    optimizer.parameters()[i].second.mutable_grad() = grads[i];
+  }
+  optimizer.step(kRate);
+}
+
+/// Takes a step in a world whose processes have slices of `all`, from and to a saved state.
+void step_in_world(int64_t size,
+                   int step,
+                   const Optimizer::Parameters& all,
+                   const OptimizerOptions& options,
+                   const std::filesystem::path& state) {
+  const auto grads = gradients(all, step);
+  run_in_world(size, [&](const World& world) {
+    std::vector<TensorPart> parts;
+    for (size_t i = 0; i < all.size(); ++i) {
+      auto part = part_here(all[i].first, all[i].second, world);
+      part.values.mutable_grad() = part_here("", grads[i], world).values;
+      if (part.values.numel() > 0) {
+        parts.push_back(part);
+      }
+    }
+    const auto optimizer = Optimizer::make(parts, options);
+    if (step > 0) {
+      optimizer->load(SafetensorsFile(state), world);
+    }
+    world.wait_for_all("reading");
+    optimizer->step(kRate);
+    write_safetensors_together(world, state, optimizer->state_parts());
+  });
+}
+
+TEST(OptimizerState, OfPartsGoesOnBitwiseInWorldsOfOtherSizes) {
+  for (const auto& options : kEveryKind) {
+    const TemporaryFolder folder;
+    const auto whole = Optimizer::make(spread_parameters(), options);
+    const auto all = spread_parameters();
+    int step = 0;
+    for (const int64_t size : {4, 2, 3, 1}) {
+      step_whole(*whole, step);
+      step_in_world(size, step, all, options, folder / "parts");
+      write_safetensors(folder / "whole", whole->state());
+      EXPECT_TRUE(read_file(folder / "parts") == read_file(folder / "whole")) << size;
+      expect_same(all, whole->parameters());
+      ++step;
+    }
+  }
+}
+
+TEST(OptimizerState, RefusesInAllProcessesWhatOneOfThemMisses) {
+  const TemporaryFolder folder;
+  const auto all = spread_parameters();
+  auto state = Optimizer::make(all, {})->state();
+  const auto load = [&](const std::string& message) {
+    write_safetensors(folder / "state", state);
+    run_in_world(3, [&](const World& world) {
+      auto parts = parts_here(all, world);
+      std::erase_if(parts, [](const TensorPart& part) { return part.values.numel() == 0; });
+      const auto optimizer = Optimizer::make(parts, {});
+      const SafetensorsFile file(folder / "state");
+      expect_error([&] { optimizer->load(file, world); }, message);
+    });
+  };
+  const auto last = state.back();
+  state.pop_back();  // of a parameter that the third process has nothing of
+  load("expected a tensor \"ln_f.table/step\", found none");
+  state.push_back(last);
+  state.emplace_back("more", torch::zeros(1));
+  load("tensor \"more\" has no place in this state");
 }
 
 }  // namespace

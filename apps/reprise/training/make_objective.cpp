@@ -88,22 +88,6 @@ PrecomputeOptions precompute_options(const TrainingFlags& flags,
   return options;
 }
 
-// What an earlier run left, if every process finds it: computing it is for all of them, or for
-// none. One of them then writes it.
-at::Tensor find_everywhere(const Dataset& data, PrecomputeOptions& options, const RunWorld& world) {
-  const auto found = find_precomputed(data, options);
-  if (world.world().max(found.defined() ? 0 : 1, "looking for the reference's numbers") == 0) {
-    return found;
-  }
-  if (world.is_first()) {
-    std::error_code not_there;
-    fs::remove(options.cache, not_there);
-  } else {
-    options.cache.clear();
-  }
-  return {};
-}
-
 // Builds an objective with its reference; with --precompute_ref_log_probs, with its numbers
 // instead, and then the reference is only loaded if an earlier run has not left them.
 template <class Make>
@@ -116,12 +100,12 @@ std::unique_ptr<TrainingObjective> with_reference(const TrainingFlags& flags,
   if (!flags.precompute_ref_log_probs) {
     return make(std::optional(open_reference(flags, trained, world, progress)));
   }
-  auto train = precompute_options(flags, data, /*is_evaluation=*/false);
-  auto evaluation = precompute_options(flags, data, /*is_evaluation=*/true);
-  auto train_logps = find_everywhere(*data.train, train, world);
+  const auto train = precompute_options(flags, data, /*is_evaluation=*/false);
+  const auto evaluation = precompute_options(flags, data, /*is_evaluation=*/true);
+  auto train_logps = find_precomputed(*data.train, train, world.world());
   auto evaluation_logps = data.evaluation == nullptr
                               ? at::Tensor()
-                              : find_everywhere(*data.evaluation, evaluation, world);
+                              : find_precomputed(*data.evaluation, evaluation, world.world());
   const bool has_all =
       train_logps.defined() && (data.evaluation == nullptr || evaluation_logps.defined());
   if (has_all) {
@@ -136,10 +120,11 @@ std::unique_ptr<TrainingObjective> with_reference(const TrainingFlags& flags,
   auto objective = make(std::optional(is_policy ? Reference::as_it_is(trained.model)
                                                 : open_reference(flags, trained, world, progress)));
   if (!train_logps.defined()) {
-    train_logps = precompute_reference(*objective, *data.train, train);
+    train_logps = precompute_reference(*objective, *data.train, train, world.world());
   }
   if (data.evaluation != nullptr && !evaluation_logps.defined()) {
-    evaluation_logps = precompute_reference(*objective, *data.evaluation, evaluation);
+    evaluation_logps =
+        precompute_reference(*objective, *data.evaluation, evaluation, world.world());
   }
   objective->use_precomputed(train_logps, evaluation_logps);
   return objective;
@@ -224,7 +209,8 @@ std::unique_ptr<TrainingObjective> make_objective(const TrainingFlags& flags,
     case Objective::Kto:
       return with_reference(
           flags, trained, data, world, progress, [&](std::optional<Reference> reference) {
-            return make_kto(trained.model, std::move(reference), unpaired_options(flags));
+            return make_kto(
+                trained.model, std::move(reference), unpaired_options(flags), world.world());
           });
     case Objective::Kd:
       return make_kd(trained.model, open_teacher(flags, data, world, progress), kd_options(flags));

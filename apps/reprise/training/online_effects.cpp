@@ -4,6 +4,8 @@
 #include "reprise/training/online_options.h"
 #include "reprise/training/role_checkpointing.h"
 
+#include <reprise/dist/connect.h>
+
 #include <c10/util/Exception.h>
 
 namespace reprise::app {
@@ -208,7 +210,8 @@ void check_online_effects(const TrainingFlags& flags) {
            {"offload_reference", "offload_reward", "offload_optimizer"},
            "with --device cpu, where everything is anyhow");
   }
-  validate(online_options(flags));
+  const auto place = place_from_environment();
+  validate(online_options(flags), place ? place->size : 1);
 }
 
 }  // namespace reprise::app

@@ -46,7 +46,7 @@ OnlineOptions all_options(const TrainingFlags& flags,
   };
   options.training.collate.pad_id = generate.pad_id;
   check_can_end(flags, options);
-  validate(options);
+  validate(options, world.size());
   return options;
 }
 

@@ -53,6 +53,10 @@ class REPRISE_API AtomicFile {
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text);
   uint64_t written() const { return written_; }
+  /// Makes the file so long; what is not written is zero. Others may write into it by the name that
+  /// it has until commit().
+  void extend_to(uint64_t bytes);
+  const std::filesystem::path& temporary() const { return temporary_; }
   /// Waits until all of it is on disk, still under its temporary name. commit() does so too; for
   /// several files that belong together, sync() all and then commit() all.
   void sync();

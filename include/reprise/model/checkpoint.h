@@ -48,7 +48,8 @@ struct SaveOptions {
 };
 
 /// Writes a folder that transformers and vLLM open. Adapters are not written: merge them first, or
-/// save_adapter.
+/// save_adapter. All processes that a model is spread over call it, and share the folder; they
+/// write the same files as one process would.
 REPRISE_API void save_model(const Model& model,
                             const std::filesystem::path& folder,
                             const SaveOptions& options = {});

@@ -83,7 +83,8 @@ REPRISE_API LoraConfig load_adapter(Model& model,
                                     const AdapterOptions& options = {});
 
 /// Writes adapter_config.json and adapter_model.safetensors. `config` is what the adapters were
-/// made with; what it leaves open (task_type, the head of a reward model) is filled in.
+/// made with; what it leaves open (task_type, the head of a reward model) is filled in. All
+/// processes that the model is spread over call it, as save_model.
 REPRISE_API void save_adapter(const Model& model,
                               const std::filesystem::path& folder,
                               const LoraConfig& config);

@@ -1,7 +1,8 @@
 // Optimizers over named parameters, with their state as named tensors.
 //
 // Where a model is spread over processes, each has an optimizer over its parts of the parameters.
-// Every update works element by element, so they compute what one optimizer of all would.
+// Every update works element by element, so they compute what one optimizer of all would (on a CPU
+// up to how kernels round the last few elements of a part).
 #pragma once
 
 #include <reprise/dist/world.h>
