@@ -35,4 +35,18 @@ class AutocastScope {
   at::ScalarType old_dtype_;
 };
 
+/// While it lives, autocast keeps no converted weights: they would outlive what they were made of.
+class WithoutAutocastCache {
+ public:
+  WithoutAutocastCache() : was_enabled_(at::autocast::is_autocast_cache_enabled()) {
+    at::autocast::set_autocast_cache_enabled(false);
+  }
+  ~WithoutAutocastCache() { at::autocast::set_autocast_cache_enabled(was_enabled_); }
+  WithoutAutocastCache(const WithoutAutocastCache&) = delete;
+  WithoutAutocastCache& operator=(const WithoutAutocastCache&) = delete;
+
+ private:
+  bool was_enabled_;
+};
+
 }  // namespace reprise

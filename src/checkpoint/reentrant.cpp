@@ -10,6 +10,8 @@
 #include "checkpoint/region.h"
 #include "checkpoint/stats.h"
 
+#include <reprise/autocast.h>
+
 #include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
 #include <c10/util/Type.h>
@@ -57,24 +59,13 @@ struct RecomputeWrites final : WriteListener {
   WriteUndo undo;
 };
 
-/// Note [Reentrant regions and autocast's cache]
-/// Autocast remembers the casts of parameters, each with its place in the graph of whoever cast
-/// first. A cast of the no-grad forward has none: later users would find it and their gradients
-/// would end there. A cast of the outer graph, found by the recompute, would lead the inner
-/// backward out of the region. So reentrant regions neither read nor fill the cache. Non-reentrant
-/// ones share it: they drop the graph of their recompute.
-class NoAutocastCache {
- public:
-  NoAutocastCache() : was_enabled_(at::autocast::is_autocast_cache_enabled()) {
-    at::autocast::set_autocast_cache_enabled(false);
-  }
-  ~NoAutocastCache() { at::autocast::set_autocast_cache_enabled(was_enabled_); }
-  NoAutocastCache(const NoAutocastCache&) = delete;
-  NoAutocastCache& operator=(const NoAutocastCache&) = delete;
-
- private:
-  const bool was_enabled_;
-};
+// Note [Reentrant regions and autocast's cache]
+// Autocast remembers the casts of parameters, each with its place in the graph of whoever cast
+// first. A cast of the no-grad forward has none: later users would find it and their gradients
+// would end there. A cast of the outer graph, found by the recompute, would lead the inner
+// backward out of the region. So reentrant regions neither read nor fill the cache. Non-reentrant
+// ones share it: they drop the graph of their recompute.
+using NoAutocastCache = WithoutAutocastCache;
 
 bool is_differentiable(const at::Tensor& tensor) {
   return tensor.defined() && (tensor.is_floating_point() || tensor.is_complex());

@@ -1,3 +1,4 @@
+// Connecting: find the store in rank 0, call the roll, then connect everyone to everyone.
 #include <reprise/dist/connect.h>
 
 #include "dist/groups.h"
@@ -26,8 +27,8 @@ std::string where(const WorldPlace& place) {
 }
 
 StorePointer with_prefix(const WorldPlace& place, StorePointer store) {
-  return c10::make_intrusive<c10d::PrefixStore>(
-      "reprise/" + place.attempt.value_or("0"), std::move(store));
+  return c10::make_intrusive<c10d::PrefixStore>("reprise/" + place.attempt.value_or("0"),
+                                                std::move(store));
 }
 
 c10d::TCPStoreOptions store_options(const WorldPlace& place, std::chrono::milliseconds patience) {
@@ -69,8 +70,7 @@ StorePointer connect(const WorldPlace& place, std::chrono::milliseconds patience
               ", where rank 0 should listen. Is rank 0 running, and are MASTER_ADDR and "
               "MASTER_PORT the same for all and open in the firewall?");
   return with_prefix(
-      place,
-      c10::make_intrusive<c10d::TCPStore>(place.address, store_options(place, patience)));
+      place, c10::make_intrusive<c10d::TCPStore>(place.address, store_options(place, patience)));
 }
 
 void check_place(const WorldPlace& place, const WorldOptions& options) {

@@ -25,13 +25,13 @@ int64_t number(const char* name, int64_t least, int64_t most, const std::string&
   const auto text = variable(name).value_or("");
   int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  TORCH_CHECK(error == std::errc() && end == text.data() + text.size() && least <= value &&
-                  value <= most,
-              "[world] the environment variable ",
-              name,
-              text.empty() ? " is not set" : "=" + text,
-              "; expected ",
-              expected);
+  TORCH_CHECK(
+      error == std::errc() && end == text.data() + text.size() && least <= value && value <= most,
+      "[world] the environment variable ",
+      name,
+      text.empty() ? " is not set" : "=" + text,
+      "; expected ",
+      expected);
   return value;
 }
 
@@ -44,10 +44,8 @@ struct Names {
 };
 
 constexpr Names kTorchrun{"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK"};
-constexpr Names kOpenMpi{"Open MPI",
-                         "OMPI_COMM_WORLD_RANK",
-                         "OMPI_COMM_WORLD_SIZE",
-                         "OMPI_COMM_WORLD_LOCAL_RANK"};
+constexpr Names kOpenMpi{
+    "Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"};
 constexpr Names kMpich{"MPICH", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"};
 constexpr Names kSlurm{"srun", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"};
 
@@ -114,9 +112,8 @@ WorldPlace slurm_place() {
   auto place = numbers(kSlurm);
   const auto launcher = variable("SLURM_LAUNCH_NODE_IPADDR");
   // srun is called on the first machine of a batch job, where rank 0 is.
-  place.address = !variable("MASTER_ADDR") && launcher
-                      ? *launcher
-                      : address_or_local(kSlurm, place.size == 1);
+  place.address =
+      !variable("MASTER_ADDR") && launcher ? *launcher : address_or_local(kSlurm, place.size == 1);
   place.port = port_or(kDefaultPort);
   return place;
 }

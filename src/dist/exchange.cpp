@@ -7,15 +7,20 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <utility>
 
 namespace reprise::dist {
 
 namespace {
 
-/// Chunks that are under way while one is added.
-constexpr int64_t kAhead = 3;
-constexpr int64_t kChunkBytes = int64_t{1} << 20;
+/// Chunks under way at once: one travels while another is added.
+constexpr int64_t kAhead = 2;
+/// Of the chunks that arrive together, one from each: large, as every message wakes threads.
+constexpr int64_t kArrivingBytes = int64_t{4} << 20;
+constexpr int64_t kLeastChunkBytes = int64_t{64} << 10;
+constexpr int64_t kAlignment = 64;
+constexpr int kUnusedTag = std::numeric_limits<int>::max();
 /// What is no longer is sent whole to everyone: one journey instead of two.
 constexpr int64_t kSmallBytes = int64_t{32} << 10;
 
@@ -30,13 +35,29 @@ at::Tensor bytes_of(std::string& text) {
 }  // namespace
 
 Exchange::Exchange(c10::intrusive_ptr<c10d::Backend> group)
-    : group_(std::move(group)), rank_(group_->getRank()), size_(group_->getSize()) {}
+    : group_(std::move(group)),
+      rank_(group_->getRank()),
+      size_(group_->getSize()),
+      chunk_bytes_(std::max(kArrivingBytes / std::max<int64_t>(size_ - 1, 1), kLeastChunkBytes) /
+                   kAlignment * kAlignment) {}
 
-void Exchange::stop() {
+void Exchange::stop(const std::string& why) {
   const std::scoped_lock lock(mutex_);
-  is_stopped_ = true;
+  stopped_ = why;
   if (awaited_) {
     awaited_->abort();
+  }
+}
+
+void Exchange::look_for_losses() {
+  try {
+    for (int64_t step = 1; step < size_; ++step) {
+      std::vector<at::Tensor> one{at::empty({1}, at::kByte)};
+      group_->recv(one, static_cast<int>(peer(step)), kUnusedTag);
+    }
+  } catch (const std::exception& error) {
+    const auto* own = dynamic_cast<const c10::Error*>(&error);
+    stop(own != nullptr ? own->what_without_backtrace() : error.what());
   }
 }
 
@@ -63,7 +84,7 @@ void Exchange::finish(Messages& messages) {
   for (const auto& message : messages) {
     {
       const std::scoped_lock lock(mutex_);
-      TORCH_CHECK(!is_stopped_, "this process leaves the world");
+      TORCH_CHECK(stopped_.empty(), stopped_);
       awaited_ = message;
     }
     message->wait();
@@ -71,7 +92,7 @@ void Exchange::finish(Messages& messages) {
   messages.clear();
   const std::scoped_lock lock(mutex_);
   awaited_.reset();
-  TORCH_CHECK(!is_stopped_, "this process leaves the world");
+  TORCH_CHECK(stopped_.empty(), stopped_);
 }
 
 int64_t Exchange::Parts::chunks() const {
@@ -85,19 +106,16 @@ at::Tensor Exchange::Parts::at(int64_t rank, int64_t index) const {
 }
 
 Exchange::Parts Exchange::parts_of(const at::Tensor& whole, int64_t part) const {
-  const auto others = std::max<int64_t>(size_ - 1, 1);
-  const auto bytes = std::max<int64_t>(4 * kChunkBytes / others, int64_t{64} << 10);
-  const auto chunk = std::min(bytes, kChunkBytes) / static_cast<int64_t>(whole.element_size());
+  const auto chunk = chunk_bytes_ / static_cast<int64_t>(whole.element_size());
   return {.whole = whole, .part = part, .chunk = chunk};
 }
 
 at::Tensor Exchange::room(int64_t slot, const at::Tensor& like) {
-  const auto needed = kAhead * (size_ - 1) * kChunkBytes;
   if (!room_.defined()) {
-    room_ = at::empty({needed}, at::kByte);
+    room_ = at::empty({kAhead * (size_ - 1) * chunk_bytes_}, at::kByte);
   }
   const auto bytes = like.numel() * static_cast<int64_t>(like.element_size());
-  return room_.narrow(0, slot * kChunkBytes, bytes).view(like.scalar_type());
+  return room_.narrow(0, slot * chunk_bytes_, bytes).view(like.scalar_type());
 }
 
 void Exchange::reduce(const Parts& parts, const at::Tensor& own, Result result, int tag) {

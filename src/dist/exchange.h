@@ -34,8 +34,16 @@ class Exchange {
   void reduce(const at::Tensor& part, const at::Tensor& whole, int tag);
   std::vector<std::string> gather(const std::string& own, int tag);
 
-  /// By another thread: whoever waits in here gives up and throws.
-  void stop();
+  /// By another thread: whoever waits in here gives up and throws this.
+  void stop(const std::string& why);
+
+  /// By another thread, now and then while one waits in here: stops if a connection is closed.
+  ///
+  /// Note [Closed connections]
+  /// When a process dies, Gloo tells those who wait for its messages, but not him whose message was
+  /// half there: he would wait until the timeout. Asking a closed connection for one more message
+  /// fails at once. On an open one it has no effect: nobody sends with that tag.
+  void look_for_losses();
 
  private:
   using Messages = std::vector<c10::intrusive_ptr<c10d::Work>>;
@@ -61,11 +69,11 @@ class Exchange {
   at::Tensor room(int64_t slot, const at::Tensor& like);
 
   c10::intrusive_ptr<c10d::Backend> group_;
-  int64_t rank_, size_;
+  int64_t rank_, size_, chunk_bytes_;
   at::Tensor room_;
   std::mutex mutex_;
   c10::intrusive_ptr<c10d::Work> awaited_;
-  bool is_stopped_ = false;
+  std::string stopped_;  ///< why; empty: it is not
 };
 
 }  // namespace reprise::dist

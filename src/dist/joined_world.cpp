@@ -34,15 +34,21 @@ struct JoinedWorld::Job {
 
 class JoinedWorld::Pending final : public Collective {
  public:
-  explicit Pending(std::shared_ptr<Job> job) : job_(std::move(job)) {}
+  /// The exchange lives until all jobs are done.
+  Pending(std::shared_ptr<Job> job, Exchange& exchange)
+      : job_(std::move(job)), exchange_(exchange) {}
   void wait() override {
+    constexpr auto kPatience = std::chrono::seconds(1);
     std::unique_lock lock(job_->mutex);
-    job_->changed.wait(lock, [&] { return job_->is_done; });
+    while (!job_->changed.wait_for(lock, kPatience, [&] { return job_->is_done; })) {
+      exchange_.look_for_losses();
+    }
     TORCH_CHECK(job_->error.empty(), job_->error);
   }
 
  private:
   std::shared_ptr<Job> job_;
+  Exchange& exchange_;
 };
 
 namespace {
@@ -119,12 +125,20 @@ JoinedWorld::~JoinedWorld() {
     is_leaving_ = true;
   }
   changed_.notify_all();
-  exchange_->stop();
+  exchange_->stop("this process leaves the world");
   worker_.join();
   watch_->leave();
   // Others who wait for this process find its connections closed, and look in the store why.
   exchange_.reset();
   gloo_.reset();
+  try {
+    if (gpu_ && watch_->has_reported()) {
+      gpu_->abort();  // what is pending will never end
+    } else if (gpu_) {
+      gpu_->shutdown();
+    }
+  } catch (const std::exception&) {  // nothing to be done in a destructor
+  }
   gpu_.reset();
   watch_->linger();
 }
@@ -139,7 +153,7 @@ PendingCollective JoinedWorld::start(const char* kind, const std::string& what, 
     jobs_.push_back(job);
   }
   changed_.notify_all();
-  return std::make_unique<Pending>(std::move(job));
+  return std::make_unique<Pending>(std::move(job), *exchange_);
 }
 
 void JoinedWorld::work_off() {

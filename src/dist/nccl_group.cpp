@@ -2,6 +2,7 @@
 #include "dist/groups.h"
 
 #include <c10/cuda/CUDAGuard.h>
+#include <c10/util/Exception.h>
 
 #define USE_C10D_NCCL  // LibTorch has it, but its headers do not say so
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
@@ -11,6 +12,15 @@ namespace reprise::dist {
 namespace {
 
 Group make_nccl_group(const GroupPlace& place, c10::Device device) {
+  // LibTorch's types contain NCCL's, whose size changes with its version.
+  TORCH_CHECK(c10d::getNcclVersionNumber() / 100 == NCCL_VERSION_CODE / 100,
+              "[world] libreprise_cuda was built with the header of NCCL ",
+              NCCL_MAJOR,
+              ".",
+              NCCL_MINOR,
+              ", and LibTorch has NCCL ",
+              c10d::getNcclVersion(),
+              ". Build with the header of that version");
   auto options = c10d::ProcessGroupNCCL::Options::create();
   options->timeout = place.timeout;
   auto group = c10::make_intrusive<c10d::ProcessGroupNCCL>(

@@ -135,9 +135,8 @@ std::string SignHistory::cause(int64_t own, int64_t number, const std::string& w
                     last_begun(sign),
                     ")");
   }
-  if (const auto ranks = who([&](const Sign& sign) {
-        return sign.entered == number && sign.what != what;
-      });
+  if (const auto ranks =
+          who([&](const Sign& sign) { return sign.entered == number && sign.what != what; });
       !ranks.empty()) {
     return c10::str(named(ranks), " came to ", sign_of(ranks.front()).what, " instead");
   }

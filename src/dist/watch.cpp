@@ -85,6 +85,11 @@ void Watch::report(const std::string& message, Cause cause) {
   }
 }
 
+bool Watch::has_reported() const {
+  const std::scoped_lock lock(mutex_);
+  return has_reported_;
+}
+
 std::string Watch::find_cause(int64_t number, const std::string& what) const {
   {
     const std::scoped_lock lock(mutex_);
@@ -92,16 +97,17 @@ std::string Watch::find_cause(int64_t number, const std::string& what) const {
   }
   std::optional<SignHistory> history;
   try {
-    history = within<SignHistory>(
-        kSilence + 1s, [open = open_, size = size_, own = rank_]() -> SignHistory {
-          const auto store = open(kSilence);
-          return observe(*store, size, own);
-        });
+    history = within<SignHistory>(kSilence + 1s,
+                                  [open = open_, size = size_, own = rank_]() -> SignHistory {
+                                    const auto store = open(kSilence);
+                                    return observe(*store, size, own);
+                                  });
   } catch (const std::exception&) {  // nobody listens there any more
   }
   return history ? history->cause(rank_, number, what)
-                 : std::string("rank 0, or what else has the world's store, does not respond: it "
-                               "is dead, stopped, or has ended");
+                 : std::string(
+                       "rank 0, or what else has the world's store, does not respond: it "
+                       "is dead, stopped, or has ended");
 }
 
 void Watch::leave() {

@@ -2,7 +2,8 @@
 // process that is to blame.
 //
 // Every process posts a few bytes in the store twice a second. Nobody reads them until something
-// fails; then whose do not change is dead or stopped, and who is behind shows in what it began last.
+// fails; then whose do not change is dead or stopped, and who is behind shows in what it began
+// last.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Store.hpp>
@@ -35,6 +36,7 @@ class Watch {
   enum class Cause { Here, Elsewhere };
   /// This process ends by an error, whose cause is here or in another process. The first counts.
   void report(const std::string& message, Cause cause);
+  bool has_reported() const;
 
   /// Who is to blame that this process is stuck in that collective, as a sentence. Takes seconds.
   std::string find_cause(int64_t number, const std::string& what) const;

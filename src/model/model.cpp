@@ -7,6 +7,7 @@
 #include "model/rope.h"
 #include "ops/few_rows_linear.h"
 
+#include <reprise/autocast.h>
 #include <reprise/checkpoint.h>
 #include <reprise/cuda_kernels.h>
 #include <reprise/detail/planned_device.h>
@@ -15,6 +16,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 namespace reprise {
@@ -208,7 +210,9 @@ at::Tensor Model::hidden_states(const ModelInput& input, KvCache* cache) {
               " positions.");
   const RopeTables rope = rope_tables(config_.rope, positions);
   const Pass pass{is_training(), input.adapters, /*has_cache=*/cache != nullptr};
+  std::optional<WithoutAutocastCache> no_cache;
   if (keeper_ != nullptr) {
+    no_cache.emplace();  // what it keeps would be a second model, whole
     keeper_->enter(0, {});
   }
   auto x = embed(input, positions);

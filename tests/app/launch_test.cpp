@@ -133,18 +133,28 @@ TEST_F(Launch, EndsTheOthersWhenOneFailsAndGivesItsExitCode) {
 
 TEST_F(Launch, KillsThoseThatDoNotEndWithinTheGrace) {
   const auto start = std::chrono::steady_clock::now();
-  const auto end = run(2, "trap '' TERM; [ $RANK = 1 ] && kill -9 $$; sleep 60", 200ms);
+  const auto end =
+      run(2,
+          "trap '' TERM; touch ready$RANK; while [ ! -e ready0 ]; do sleep 0.02; done; "
+          "[ $RANK = 1 ] && kill -9 $$; sleep 60",
+          200ms);
   EXPECT_EQ(end.failed_rank, 1);
   EXPECT_EQ(end.end.exit_code, 128 + SIGKILL);
   EXPECT_EQ(end.end.describe(), "signal 9 (Killed)");
+  EXPECT_GE(std::chrono::steady_clock::now() - start, 200ms);
   EXPECT_LT(std::chrono::steady_clock::now() - start, 30s);
 }
 
 TEST_F(Launch, LeavesStragglersASixthOfTheGraceOnceOneHasEnded) {
   const auto start = std::chrono::steady_clock::now();
-  const auto end = run(3, "[ $RANK = 0 ] && exit 1; [ $RANK = 1 ] && trap '' TERM; sleep 60", 60s);
+  const auto end = run(3,
+                       "[ $RANK = 1 ] && trap '' TERM; touch ready$RANK; "
+                       "while [ ! -e ready1 ]; do sleep 0.02; done; "
+                       "[ $RANK = 0 ] && exit 1; sleep 60",
+                       6s);
   EXPECT_EQ(end.failed_rank, 0);
-  EXPECT_LT(std::chrono::steady_clock::now() - start, 40s);
+  EXPECT_GE(std::chrono::steady_clock::now() - start, 1s);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 5s);
 }
 
 TEST_F(Launch, PassesEverySignalOnAndSaysThatItWasStopped) {
@@ -235,7 +245,7 @@ TEST(LaunchCommand, RefusesWhatCannotBeLaunched) {
       {{"--nproc", "0", "--", "sft"}, "--nproc 0: expected at least 1"},
       {{"--nproc", "2"}, "Write it behind --"},
       {{"--nproc", "2", "--", "chat", "--model", "m"}, "only training runs in several processes"},
-      {{"--nproc", "2", "--nprocs", "3", "--", "sft"}, "--nprocs: launch has no such flag"},
+      {{"--nproc", "2", "--nprocs", "3", "--", "sft"}, "not expected"},
       {{"--nproc", "2", "--nnodes", "2", "--", "sft"}, "needs --master_addr"},
       {{"--nproc", "2", "--nnodes", "2", "--master_addr", "h", "--", "sft"}, "needs --node_rank"},
       {{"--nproc", "2", "--node_rank", "1", "--", "sft"}, "expected less than --nnodes 1"},
@@ -244,7 +254,7 @@ TEST(LaunchCommand, RefusesWhatCannotBeLaunched) {
     Words all{"launch"};
     all.insert(all.end(), words.begin(), words.end());
     const auto result = run_program(all);
-    EXPECT_EQ(result.exit_code, 1);
+    EXPECT_NE(result.exit_code, 0);
     EXPECT_NE(result.err.find(message), std::string::npos) << result.err;
   }
 }

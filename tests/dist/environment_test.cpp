@@ -18,14 +18,20 @@ using Variables = std::map<std::string, std::string>;
 
 /// The place that a process with these variables and no others of their kind has.
 std::optional<WorldPlace> place_in(const Variables& variables) {
-  for (const char* name :
-       {"RANK",         "WORLD_SIZE",
-        "LOCAL_RANK",   "MASTER_ADDR",
-        "MASTER_PORT",  "OMPI_COMM_WORLD_RANK",
-        "PMI_RANK",     "SLURM_PROCID",
-        "SLURM_JOB_ID", "SLURM_LAUNCH_NODE_IPADDR",
-        "SLURM_STEPID", "SLURM_STEP_ID",
-        "PMI_SIZE",     "TORCHELASTIC_USE_AGENT_STORE"}) {
+  for (const char* name : {"RANK",
+                           "WORLD_SIZE",
+                           "LOCAL_RANK",
+                           "MASTER_ADDR",
+                           "MASTER_PORT",
+                           "OMPI_COMM_WORLD_RANK",
+                           "PMI_RANK",
+                           "SLURM_PROCID",
+                           "SLURM_JOB_ID",
+                           "SLURM_LAUNCH_NODE_IPADDR",
+                           "SLURM_STEPID",
+                           "SLURM_STEP_ID",
+                           "PMI_SIZE",
+                           "TORCHELASTIC_USE_AGENT_STORE"}) {
     unsetenv(name);
   }
   for (const auto& [name, value] : variables) {
@@ -52,8 +58,7 @@ TEST(Environment, SaysNothingWhereNobodyStartedThisProcess) {
   EXPECT_FALSE(place_in({}));
   EXPECT_FALSE(place_in({{"SLURM_JOB_ID", "7"}, {"SLURM_NTASKS", "4"}}));
   // The script of a batch job.
-  EXPECT_FALSE(
-      place_in({{"SLURM_JOB_ID", "7"}, {"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}}));
+  EXPECT_FALSE(place_in({{"SLURM_JOB_ID", "7"}, {"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}}));
 }
 
 TEST(Environment, OfTorchrun) {
@@ -104,10 +109,8 @@ TEST(Environment, OfOpenMpi) {
 }
 
 TEST(Environment, OfMpich) {
-  const auto place = place_in({{"PMI_RANK", "2"},
-                               {"PMI_SIZE", "3"},
-                               {"MPI_LOCALRANKID", "0"},
-                               {"MASTER_ADDR", "node1"}});
+  const auto place = place_in(
+      {{"PMI_RANK", "2"}, {"PMI_SIZE", "3"}, {"MPI_LOCALRANKID", "0"}, {"MASTER_ADDR", "node1"}});
   ASSERT_TRUE(place);
   EXPECT_EQ(place->rank, 2);
   EXPECT_EQ(place->size, 3);

@@ -168,9 +168,8 @@ inline std::vector<ProcessResult> run_processes(int size,
   auto processes = start_processes(size, worker, changes);
   auto results = wait_for(processes);
   for (size_t rank = 0; rank < results.size(); ++rank) {
-    EXPECT_EQ(results[rank].exit_code, 0)
-        << worker << ", rank " << rank << " of " << size << ":\n"
-        << results[rank].out << results[rank].err;
+    EXPECT_EQ(results[rank].exit_code, 0) << worker << ", rank " << rank << " of " << size << ":\n"
+                                          << results[rank].out << results[rank].err;
   }
   return results;
 }

@@ -40,6 +40,7 @@ struct LaunchOptions {
   int64_t port = 0;  // not given
   int64_t restarts = 0;
   double grace = 30;
+  Words command;
 };
 
 LocalWorld local_world(const LaunchOptions& options) {
@@ -133,8 +134,9 @@ void say(const std::string& text) {
 }
 
 /// The exit code.
-int launch(const LaunchOptions& options, Words words) {
+int launch(const LaunchOptions& options) {
   const LocalWorld world = local_world(options);
+  Words words = options.command;
   const RunMark mark(parse_command(words).output_dir);
   const SignalInbox inbox;
   for (int64_t restart = 0;; ++restart) {
@@ -155,27 +157,11 @@ int launch(const LaunchOptions& options, Words words) {
   }
 }
 
-Words command_of(const CLI::App& launcher) {
-  Words words = launcher.remaining();
-  if (!words.empty() && words.front() == "--") {
-    words.erase(words.begin());
-  }
-  TORCH_CHECK(!words.empty(),
-              "launch: what is to be launched? Write it behind --: -- sft --model ...");
-  TORCH_CHECK(!words.front().starts_with("-"),
-              words.front(),
-              ": launch has no such flag; those of the command come behind it: -- sft ",
-              words.front(),
-              " ...");
-  return words;
-}
-
 }  // namespace
 
 void add_launch(CLI::App& app) {
   auto* command = app.add_subcommand("launch", "Run a training command in several processes.");
   const auto options = std::make_shared<LaunchOptions>();
-  command->prefix_command();
   command->footer(kExamples);
   command->add_option("--nproc,--nproc_per_node", options->processes, "Processes of this machine")
       ->required();
@@ -198,8 +184,12 @@ void add_launch(CLI::App& app) {
                    options->grace,
                    "Seconds that the others have to end after one failed, before they are killed")
       ->capture_default_str();
-  command->callback([command, options] {
-    if (const int code = launch(*options, command_of(*command)); code != 0) {
+  // CLI11 gives a positional all words behind --, also those that look like options.
+  command->add_option("command", options->command, "A training command, with its flags, behind --");
+  command->callback([options] {
+    TORCH_CHECK(!options->command.empty(),
+                "launch: what is to be launched? Write it behind --: -- sft --model ...");
+    if (const int code = launch(*options); code != 0) {
       throw CLI::RuntimeError(code);
     }
   });
