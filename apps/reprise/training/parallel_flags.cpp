@@ -121,8 +121,7 @@ void add_parallel_flags(FlagList& list) {
   list.add("comm_timeout",
            &Flags::comm_timeout,
            "SECONDS",
-           "How long processes wait for each other before the run is given up; longer than the "
-           "first one takes to tokenise the data")
+           "How long processes wait for each other before the run is given up")
       .above(0)
       .aliases({"ddp_timeout"});
 }

@@ -11,9 +11,11 @@
 #include <c10/util/hash.h>
 
 #include <algorithm>
+#include <chrono>
 #include <exception>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <set>
 #include <vector>
 
@@ -137,6 +139,30 @@ void RunWorld::reporting_failure(const std::function<void()>& work) const {
     report_failure(world(), error.what());
     throw;
   }
+}
+
+void RunWorld::first_at_leisure(const std::string& what, const std::function<void()>& work) const {
+  if (world().size() == 1) {
+    work();
+    return;
+  }
+  // In a thread of its own, so that this one can talk.
+  std::future<void> result;
+  if (world().is_first()) {
+    result = std::async(std::launch::async, work);
+  }
+  constexpr auto kPause = std::chrono::seconds(1);
+  const std::string goes_on = "goes on";
+  bool is_done = false;
+  while (!is_done) {
+    const bool waits = result.valid() && result.wait_for(kPause) != std::future_status::ready;
+    is_done = world().from_first(waits ? goes_on : "", what) != goes_on;
+  }
+  world().together(what, [&] {
+    if (result.valid()) {
+      result.get();  // or its error
+    }
+  });
 }
 
 bool RunWorld::cuts_models() const {

@@ -61,12 +61,15 @@ class RunWorld {
         opened = open();
       }
     };
-    world().first_alone(what, once);
+    first_at_leisure(what, once);
     world().together(what, once);
     return std::move(*opened);
   }
 
  private:
+  /// World::first_alone for what may take longer than the world's timeout: the others hear now and
+  /// then that it goes on.
+  void first_at_leisure(const std::string& what, const std::function<void()>& work) const;
   bool cuts_models() const;  // fsdp
   void spread_over(Model& model, std::optional<at::ScalarType> dtype) const;
 
