@@ -7,6 +7,7 @@
 #include <reprise/attention_kernels.h>
 #include <reprise/io/dtype.h>
 #include <reprise/io/json.h>
+#include <reprise/parallel/spread.h>
 #include <reprise/train/memory_report.h>
 #include <reprise/train/model_plan.h>
 
@@ -16,6 +17,7 @@
 #include <filesystem>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <sstream>
 #include <string>
 
@@ -32,7 +34,9 @@ struct PlanFlags {
   std::string device, dtype, objective = "sft", optimizer = "adamw_torch_fused";
   std::string attention = "auto";
   std::string activation_budget, total_budget;
+  std::string parallel;
   int64_t batch = 1, length = 1024, accumulation = 1, lora_rank = 0;
+  std::optional<int64_t> world;
   bool bf16 = false, lora = false, json = false;
 };
 
@@ -75,6 +79,13 @@ ModelPlanRequest request_of(const PlanFlags& flags) {
   request.rows = flags.batch;
   request.length = flags.length;
   request.accumulation = flags.accumulation;
+  TORCH_CHECK(flags.world || flags.parallel.empty(),
+              "--parallel has no effect without --world, the number of processes");
+  if (flags.world) {
+    request.world = PlannedWorld{
+        .size = *flags.world,
+        .strategy = flags.parallel.empty() ? Parallel::Ddp : parallel_named(flags.parallel)};
+  }
   if (!flags.activation_budget.empty()) {
     request.limits.activations = parse_budget("--budget", flags.activation_budget);
   }
@@ -87,7 +98,11 @@ ModelPlanRequest request_of(const PlanFlags& flags) {
 std::string command_line(const PlanFlags& flags, const ModelPlan& plan) {
   const bool is_plain = plan.chosen + 1 == plan.curve.size();
   std::ostringstream text;
-  text << "reprise " << flags.objective << " --model " << flags.model.string();
+  text << "reprise ";
+  if (flags.world) {
+    text << "launch --nproc " << *flags.world << " -- ";
+  }
+  text << flags.objective << " --model " << flags.model.string();
   if (!flags.teacher.empty()) {
     text << " --teacher_model " << flags.teacher.string();
   }
@@ -111,7 +126,12 @@ std::string command_line(const PlanFlags& flags, const ModelPlan& plan) {
   if (!flags.optimizer.starts_with("adamw")) {
     text << " --optim " << flags.optimizer;
   }
-  if (!is_plain) {
+  if (!flags.parallel.empty()) {
+    text << " --parallel " << flags.parallel;
+  }
+  if (!is_plain && flags.world) {
+    text << " --gradient_checkpointing";  // budgets are for one process
+  } else if (!is_plain) {
     constexpr int64_t kMebibyte = int64_t{1} << 20;
     const int64_t peak = budget_for(plan.curve[plan.chosen].activation_bytes, plan.device_type);
     text << " --activation_memory_budget " << (peak + kMebibyte - 1) / kMebibyte << "MiB";
@@ -176,6 +196,11 @@ void add_plan(CLI::App& app) {
       ->check(CLI::PositiveNumber);
   command->add_option("--accumulation", flags->accumulation, "Micro-batches of a step (default 1)")
       ->check(CLI::PositiveNumber);
+  command->add_option(
+      "--world", flags->world, "Processes, each with such a device; figures are of one of them");
+  command
+      ->add_option("--parallel", flags->parallel, "What they share: ddp (default), zero2 or fsdp")
+      ->type_name("NAME");
   command
       ->add_option("--device",
                    flags->device,

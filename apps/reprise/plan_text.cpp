@@ -36,14 +36,23 @@ std::string other_models(const ModelPlanRequest& request) {
 void print_bytes(const ModelPlan& plan, const ModelPlanRequest& request, std::ostream& out) {
   const auto& standing = plan.standing;
   const auto& chosen = plan.curve[plan.chosen];
-  out << "Memory on " << request.device.name << " (" << bytes(request.device.memory_bytes) << "), "
-      << request.rows << " x " << request.length << " tokens:\n";
+  out << "Memory on " << request.device.name << " (" << bytes(request.device.memory_bytes) << "), ";
+  if (request.world) {
+    out << "for each of " << request.world->size << " (" << name_of(request.world->strategy)
+        << "), ";
+  }
+  out << request.rows << " x " << request.length << " tokens:\n";
   print_row(out, "parameters", bytes(standing.parameters));
   if (standing.frozen > 0) {
     print_row(out, other_models(request), bytes(standing.frozen));
   }
   print_row(out, "gradients", bytes(standing.gradients));
   print_row(out, "optimizer", bytes(standing.optimizer));
+  if (request.world) {
+    print_row(out, "  kept between steps", bytes(standing.kept()));
+    print_row(out, "gathered units, at most", bytes(standing.gathered));
+    print_row(out, "gradients on their way", bytes(standing.reductions));
+  }
   print_row(out, "activations, planned", bytes(chosen.activation_bytes));
   print_row(out, "  without checkpointing", bytes(plan.plain().activation_bytes));
   print_row(out, "  at the least", bytes(plan.least().activation_bytes));
@@ -104,6 +113,10 @@ void print_batches(const ModelPlan& plan, const ModelPlanRequest& request, std::
   }
   out << "  at most about " << plan.most_rows << " rows of " << request.length << " tokens, or "
       << request.rows << " of " << plan.longest_row << "\n";
+  if (request.world) {
+    out << "\nRows, times and tokens are those of one process; what it waits for others is not in "
+           "them.\n";
+  }
 }
 
 Json to_json(const PlannedStep& step) {
@@ -139,6 +152,11 @@ Json plan_json(const ModelPlanRequest& request, const ModelPlan& plan, const std
           {"frozen_bytes", plan.standing.frozen},
           {"gradient_bytes", plan.standing.gradients},
           {"optimizer_bytes", plan.standing.optimizer},
+          {"gathered_bytes", plan.standing.gathered},
+          {"reduction_bytes", plan.standing.reductions},
+          {"kept_bytes", plan.standing.kept()},
+          {"peak_bytes", plan.standing.sum() + plan.curve[plan.chosen].activation_bytes},
+          {"world", request.world ? request.world->size : 1},
           {"loss_bytes", plan.loss_bytes},
           {"cache_bytes", plan.cache_bytes},
           {"budget", plan.budget},

@@ -130,18 +130,31 @@ at::Tensor FlatGroup::values_of(const Member& member) const {
   return settings_.sums_whole ? whole_.narrow(0, member.begin, member.count) : kept_of(member);
 }
 
-int64_t FlatGroup::whole_bytes() const {
+int64_t FlatGroup::parameter_bytes() const {
   int64_t bytes = 0;
   for (const Member& member : members_) {
     bytes += static_cast<int64_t>(member.parameter.nbytes());
   }
-  return settings_.kind == FlatKind::Untouched ? bytes : static_cast<int64_t>(whole_.nbytes());
+  return bytes;
+}
+
+int64_t FlatGroup::whole_bytes() const {
+  return settings_.kind == FlatKind::Untouched ? parameter_bytes()
+                                               : static_cast<int64_t>(whole_.nbytes());
 }
 
 int64_t FlatGroup::gradient_bytes() const {
   return is_trained_ ? chunk_ * world_.size() *
                            static_cast<int64_t>(c10::elementSize(settings_.reduce_dtype))
                      : 0;
+}
+
+// A part may be of gaps only: then nobody has gradients that would keep the result.
+int64_t FlatGroup::result_bytes() const {
+  const bool has_any = std::any_of(members_.begin(), members_.end(), [](const Member& member) {
+    return member.values.numel() > 0;
+  });
+  return has_any ? gradient_bytes() / (settings_.sums_whole ? 1 : world_.size()) : 0;
 }
 
 int64_t FlatGroup::resident_bytes() const {

@@ -44,8 +44,10 @@ class FlatGroup {
   bool is_cut() const { return settings_.kind == FlatKind::Cut; }
   bool is_trained() const { return is_trained_; }
   int64_t resident_bytes() const;  ///< between passes
-  int64_t whole_bytes() const;
+  int64_t parameter_bytes() const;
+  int64_t whole_bytes() const;     ///< of the storage that they are in
   int64_t gradient_bytes() const;  ///< that a reduction hands in
+  int64_t result_bytes() const;    ///< that it leaves here
 
   void start_gather(const std::string& what);  ///< of a Cut group
   void finish_gather();

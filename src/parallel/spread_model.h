@@ -48,6 +48,8 @@ class SpreadUnits final : public SpreadModel, public std::enable_shared_from_thi
   void after_update() override;
   const TrafficCounts& traffic() const override { return traffic_; }
 
+  const std::vector<Unit>& units() const { return units_; }
+
  private:
   bool is_tied() const { return places_.front() == places_.back(); }
   size_t top() const { return places_.size() - 1; }

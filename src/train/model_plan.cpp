@@ -3,6 +3,7 @@
 #include "plan/plan_explanation.h"
 #include "plan/step_planner.h"
 #include "plan/step_timeline.h"
+#include "plan/trace_peaks.h"
 #include "train/planned_run.h"
 
 #include <reprise/io/dtype.h>
@@ -25,6 +26,7 @@ namespace {
 // What an allocator takes beyond what tensors ask for: 1.5 to 6 % on an H200.
 constexpr double kMargin = 0.06;
 constexpr int64_t kMostRows = 4096, kLongestRow = int64_t{1} << 20;
+constexpr int64_t kLargestWorld = 1'000'000;
 
 /// What the planner would measure on the device if it were here.
 planning::PlannerOptions planner_options(const DeviceProfile& device) {
@@ -38,13 +40,33 @@ planning::PlannerOptions planner_options(const DeviceProfile& device) {
                                            .floating = pace}};
 }
 
+/// What runs in several processes can choose from, which have no budgets: every block computed
+/// again, or none.
+std::vector<planning::StepPlan> simple_plans(const planning::StepTrace& trace) {
+  planning::StepPlan again, plain;
+  for (const auto& region : trace.regions) {
+    again.decisions.push_back({.name = region.name});
+    again.extra_ms += region.recompute_ms;
+    plain.decisions.push_back({.name = region.name, .is_plain = true});
+  }
+  again.peak_bytes = planning::predict_peaks(trace, again.decisions).peak();
+  plain.peak_bytes = planning::predict_peaks(trace, plain.decisions).peak();
+  if (again.peak_bytes >= plain.peak_bytes) {
+    return {plain};
+  }
+  return {again, plain};
+}
+
 /// Plans of one shape of batch.
 class PlannedShape {
  public:
   PlannedShape(PlannedRun& run, const ModelPlanRequest& request, int64_t rows)
       : rows_(rows),
         predicted_(run.step(rows, request.length)),
-        planner_(predicted_.trace, planner_options(request.device)) {
+        curve_(request.world
+                   ? simple_plans(predicted_.trace)
+                   : planning::StepPlanner(predicted_.trace, planner_options(request.device))
+                         .curve()) {
     plain_ms_ = predicted_.plain_ms;
     tokens_ = static_cast<double>(run.tokens(rows, request.length) * request.accumulation);
     accumulation_ = static_cast<double>(request.accumulation);
@@ -52,7 +74,18 @@ class PlannedShape {
   }
 
   const planning::StepTrace& trace() const { return predicted_.trace; }
-  const planning::StepPlanner& planner() const { return planner_; }
+  /// From the smallest peak (slowest) to the largest (fastest).
+  const std::vector<planning::StepPlan>& curve() const { return curve_; }
+  int64_t least_bytes() const { return curve_.front().peak_bytes; }
+  int64_t most_bytes() const { return curve_.back().peak_bytes; }
+
+  /// The fastest within a budget that is no less than the least.
+  const planning::StepPlan& plan_for(int64_t budget) const {
+    const auto too_large = std::find_if(curve_.begin() + 1, curve_.end(), [&](const auto& plan) {
+      return plan.peak_bytes > budget;
+    });
+    return *(too_large - 1);
+  }
 
   PlannedStep describe(const planning::StepPlan& plan) const {
     constexpr double kSeconds = 1e-3;
@@ -76,7 +109,7 @@ class PlannedShape {
  private:
   int64_t rows_;
   planning::PredictedStep predicted_;
-  planning::StepPlanner planner_;
+  std::vector<planning::StepPlan> curve_;
   double plain_ms_ = 0, update_ms_ = 0, tokens_ = 0, accumulation_ = 1;
 };
 
@@ -101,6 +134,11 @@ void check(const ModelPlanRequest& request) {
   TORCH_CHECK(is_kd == request.teacher.has_value(),
               is_kd ? "[plan] kd learns from a teacher: give its configuration."
                     : "[plan] a teacher has no effect: it is for kd.");
+  TORCH_CHECK(!request.world || (request.world->size > 0 && request.world->size <= kLargestWorld),
+              "[plan] expected a world of 1 to ",
+              kLargestWorld,
+              " processes, got ",
+              request.world ? request.world->size : 0);
   const auto& limits = request.limits;
   TORCH_CHECK(limits.host_bytes == 0 && !limits.allow_lossy && limits.plan_file.empty(),
               "[plan] a host budget, lossy compression and a file of plans have no effect on a "
@@ -113,11 +151,11 @@ int64_t bytes_of(const Budget& budget, const PlannedShape& shape, int64_t automa
     case Budget::Kind::Bytes:
       return budget.bytes;
     case Budget::Kind::Fraction:
-      return std::llround(budget.fraction * static_cast<double>(shape.planner().most_bytes()));
+      return std::llround(budget.fraction * static_cast<double>(shape.most_bytes()));
     case Budget::Kind::Min:
-      return shape.planner().least_bytes();
+      return shape.least_bytes();
     case Budget::Kind::Max:
-      return shape.planner().most_bytes();
+      return shape.most_bytes();
     case Budget::Kind::Auto:
       break;
   }
@@ -157,7 +195,7 @@ int64_t budget_of(const ModelPlanRequest& request,
     check_device("everything", total);
     budget = std::min(budget, total - plan.standing.sum());
   }
-  const int64_t least = shape.planner().least_bytes();
+  const int64_t least = shape.least_bytes();
   const bool is_said = limits.activations && limits.activations->kind != Budget::Kind::Auto;
   TORCH_CHECK(budget >= least,
               "[plan] no plan fits: the activations of ",
@@ -171,19 +209,18 @@ int64_t budget_of(const ModelPlanRequest& request,
               "B), and ",
               is_said ? "the budget is " : "what is left for them is ",
               human(std::max<int64_t>(budget, 0)),
-              "; parameters, gradients and optimizer take ",
+              "; everything else takes ",
               human(plan.standing.sum()),
               " of ",
               request.device.name,
               "'s ",
               human(request.device.memory_bytes),
-              ". Use fewer or shorter rows, LoRA, or a larger budget.");
-  const int64_t taken = shape.planner().plan_for(budget).peak_bytes + plan.standing.sum();
+              ". Use fewer or shorter rows, LoRA, more processes under fsdp, or a larger budget.");
+  const int64_t taken = shape.plan_for(budget).peak_bytes + plan.standing.sum();
   TORCH_CHECK(taken <= request.device.memory_bytes,
               "[plan] a budget of ",
               human(budget),
-              " for activations does not fit: with parameters, gradients and optimizer the step "
-              "takes ",
+              " for activations does not fit: with everything else the step takes ",
               human(taken),
               ", and ",
               request.device.name,
@@ -197,8 +234,8 @@ int64_t budget_of(const ModelPlanRequest& request,
 // Of all points about a dozen, evenly in bytes; first, last and the chosen one always.
 void fill_curve(ModelPlan& plan, const PlannedShape& shape) {
   constexpr int64_t kPoints = 11;
-  const auto& all = shape.planner().curve();
-  const auto* chosen = &shape.planner().plan_for(plan.budget);
+  const auto& all = shape.curve();
+  const auto* chosen = &shape.plan_for(plan.budget);
   int64_t next = all.front().peak_bytes;
   const int64_t step =
       std::max<int64_t>(1, (all.back().peak_bytes - all.front().peak_bytes) / (kPoints - 1));
@@ -221,10 +258,10 @@ void fill_batches(ModelPlan& plan, PlannedRun& run, const ModelPlanRequest& requ
   const int64_t left = plan.device_bytes - plan.standing.sum();
   for (int64_t rows = 1; rows <= kMostRows; rows *= 2) {
     const PlannedShape shape(run, request, rows);
-    if (shape.planner().least_bytes() > left) {
+    if (shape.least_bytes() > left) {
       break;
     }
-    plan.batches.push_back(shape.describe(shape.planner().plan_for(left)));
+    plan.batches.push_back(shape.describe(shape.plan_for(left)));
     if (plan.batches[plan.fastest].tokens_per_second < plan.batches.back().tokens_per_second) {
       plan.fastest = plan.batches.size() - 1;
     }
@@ -268,7 +305,7 @@ void find_limits(ModelPlan& plan, PlannedRun& run, const ModelPlanRequest& reque
 MemoryReport report_of(const ModelPlanRequest& request,
                        const ModelPlan& plan,
                        const PlannedShape& shape) {
-  const auto& chosen = shape.planner().plan_for(plan.budget);
+  const auto& chosen = shape.plan_for(plan.budget);
   MemoryReport report;
   report.title = "Memory of a training step, predicted";
   report.model = std::string(model_type(request.config.family)) + ", " +
@@ -282,12 +319,14 @@ MemoryReport report_of(const ModelPlanRequest& request,
   report.fixed = {{"parameters", plan.standing.parameters},
                   {"frozen models", plan.standing.frozen},
                   {"gradients", plan.standing.gradients},
-                  {"optimizer", plan.standing.optimizer}};
+                  {"optimizer", plan.standing.optimizer},
+                  {"gathered units", plan.standing.gathered},
+                  {"gradients on their way", plan.standing.reductions}};
   std::erase_if(report.fixed, [](const FixedMemory& part) { return part.bytes == 0; });
   report.timeline = planning::step_timeline(shape.trace(), chosen.decisions);
   report.plain_timeline = planning::plain_timeline(shape.trace());
   report.rows = planning::explain_plan(shape.trace(), chosen.decisions, plan.budget);
-  for (const auto& point : shape.planner().curve()) {
+  for (const auto& point : shape.curve()) {
     report.curve.push_back({.peak_bytes = point.peak_bytes, .extra_ms = point.extra_ms});
   }
   report.notes.emplace_back("Predicted from the configuration; times are a roofline's.");

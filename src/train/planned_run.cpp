@@ -5,6 +5,7 @@
 
 #include <reprise/autocast.h>
 #include <reprise/loss/head.h>
+#include <reprise/parallel/spread_bytes.h>
 #include <reprise/train/dpo.h>
 #include <reprise/train/kd.h>
 #include <reprise/train/kto.h>
@@ -13,6 +14,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -50,18 +52,14 @@ TokenBatch full_rows(int64_t rows, int64_t length) {
 
 PlannedRun::PlannedRun(const ModelPlanRequest& request)
     : request_(request), scope_(request.device) {
-  const bool is_reward = request.objective == PlannedObjective::Rm;
-  model_ = model_of(request.config, is_reward ? HeadKind::Score : HeadKind::CausalLm);
-  if (request.lora) {
-    add_lora(*model_, *request.lora, /*seed=*/0);
-  }
+  model_ = policy();
   model_->train();
   model_->enable_checkpointing();
   if (request.objective == PlannedObjective::Ppo) {
     critic_ = model_of(request.config, HeadKind::Value);
   }
   make_objective();
-  count_bytes();
+  request.world ? count_spread_bytes() : count_bytes();
 }
 
 std::shared_ptr<Model> PlannedRun::model_of(const ModelConfig& config, HeadKind head) const {
@@ -70,6 +68,15 @@ std::shared_ptr<Model> PlannedRun::model_of(const ModelConfig& config, HeadKind 
     own.labels = 1;
   }
   return std::make_shared<Model>(std::move(own), head, at::device(at::kMeta).dtype(request_.dtype));
+}
+
+std::shared_ptr<Model> PlannedRun::policy() const {
+  const bool is_reward = request_.objective == PlannedObjective::Rm;
+  auto model = model_of(request_.config, is_reward ? HeadKind::Score : HeadKind::CausalLm);
+  if (request_.lora) {
+    add_lora(*model, *request_.lora, /*seed=*/0);
+  }
+  return model;
 }
 
 void PlannedRun::make_objective() {
@@ -118,6 +125,41 @@ void PlannedRun::count_bytes() {
     // And the reference that rewards are held near, which adapters make one with the policy.
     standing_.frozen += parameter_bytes(*critic_) + (request_.lora ? 0 : standing_.parameters);
     add_trained(*critic_);
+  }
+}
+
+// With models of their own: a prediction uses them up.
+void PlannedRun::count_spread_bytes() {
+  const SpreadPlace place{.size = request_.world->size,
+                          .options = {.strategy = request_.world->strategy},
+                          .optimizer = request_.optimizer,
+                          .accumulation = request_.accumulation};
+  const auto add = [&](const std::shared_ptr<Model>& model, int64_t& parameters) {
+    const auto bytes = predict_spread_bytes(*model, place);
+    parameters += bytes.parameters;
+    standing_.gradients += bytes.gradients;
+    standing_.optimizer += bytes.optimizer;
+    // One model at a time computes.
+    standing_.gathered = std::max(standing_.gathered, bytes.gathered);
+    standing_.reductions = std::max(standing_.reductions, bytes.reductions);
+  };
+  const auto add_frozen = [&](const ModelConfig& config) {
+    const auto model = model_of(config, HeadKind::CausalLm);
+    for (auto& parameter : model->parameters()) {
+      parameter.requires_grad_(false);
+    }
+    add(model, standing_.frozen);
+  };
+  add(policy(), standing_.parameters);
+  const bool is_ppo = request_.objective == PlannedObjective::Ppo;
+  if (is_ppo) {
+    add(model_of(request_.config, HeadKind::Value), standing_.frozen);
+  }
+  if ((is_ppo || has_reference(request_.objective)) && !request_.lora) {
+    add_frozen(request_.config);
+  }
+  if (request_.teacher) {
+    add_frozen(*request_.teacher);
   }
 }
 

@@ -27,8 +27,10 @@ class PlannedRun {
 
  private:
   std::shared_ptr<Model> model_of(const ModelConfig& config, HeadKind head) const;
+  std::shared_ptr<Model> policy() const;
   void make_objective();
   void count_bytes();
+  void count_spread_bytes();
   Batch batch_of(int64_t rows, int64_t length) const;
   void run(const Batch& batch);
 

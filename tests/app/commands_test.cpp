@@ -122,10 +122,34 @@ TEST_F(Commands, PlanReadsNothingButTheConfiguration) {
   fs::remove_all(path("planned"));
 }
 
+TEST_F(Commands, PlanIsOfOneProcessInAWorld) {
+  const auto plan = [&](std::vector<std::string> more) {
+    more.insert(more.end(), {"--device", "h200", "--json"});
+    const auto result = run_program(plan_of(path("model"), std::move(more)));
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    return parse_json(result.out, "output");
+  };
+  const Json alone = plan({}), fsdp = plan({"--world", "4", "--parallel", "fsdp"});
+  EXPECT_LT(fsdp["kept_bytes"].get<int64_t>() * 3, alone["kept_bytes"].get<int64_t>());
+  EXPECT_GT(fsdp["gathered_bytes"], 0);
+  EXPECT_GT(fsdp["peak_bytes"], fsdp["kept_bytes"]);
+  const auto command = fsdp["command"].get<std::string>();
+  EXPECT_TRUE(command.starts_with("reprise launch --nproc 4 ")) << command;
+  EXPECT_NE(command.find(" --parallel fsdp"), std::string::npos) << command;
+  const auto text = run_program(plan_of(path("model"), {"--device", "cpu", "--world", "2"}));
+  for (const auto* expected : {"for each of 2 (ddp)", "kept between steps", "of one process"}) {
+    EXPECT_NE(text.out.find(expected), std::string::npos) << text.out << text.err;
+  }
+}
+
 TEST_F(Commands, PlanRefusesWhatNoDeviceCanDo) {
   const auto refused = [&](std::vector<std::string> more, const std::string& message) {
     expect_refused(run_program(plan_of(path("model"), std::move(more))), message);
   };
+  refused({"--parallel", "fsdp"}, "--world");
+  refused({"--world", "0"}, "1 to 1000000");
+  refused({"--world", "1000001"}, "1 to 1000000");
+  refused({"--world", "2", "--parallel", "tp"}, "ddp, zero2 or fsdp");
   refused({"--device", "abacus"}, "h200, h100");
   refused({"--device", "h200", "--budget", "1KiB"}, "take at least");
   refused({"--device", "h200", "--budget", "6"}, "--budget");

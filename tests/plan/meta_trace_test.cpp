@@ -254,6 +254,33 @@ TEST(PlanModel, KnowsTheModelsOfEveryObjective) {
   EXPECT_GT(ppo.standing.optimizer, sft.standing.optimizer);
 }
 
+TEST(PlanModel, HasLessOfEverythingInAWorldButActivations) {
+  auto request = small_request(PlannedObjective::Dpo);
+  request.rows = 1;
+  const auto whole = plan_model(request);
+  request.world = PlannedWorld{.size = 8, .strategy = Parallel::Fsdp};
+  const auto plan = plan_model(request);
+  EXPECT_GE(plan.plain().activation_bytes, whole.plain().activation_bytes);
+  EXPECT_LE(plan.curve.size(), 2U);  // no budgets: every block again, or none
+  EXPECT_NEAR(share(8 * plan.standing.parameters, whole.standing.parameters), 1, 0.01);
+  EXPECT_EQ(plan.standing.frozen, plan.standing.parameters);
+  EXPECT_NEAR(share(8 * plan.standing.optimizer, whole.standing.optimizer), 1, 0.01);
+  EXPECT_NEAR(share(4 * plan.standing.gradients, whole.standing.gradients), 1, 0.01);  // float32
+  EXPECT_GT(plan.standing.gathered, plan.standing.parameters);
+  EXPECT_LT(plan.standing.gathered, whole.standing.parameters);
+  EXPECT_LT(2 * plan.standing.sum(), whole.standing.sum());
+  EXPECT_GT(plan.most_rows, 1);
+  // All that processes do under ddp is to sum gradients, in float32.
+  request.world = PlannedWorld{.size = 8, .strategy = Parallel::Ddp};
+  const auto ddp = plan_model(request).standing;
+  EXPECT_EQ(ddp.gathered, 0);
+  EXPECT_EQ(ddp.optimizer, whole.standing.optimizer);
+  EXPECT_NEAR(share(ddp.gradients, 2 * whole.standing.gradients), 1, 0.01);
+  EXPECT_GT(ddp.reductions, 0);
+  request.world->size = 0;
+  EXPECT_THROW(plan_model(request), c10::Error);
+}
+
 TEST(PlanModel, HoldsItsBudgetAndNamesTheLeast) {
   auto request = small_request(PlannedObjective::Sft);
   request.device = some_cpu();

@@ -17,6 +17,7 @@
 #include <reprise/model/config.h>
 #include <reprise/model/lora.h>
 #include <reprise/optim/optimizer.h>
+#include <reprise/parallel/spread.h>
 #include <reprise/train/memory_budget.h>
 #include <reprise/train/memory_report.h>
 
@@ -34,6 +35,12 @@ enum class PlannedObjective : uint8_t { Sft, Rm, Dpo, Kto, Kd, Grpo, Ppo };
 /// By the command's name; throws listing those there are.
 REPRISE_API PlannedObjective parse_planned_objective(std::string_view name);
 
+/// Training in several processes, each with a device and a micro-batch of its own.
+struct PlannedWorld {
+  int64_t size = 1;
+  Parallel strategy = Parallel::Ddp;
+};
+
 struct ModelPlanRequest {
   ModelConfig config;
   DeviceProfile device;
@@ -47,16 +54,21 @@ struct ModelPlanRequest {
   int64_t rows = 1;          ///< of a micro-batch; pairs for rm and dpo
   int64_t length = 1024;     ///< tokens of a row
   int64_t accumulation = 1;  ///< micro-batches of a step
+  /// Unset: one process has all. Bytes and rows are those of one process.
+  std::optional<PlannedWorld> world = {};
   MemoryLimits limits = {};  ///< neither activations nor total: what the device has
 };
 
-/// Bytes that are there all the time, by class.
+/// Bytes beside the activations, by class.
 struct StandingBytes {
   int64_t parameters = 0;
   int64_t frozen = 0;  ///< parameters of other models: a reference, a teacher, a critic
   int64_t gradients = 0;
-  int64_t optimizer = 0;  ///< with float32 copies of 16-bit parameters
-  int64_t sum() const { return parameters + frozen + gradients + optimizer; }
+  int64_t optimizer = 0;   ///< with float32 copies of 16-bit parameters
+  int64_t gathered = 0;    ///< in a world, at the most: see SpreadBytes
+  int64_t reductions = 0;  ///< the same
+  int64_t sum() const { return kept() + gradients + gathered + reductions; }
+  int64_t kept() const { return parameters + frozen + optimizer; }  ///< between steps
 };
 
 /// One way to run a step.
