@@ -2,6 +2,7 @@
 // command line that cannot be understood is CLI11's message and code.
 #include "reprise/commands.h"
 
+#include <reprise/dist/connect.h>
 #include <reprise/model/amx_guard.h>
 
 #include <c10/util/Exception.h>
@@ -12,6 +13,16 @@
 #include <iostream>
 
 namespace {
+
+// Of commands that are not for several processes. `mpirun -n 4 reprise merge ...` is a slip.
+void check_runs_once(const CLI::App& command) {
+  const auto place = reprise::place_from_environment();
+  TORCH_CHECK(!place || place->size == 1,
+              command.get_name(),
+              ": ",
+              place->size,
+              " processes would write one folder; run it once");
+}
 
 int run(int argc, char** argv) {
   CLI::App app{"Reprise: post-training of language models, with activation checkpointing."};
@@ -29,6 +40,10 @@ int run(int argc, char** argv) {
   reprise::app::add_import(app);
   reprise::app::add_merge(app);
   reprise::app::add_demo(app);
+  for (const char* name : {"init", "import", "merge"}) {
+    auto* command = app.get_subcommand(name);
+    command->preparse_callback([command](size_t) { check_runs_once(*command); });
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

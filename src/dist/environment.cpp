@@ -118,12 +118,8 @@ WorldPlace slurm_place() {
   return place;
 }
 
-}  // namespace
-
-std::optional<WorldPlace> place_from_environment() {
-  if (variable(kTorchrun.rank) || variable(kTorchrun.size)) {
-    return torchrun_place();
-  }
+// As mpirun or srun says it.
+std::optional<WorldPlace> place_of_job() {
   if (variable(kOpenMpi.rank)) {
     return mpi_place(kOpenMpi, "OMPI_COMM_WORLD_LOCAL_SIZE");
   }
@@ -137,6 +133,17 @@ std::optional<WorldPlace> place_from_environment() {
     return slurm_place();
   }
   return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<WorldPlace> place_from_environment() {
+  if (variable(kTorchrun.rank) || variable(kTorchrun.size)) {
+    return torchrun_place();
+  }
+  const auto place = place_of_job();
+  // A shell of `srun --pty bash` has these variables too, and hands them to all that it starts.
+  return place && place->size > 1 ? place : std::nullopt;
 }
 
 }  // namespace reprise

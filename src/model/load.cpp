@@ -74,6 +74,9 @@ class Loading {
     check_sizes();
     resolve_tied_head();
     const auto dtype = options_.dtype.value_or(stored_dtype());
+    if (options_.mapped) {
+      config_.dtype = dtype;  // which it gets when it is spread
+    }
     // What is mapped takes the place of parameters that never had memory.
     const auto device = options_.mapped ? at::Device(at::kMeta) : options_.device;
     model_ =

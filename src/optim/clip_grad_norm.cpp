@@ -54,7 +54,8 @@ at::Tensor total_norm(const std::vector<Group>& groups) {
 double sum_of_squares(const std::vector<Group>& groups) {
   double sum = 0;
   for (const Group& group : groups) {
-    const bool is_double = group.front().scalar_type() == at::kDouble;
+    // A CPU adds up one element after the other: in float32, millions of them lose digits.
+    const bool is_double = group.front().scalar_type() == at::kDouble || group.front().is_cpu();
     const auto norms = at::_foreach_norm(group, 2, is_double ? at::kDouble : at::kFloat);
     sum += at::stack(norms).to(at::kDouble).square().sum().item<double>();
   }
@@ -70,7 +71,10 @@ void check_max_norm(double max_norm) {
 at::Tensor norm_of(double value, const Optimizer::Parameters& parameters) {
   const at::Device device =
       parameters.empty() ? at::Device(at::kCPU) : parameters.front().second.device();
-  return at::full({}, value, at::TensorOptions().dtype(at::kFloat).device(device));
+  const bool is_double =
+      !parameters.empty() && parameters.front().second.scalar_type() == at::kDouble;
+  return at::full(
+      {}, value, at::TensorOptions().dtype(is_double ? at::kDouble : at::kFloat).device(device));
 }
 
 void clip(const std::vector<Group>& groups, const at::Tensor& norm, double max_norm) {

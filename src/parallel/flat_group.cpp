@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 #include <c10/core/Allocator.h>
+#include <c10/core/DeviceGuard.h>
 #include <c10/core/StorageImpl.h>
 #include <c10/core/TensorImpl.h>
 
@@ -20,6 +21,7 @@ int64_t rounded_up(int64_t value, int64_t unit) {
 }
 
 c10::Storage storage_of(int64_t bytes, const at::Device& device) {
+  const c10::OptionalDeviceGuard here(device);  // allocators go by the current device
   auto* allocator = c10::GetAllocator(device.type());
   const auto size = static_cast<size_t>(bytes);
   return c10::Storage(c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(),
@@ -143,26 +145,13 @@ int64_t FlatGroup::whole_bytes() const {
                                                : static_cast<int64_t>(whole_.nbytes());
 }
 
-int64_t FlatGroup::gradient_bytes() const {
-  return is_trained_ ? chunk_ * world_.size() *
-                           static_cast<int64_t>(c10::elementSize(settings_.reduce_dtype))
-                     : 0;
-}
-
-// A part may be of gaps only: then nobody has gradients that would keep the result.
-int64_t FlatGroup::result_bytes() const {
-  const bool has_any = std::any_of(members_.begin(), members_.end(), [](const Member& member) {
-    return member.values.numel() > 0;
-  });
-  return has_any ? gradient_bytes() / (settings_.sums_whole ? 1 : world_.size()) : 0;
-}
-
 int64_t FlatGroup::resident_bytes() const {
   return is_cut() ? static_cast<int64_t>(part_.nbytes()) : whole_bytes();
 }
 
 void FlatGroup::start_gather(const std::string& what) {
   const at::NoGradGuard no_grad;
+  const c10::OptionalDeviceGuard here(whole_.device());
   auto* storage = whole_.storage().unsafeGetStorageImpl();
   storage->set_data_ptr_noswap(storage->allocator()->allocate(whole_.nbytes()));
   storage->set_nbytes(whole_.nbytes());
@@ -179,91 +168,15 @@ void FlatGroup::finish_gather() {
 
 void FlatGroup::free() {
   finish_gather();  // memory that is being written to cannot be given back
+  const c10::OptionalDeviceGuard here(whole_.device());
   auto* storage = whole_.storage().unsafeGetStorageImpl();
   storage->set_nbytes(0);
   storage->set_data_ptr_noswap(storage->allocator()->allocate(0));
 }
 
-void FlatGroup::share_parts(const std::string& what) {
+void FlatGroup::start_sharing(const std::string& what) {
   const at::NoGradGuard no_grad;
-  // An average may have changed places with the values: what is in the whole then is not theirs.
-  for (const Member& member : members_) {
-    const auto kept = member.values.numel() == member.count && settings_.sums_whole
-                          ? member.values.narrow(0, member.kept_begin, member.kept_count)
-                          : member.values;
-    if (kept.data_ptr() != kept_of(member).data_ptr()) {
-      kept_of(member).copy_(kept);
-    }
-  }
-  world_.start_gather(whole_, part_, what)->wait();
-}
-
-void FlatGroup::zero_gaps(const at::Tensor& flat) const {
-  int64_t end = 0;
-  const auto zero_until = [&](int64_t begin) {
-    if (begin > end) {
-      flat.narrow(0, end, begin - end).zero_();
-    }
-  };
-  for (const Member& member : members_) {
-    zero_until(member.begin);
-    end = member.begin + (member.parameter.grad().defined() ? member.count : 0);
-  }
-  zero_until(flat.numel());
-}
-
-bool FlatGroup::start_reduction(const std::string& what) {
-  const at::NoGradGuard no_grad;
-  const bool has_any = std::any_of(members_.begin(), members_.end(), [](const Member& member) {
-    return member.parameter.grad().defined();
-  });
-  if (!has_any) {
-    return false;
-  }
-  finish_reduction();  // of another pass through the same unit
-  gradients_ = at::empty({chunk_ * world_.size()}, whole_.options().dtype(settings_.reduce_dtype));
-  zero_gaps(gradients_);
-  for (Member& member : members_) {
-    member.has_gradient = member.parameter.grad().defined();
-    if (member.has_gradient) {
-      gradients_.narrow(0, member.begin, member.count).copy_(member.parameter.grad().reshape({-1}));
-      member.parameter.mutable_grad().reset();
-    }
-  }
-  if (settings_.sums_whole) {
-    reduction_ = world_.start_sum(gradients_, what);
-  } else {
-    reduced_ = at::empty({chunk_}, gradients_.options());
-    reduction_ = world_.start_reduce(reduced_, gradients_, what);
-  }
-  return true;
-}
-
-void FlatGroup::finish_reduction() {
-  if (reduction_ == nullptr) {
-    return;
-  }
-  const at::NoGradGuard no_grad;
-  std::exchange(reduction_, nullptr)->wait();
-  const auto sums = settings_.sums_whole ? std::exchange(gradients_, at::Tensor())
-                                         : std::exchange(reduced_, at::Tensor());
-  gradients_.reset();
-  const auto here = sums.to(part_.device());
-  const int64_t own = settings_.sums_whole ? 0 : world_.rank() * chunk_;
-  for (Member& member : members_) {
-    const int64_t count = member.values.numel();
-    if (!member.has_gradient || count == 0) {
-      continue;
-    }
-    const int64_t first = member.begin + (settings_.sums_whole ? 0 : member.kept_begin) - own;
-    const auto sum = here.narrow(0, first, count);
-    auto& gradient = member.values.mutable_grad();
-    if (gradient.defined()) {
-      gradient.add_(sum);
-    } else {
-      gradient = sum;
-    }
-  }
+  gather_ = world_.start_gather(whole_, part_, what);
 }
 
 void FlatGroup::add_trained(std::vector<TensorPart>& parts) const {
@@ -294,12 +207,6 @@ std::optional<TensorPart> FlatGroup::part_of(const std::string& name,
       parameter.sizes().vec(),
       found->kept_begin,
       is_all ? found->values.narrow(0, found->kept_begin, found->kept_count) : found->values};
-}
-
-void FlatGroup::forget_gradients() {
-  for (Member& member : members_) {
-    member.parameter.mutable_grad().reset();
-  }
 }
 
 }  // namespace reprise

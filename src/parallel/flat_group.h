@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace reprise {
@@ -53,20 +54,23 @@ class FlatGroup {
   void finish_gather();
   void free();
 
-  /// A Whole group's parts go to everybody.
-  void share_parts(const std::string& what);
+  /// A Whole group's parts go to everybody, by finish_gather().
+  void start_sharing(const std::string& what);
 
-  /// Takes the parameters' gradients, if they have any, into one sum over the processes. False: no
-  /// parameter has one.
+  void begin_micro_batch() { is_reduced_ = false; }
+  /// Takes the parameters' gradients into one sum over the processes. False: none has one.
   bool start_reduction(const std::string& what);
   /// Adds it to the gradients of trained().
   void finish_reduction();
+  /// Note [Which parameters have a gradient]: a letter for each, and what all processes together
+  /// have seen.
+  std::string gradients_seen() const;
+  void agree_on_gradients(std::string_view seen);
 
   /// What this process updates; empty parts are left out.
   void add_trained(std::vector<TensorPart>& parts) const;
   /// What this process keeps of a parameter; nothing if it is of another group.
   std::optional<TensorPart> part_of(const std::string& name, const at::Tensor& parameter) const;
-  void forget_gradients();  ///< of the parameters
 
  private:
   struct Member {
@@ -77,7 +81,7 @@ class FlatGroup {
     int64_t kept_begin = 0;     // of this process's elements, in the parameter
     int64_t kept_count = 0;     // may be 0
     at::Tensor values;          // that this process updates and saves: flat; under ddp all of them
-    bool has_gradient = false;  // in the reduction under way
+    bool has_gradient = false;  // here so far; when that is agreed on, in some process
   };
 
   void lay_out();
@@ -96,6 +100,8 @@ class FlatGroup {
   PendingCollective gather_;
   at::Tensor sent_;  // the part on the device, while it is gathered from main memory
   PendingCollective reduction_;
+  bool is_agreed_ = false;   // which parameters have a gradient
+  bool is_reduced_ = false;  // in this micro-batch
   at::Tensor gradients_, reduced_;
 };
 

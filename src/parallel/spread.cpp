@@ -57,8 +57,17 @@ size_t place_of(const std::string& name, const Model& model, const Architecture&
   return static_cast<size_t>(model.config().layers) + 1;
 }
 
+// The type that load_model() would have given a model whose parameters are still in their file.
+at::ScalarType dtype_of(const at::Tensor& parameter,
+                        const Model& model,
+                        const SpreadOptions& options) {
+  const auto stored = options.device ? model.config().dtype : std::nullopt;
+  return options.dtype.value_or(stored.value_or(parameter.scalar_type()));
+}
+
 // Of one unit: a group for each type, and for trained and frozen ones.
 std::vector<FlatGroup> groups_of(const Named& parameters,
+                                 const Model& model,
                                  const std::unordered_map<const void*, std::string>& saved_names,
                                  const World& world,
                                  const SpreadOptions& options) {
@@ -66,8 +75,7 @@ std::vector<FlatGroup> groups_of(const Named& parameters,
   for (const auto& [name, parameter] : parameters) {
     // Adapters have a type of their own.
     const bool is_adapter = name.find(".lora.") != std::string::npos;
-    const auto dtype =
-        is_adapter ? parameter.scalar_type() : options.dtype.value_or(parameter.scalar_type());
+    const auto dtype = is_adapter ? parameter.scalar_type() : dtype_of(parameter, model, options);
     const auto saved = saved_names.find(parameter.unsafeGetTensorImpl());
     sorted[{parameter.requires_grad(), dtype}].emplace_back(
         saved == saved_names.end() ? name : saved->second, parameter);
@@ -129,7 +137,7 @@ std::shared_ptr<SpreadModel> spread(Model& model,
     const std::string name = i == 0        ? "the embeddings"
                              : i <= blocks ? model.block_path(static_cast<int64_t>(i) - 1)
                                            : "the head";
-    units.emplace_back(name, groups_of(by_place[i], saved_names, world, options));
+    units.emplace_back(name, groups_of(by_place[i], model, saved_names, world, options));
   }
   auto keeper = std::make_shared<SpreadUnits>(std::move(units), std::move(places), world, options);
   model.set_keeper(keeper);

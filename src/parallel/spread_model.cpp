@@ -87,10 +87,15 @@ void SpreadUnits::backward_ends(size_t place) {
       return;  // the embeddings' gradient is to come, or another pass's
     }
   }
-  reduce(place);
+  // First freed, then handed in: handing in needs no values. And the block that comes next is on
+  // its way before the head's gradients, the largest of all, take the line.
   if (held_ == 0) {
     unit_at(place).free();
   }
+  if (options_.prefetch && place == top() && has_backward_[place - 1]) {
+    start_bringing(place - 1, traffic_.backward_gathers);
+  }
+  reduce(place);
 }
 
 void SpreadUnits::reduce(size_t place) {
@@ -121,6 +126,11 @@ void SpreadUnits::begin_micro_batch(bool is_last) {
     free_all();
   }
   std::fill(has_backward_.begin(), has_backward_.end(), false);
+  for (Unit& unit : units_) {
+    for (FlatGroup& group : unit.groups()) {
+      group.begin_micro_batch();
+    }
+  }
 }
 
 void SpreadUnits::end_backward() {
@@ -131,6 +141,9 @@ void SpreadUnits::end_backward() {
     }
   }
   finish_reductions(/*but=*/0);
+  if (reduces_ && !is_agreed_) {
+    agree_on_gradients();
+  }
   awaited_ = 0;
   if (held_ == 0) {
     free_all();
@@ -144,9 +157,38 @@ void SpreadUnits::after_update() {
 }
 
 void SpreadUnits::refresh() {
+  settle();  // what is gathered is what was
   for (Unit& unit : units_) {
-    unit.share_parts();
+    unit.start_sharing();
   }
+  for (Unit& unit : units_) {
+    unit.finish_gather();
+  }
+}
+
+void SpreadUnits::agree_on_gradients() {
+  std::string own;
+  for (const Unit& unit : units_) {
+    for (const FlatGroup& group : unit.groups()) {
+      own += group.gradients_seen();
+    }
+  }
+  std::string all(own.size(), '0');
+  for (const std::string& seen : world_.gather(own, "which parameters have gradients")) {
+    TORCH_CHECK(seen.size() == all.size(), "[parallel] processes have spread different models.");
+    std::transform(all.begin(), all.end(), seen.begin(), all.begin(), [](char a, char b) {
+      return std::max(a, b);
+    });
+  }
+  std::string_view rest = all;
+  for (Unit& unit : units_) {
+    for (FlatGroup& group : unit.groups()) {
+      const size_t count = group.gradients_seen().size();
+      group.agree_on_gradients(rest.substr(0, count));
+      rest.remove_prefix(count);
+    }
+  }
+  is_agreed_ = true;
 }
 
 void SpreadUnits::settle() {

@@ -60,6 +60,7 @@ class SpreadUnits final : public SpreadModel, public std::enable_shared_from_thi
   void backward_ends(size_t place);
   void reduce(size_t place);
   void finish_reductions(size_t but);
+  void agree_on_gradients();
   void free_all();
 
   std::vector<Unit> units_;
@@ -70,8 +71,9 @@ class SpreadUnits final : public SpreadModel, public std::enable_shared_from_thi
   std::vector<bool> has_backward_;  // by place: its output is marked in the graph at hand
   std::deque<size_t> reducing_;     // places whose gradients are on their way
   int held_ = 0;
-  bool reduces_ = true;  // gradients go out in this micro-batch
-  int awaited_ = 0;      // backwards through the top that are to come
+  bool is_agreed_ = false;  // which parameters have gradients
+  bool reduces_ = true;     // gradients go out in this micro-batch
+  int awaited_ = 0;         // backwards through the top that are to come
 };
 
 }  // namespace reprise

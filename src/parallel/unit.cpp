@@ -56,10 +56,10 @@ void Unit::free() {
   is_here_ = false;
 }
 
-void Unit::share_parts() {
+void Unit::start_sharing() {
   for (FlatGroup& group : groups_) {
     if (group.is_trained() && !group.is_cut()) {
-      group.share_parts("the updated parameters of " + name_);
+      group.start_sharing("the updated parameters of " + name_);
     }
   }
 }
@@ -77,12 +77,6 @@ bool Unit::start_reduction() {
 void Unit::finish_reduction() {
   for (FlatGroup& group : groups_) {
     group.finish_reduction();
-  }
-}
-
-void Unit::forget_gradients() {
-  for (FlatGroup& group : groups_) {
-    group.forget_gradients();
   }
 }
 

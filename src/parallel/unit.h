@@ -15,6 +15,7 @@ class Unit {
 
   const std::string& name() const { return name_; }
   const std::vector<FlatGroup>& groups() const { return groups_; }
+  std::vector<FlatGroup>& groups() { return groups_; }
   bool is_cut() const;
   int64_t whole_bytes() const;     ///< of what is cut
   int64_t gradient_bytes() const;  ///< that a reduction hands in
@@ -24,11 +25,10 @@ class Unit {
   void finish_gather();
   void free();
 
-  void share_parts();
+  void start_sharing();  ///< until finish_gather()
   /// True if there was a gradient.
   bool start_reduction();
   void finish_reduction();
-  void forget_gradients();
 
  private:
   std::string name_;

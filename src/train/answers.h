@@ -44,6 +44,7 @@ struct PhaseCosts {
   double rollout_ms = 0, scoring_ms = 0;       ///< until the last process was done
   int64_t rollout_tokens = 0;                  ///< of all processes
   int64_t rollout_peak = 0, scoring_peak = 0;  ///< bytes on this process's device of the policy
+  bool has_failed_everywhere = false;          ///< an error that all processes have
 
   void write_to(Json& figures) const;
 };

@@ -12,7 +12,9 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <functional>
 #include <memory>
+#include <string>
 #include <utility>
 
 namespace reprise {
@@ -127,6 +129,16 @@ Answers of_all_processes(const Answers& own, const Questions& questions, const W
   return all;
 }
 
+// Notes that an error is one of all processes, after which they can still do something together.
+void fails_everywhere(PhaseCosts& costs,
+                      const World& world,
+                      const std::string& what,
+                      const std::function<void()>& work) {
+  costs.has_failed_everywhere = true;
+  world.together(what, work);
+  costs.has_failed_everywhere = false;
+}
+
 }  // namespace
 
 Answers ask(const OnlineJob& job,
@@ -139,8 +151,8 @@ Answers ask(const OnlineJob& job,
   {
     const Stopwatch watch(costs.rollout_ms);
     const PeakTracker peak(job.policy->device());
-    world.together("a rollout", [&] {
-      const HeldParameters held(*job.policy);
+    const HeldParameters held(*job.policy);  // a collective of its own
+    fails_everywhere(costs, world, "a rollout", [&] {
       const auto own = share_of(questions, world);
       add_prompts(own, answers);
       generated = sample(job, answers.prompts, own.numbers, options);
@@ -149,14 +161,15 @@ Answers ask(const OnlineJob& job,
   }
   const Stopwatch watch(costs.scoring_ms);
   const PeakTracker peak(job.policy->device());
-  world.together("judging completions", [&] {
-    std::vector<std::unique_ptr<HeldParameters>> held;
-    for (const auto* model : job.rewards->models()) {
-      held.push_back(std::make_unique<HeldParameters>(*model));
-    }
+  std::vector<std::unique_ptr<HeldParameters>> held;
+  for (const auto* model : job.rewards->models()) {
+    held.push_back(std::make_unique<HeldParameters>(*model));
+  }
+  fails_everywhere(costs, world, "judging completions", [&] {
     add_completions(*job.tokenizer, std::move(generated), answers);
     answers.rewards = judge(job, answers);
   });
+  held.clear();
   if (world.size() > 1) {
     answers = of_all_processes(answers, questions, world);
   }

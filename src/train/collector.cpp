@@ -12,6 +12,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <exception>
 #include <functional>
 #include <numeric>
 #include <utility>
@@ -64,9 +65,13 @@ Collector::Collector(const OnlineJob& job, const OnlineOptions& options, const W
 Collected Collector::next(int64_t prompts, const at::Tensor& order, CollectorState& state) {
   Collected collected;
   PhaseCosts costs;
-  is_asking_ = true;
-  const auto answers = next_answers(prompts, state, costs, collected.figures);
-  is_asking_ = false;
+  Answers answers;
+  try {
+    answers = next_answers(prompts, state, costs, collected.figures);
+  } catch (const std::exception&) {
+    has_failed_together_ = costs.has_failed_everywhere;
+    throw;
+  }
   auto& experience = collected.experience;
   {
     const Stopwatch watch(costs.scoring_ms);

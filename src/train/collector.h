@@ -40,8 +40,8 @@ class REPRISE_API Collector {
   /// is equal to the last bit.
   Collected next(int64_t prompts, const at::Tensor& order, CollectorState& state);
 
-  /// After next() threw: it did in all processes, since the answers were not complete.
-  bool has_failed_together() const { return is_asking_; }
+  /// After next() threw: it did in all processes.
+  bool has_failed_together() const { return has_failed_together_; }
 
   /// "eval_reward" and further figures of all evaluation prompts, one greedy answer each.
   Json evaluate();
@@ -56,7 +56,7 @@ class REPRISE_API Collector {
   const OnlineJob& job_;
   const OnlineOptions& options_;
   const World& world_;
-  bool is_asking_ = false;
+  bool has_failed_together_ = false;
   int64_t epoch_ = -1;  // that order_ is of
   std::vector<int64_t> order_;
 };

@@ -117,6 +117,9 @@ Json evaluate(const EvaluationJob& job, const TrainerOptions& options, const Wor
                         return explain_out_of_memory(error, demand, model);
                       });
   }
+  if (model.keeper() != nullptr) {
+    model.keeper()->settle();
+  }
   job.objective.end_evaluation(world);
   const double weight = world.sum(sums.weight, "the weight of an evaluation");
   TORCH_CHECK(weight > 0, "[train] no token of the evaluation data is counted.");

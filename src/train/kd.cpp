@@ -1,5 +1,6 @@
 #include <reprise/train/kd.h>
 
+#include "model/eval_scope.h"
 #include "train/passes.h"
 
 #include <ATen/ATen.h>
@@ -32,8 +33,11 @@ class Kd final : public TrainingObjective {
     const at::Device device = model_->device();
     move_teacher(device);
     at::Tensor taught;
-    frozen_pass(
-        "the teacher", *teacher_, [&] { taught = teacher_->hidden_states(input_of(batch.main)); });
+    {
+      const EvalScope no_dropout(*teacher_);  // its head is needed yet: no frozen_pass
+      without_checkpointing("the teacher",
+                            [&] { taught = teacher_->hidden_states(input_of(batch.main)); });
+    }
     const auto hidden = trained_hidden(*model_, batch.main, context);
     const auto learnt = linear_distillation(
         hidden,
@@ -42,6 +46,9 @@ class Kd final : public TrainingObjective {
         teacher_->linear_head(),
         targets,
         {.divergence = options_.divergence, .coefficient = options_.coefficient});
+    if (teacher_->keeper() != nullptr) {
+      teacher_->keeper()->settle();
+    }
     const auto tokens = weight(batch);
     BatchLoss out;
     out.part = learnt.sum / context.total_weight;

@@ -247,8 +247,9 @@ void Learner::describe(const StepOutcome& outcome, Json& record) const {
   record["activation_bytes"] = most(meter_.activation_bytes());
   record["recompute_ms"] = outcome.effect.recompute_ms;
   record["regions_recomputed"] = outcome.effect.recomputed;
+  const auto without = most(meter_.activation_bytes() + outcome.effect.bytes_dropped);
   if (outcome.effect.blocks.empty() || outcome.effect.bytes_dropped > 0) {
-    record["estimated_activation_bytes"] = meter_.activation_bytes() + outcome.effect.bytes_dropped;
+    record["estimated_activation_bytes"] = without;
   }
   if (outcome.budget) {
     record["budget"] = outcome.budget->to_json();

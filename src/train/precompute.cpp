@@ -82,8 +82,9 @@ at::Tensor precompute_reference(const ReferencedObjective& objective,
   int64_t done = 0;
   for (const auto& share : share_of_batches(size, options.batch_size, world)) {
     const auto& indices = share.examples;
-    const auto values =
-        logps_of(objective, collate_examples(data, indices, options.collate), options.batch_flag);
+    const auto batch = options.in_rounds ? collate_rows(data, share, options.collate)
+                                         : collate_examples(data, indices, options.collate);
+    const auto values = logps_of(objective, batch, options.batch_flag);
     if (!share.is_filler) {
       logps.slice(0, indices.front(), indices.back() + 1).copy_(values);
     }

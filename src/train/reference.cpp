@@ -12,12 +12,14 @@ namespace reprise {
 
 namespace {
 
+TensorPart whole_of(const std::string& name, const at::Tensor& parameter) {
+  return {name, parameter.sizes().vec(), 0, parameter.detach().view(-1)};
+}
+
 // What this process has of a parameter: all of it, unless the model is spread over processes.
 TensorPart part_of(const Model& model, const std::string& name, const at::Tensor& parameter) {
-  if (const auto* keeper = model.keeper()) {
-    return keeper->part_of(name, parameter);
-  }
-  return {name, parameter.sizes().vec(), 0, parameter.detach().view(-1)};
+  const auto* keeper = model.keeper();
+  return keeper == nullptr ? whole_of(name, parameter) : keeper->part_of(name, parameter);
 }
 
 void refresh(const Model& model) {
@@ -100,7 +102,9 @@ void Reference::follow(const Model& policy, int64_t step) {
   const auto from = policy.named_parameters();
   for (const auto& item : model_->named_parameters()) {
     const auto own = part_of(*model_, item.key(), item.value());
-    const auto theirs = part_of(policy, item.key(), from[item.key()]);
+    // A reference that is whole follows a policy that is whole between passes: ddp, zero2.
+    const auto theirs = model_->keeper() == nullptr ? whole_of(item.key(), from[item.key()])
+                                                    : part_of(policy, item.key(), from[item.key()]);
     TORCH_CHECK(theirs.begin == own.begin && theirs.values.numel() == own.values.numel(),
                 "[reference] a reference that follows the policy (--sync_ref_model) must be spread "
                 "over processes as the policy is.");

@@ -44,6 +44,20 @@ TEST_F(Commands, InitRefusesAFolderThatIsNotEmpty) {
   EXPECT_EQ(entries(), before);
 }
 
+TEST_F(Commands, InitIsNotForSeveralProcesses) {
+  const auto before = entries();
+  for (const auto& [name, value] :
+       {std::pair{"PMI_RANK", "1"}, {"PMI_SIZE", "3"}, {"MASTER_ADDR", "h"}}) {
+    ::setenv(name, value, 1);
+  }
+  const auto result = run_program({"init", "--text", path("text"), "--output", path("several")});
+  for (const char* name : {"PMI_RANK", "PMI_SIZE", "MASTER_ADDR"}) {
+    ::unsetenv(name);
+  }
+  expect_refused(result, "init: 3 processes would write one folder; run it once");
+  EXPECT_EQ(entries(), before);
+}
+
 TEST_F(Commands, InitLeavesNothingWhenItFails) {
   const auto before = entries();
   std::ofstream(path("bad.json")) << R"({"model_type": "no such family"})";

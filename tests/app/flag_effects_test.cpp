@@ -75,6 +75,7 @@ const Refusal kRefusals[] = {
     {Sft, {"--parallel", "tp"}, "--parallel tp: there is no tensor parallelism"},
     {Sft, {"--parallel", "pp"}, "there is no pipeline parallelism"},
     {Sft, {"--parallel", "3d"}, "there is no parallelism in three dimensions"},
+    {Sft, {"--parallel", "hsdp"}, "--parallel hsdp: there is no sharding within each machine"},
     {Sft, {"--parallel", "zero3"}, "--parallel zero3: zero3 is called fsdp here"},
     {Sft, {"--parallel", "fsdp2"}, "fsdp2 is called fsdp here"},
     {Sft, {"--parallel", "some"}, "--parallel: expected ddp, zero2 or fsdp, found \"some\""},
@@ -97,9 +98,6 @@ const Refusal kRefusals[] = {
     {Sft,
      {"--fsdp_cpu_offload", "--parallel", "fsdp", "--device", "cpu"},
      "--fsdp_cpu_offload has no effect with --device cpu"},
-    {Dpo,
-     {"--parallel", "fsdp", "--sync_ref_model"},
-     "--sync_ref_model has no effect with --parallel fsdp"},
     {Kd,
      {"--parallel", "fsdp", "--teacher_offload"},
      "--teacher_offload has no effect with --parallel fsdp"},
@@ -203,6 +201,7 @@ TEST(FlagsInCombination, TheSameFlagsAreTakenWhereTheyCount) {
       {Dpo, {"--lora_dropout", "0"}},
       {Dpo, {"--disable_dropout", "false", "--lora_dropout", "0.1"}},
       {Dpo, {"--sync_ref_model", "--ref_model_mixup_alpha", "0.5", "--ref_model", "r"}},
+      {Dpo, {"--sync_ref_model", "--parallel", "fsdp"}},
       {Dpo, {"--precompute_ref_log_probs", "--precompute_ref_batch_size", "4"}},
       {Kto, {"--shuffle", "false"}},
       {Kto, {"--loss_type", "apo_zero_unpaired", "--per_device_train_batch_size", "1"}},
@@ -285,16 +284,30 @@ TEST(WorldEffects, FlagsOfAWorldAreRefusedInAProcessOfItsOwn) {
   app::check_world_effects(parse(Sft), std::nullopt);
 }
 
-TEST(WorldEffects, PlansAreForOneProcess) {
+TEST(WorldEffects, PlansAreForAProcessOfItsOwn) {
   const Words words[] = {{"--activation_memory_budget", "0.5"},
                          {"--memory_budget", "6GiB"},
                          {"--memory_plan", "plan.json"}};
   for (const Words& each : words) {
     const auto flags = parse(Sft, each);
     app::check_world_effects(flags, std::nullopt);
+    for (const int64_t size : {1, 2}) {
+      expect_error([&] { app::check_world_effects(flags, size); },
+                   each.front() + ": plans are for a process that was not launched");
+    }
+  }
+}
+
+TEST(WorldEffects, RewardsComeBeforeTheOthersGiveUp) {
+  for (const char* source : {"--reward_command", "--reward_url"}) {
+    const Words words{source, "http://x", "--reward_timeout", "60", "--comm_timeout", "60"};
+    const auto flags = parse(Grpo, words);
     app::check_world_effects(flags, 1);
     expect_error([&] { app::check_world_effects(flags, 2); },
-                 each.front() + ": plans are for one process, and there are 2");
+                 "--reward_timeout 60: expected less than --comm_timeout 60");
+    auto patient = flags;
+    patient.comm_timeout = 61;
+    app::check_world_effects(patient, 2);
   }
 }
 

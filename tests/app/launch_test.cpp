@@ -92,11 +92,14 @@ TEST_F(Launch, TellsEachProcessWhoItIs) {
 
 TEST(LaunchEnvironment, CountsRanksOverMachinesAndKeepsTheUsersThreads) {
   ::setenv("OMP_NUM_THREADS", "7", 1);
+  ::setenv("TORCHELASTIC_USE_AGENT_STORE", "True", 1);
   const auto all = environment_of({4, 2, 1, "host0", 29500}, 3);
   ::unsetenv("OMP_NUM_THREADS");
+  ::unsetenv("TORCHELASTIC_USE_AGENT_STORE");
   for (const char* expected : {"RANK=7", "WORLD_SIZE=8", "LOCAL_RANK=3", "OMP_NUM_THREADS=7"}) {
     EXPECT_EQ(std::count(all.begin(), all.end(), expected), 1) << expected;
   }
+  EXPECT_EQ(std::count(all.begin(), all.end(), "TORCHELASTIC_USE_AGENT_STORE=True"), 0);
 }
 
 TEST_F(Launch, PrefixesWholeLinesOfAllButTheFirst) {
@@ -170,6 +173,26 @@ TEST_F(Launch, PassesEverySignalOnAndSaysThatItWasStopped) {
   EXPECT_EQ(end.end.exit_code, 3);
 }
 
+TEST_F(Launch, PassesAHangupOnOnceAsARequestToStop) {
+  ::signal(SIGHUP, SIG_DFL);  // also if these tests run under nohup
+  const auto end = run(1,
+                       "trap 'touch stopped; trap \"exit 4\" TERM' TERM; kill -HUP $PPID; "
+                       "while [ ! -e stopped ]; do sleep 0.02; done; kill -HUP $PPID; sleep 0.1");
+  EXPECT_TRUE(end.was_stopped);
+  EXPECT_FALSE(end.failed_rank.has_value()) << end.end.describe();
+}
+
+TEST_F(Launch, KillsOrphansInGroupsOfTheirOwn) {
+  // As a reward command whose rank was killed; and what that had started.
+  run(2,
+      "[ $RANK = 1 ] || exec sleep 60; "
+      "setsid sh -c 'sleep 60 & echo $! > grandchild; echo $$ > child; wait' & "
+      "while [ ! -s child ]; do sleep 0.02; done; kill -9 $$");
+  for (const char* each : {"child", "grandchild"}) {
+    EXPECT_NE(::kill(std::stoi(read_text(path(each))), 0), 0) << each;
+  }
+}
+
 TEST_F(Launch, TakesWhatItsProcessesStartedWithThem) {
   run(1, "sleep 60 & echo $! > child; exit 1");
   const pid_t child = std::stoi(read_text(path("child")));
@@ -215,18 +238,28 @@ TEST(LaunchRestart, GoesOnInsteadOfBeginningAgain) {
     return words;
   };
   const Words kept{"sft", "--model", "m", "lr=1"};
-  EXPECT_EQ(words_to_go_on(kept), with_end(kept));
-  EXPECT_EQ(words_to_go_on({"sft", "--overwrite_output_dir", "--model", "m", "lr=1"}),
+  EXPECT_EQ(words_to_go_on(kept, "auto"), with_end(kept));
+  EXPECT_EQ(words_to_go_on({"sft", "--overwrite_output_dir", "--model", "m", "lr=1"}, "auto"),
             with_end(kept));
-  EXPECT_EQ(words_to_go_on({"sft", "--overwrite_output_dir", "true", "--model", "m", "lr=1"}),
+  EXPECT_EQ(
+      words_to_go_on({"sft", "--overwrite_output_dir", "true", "--model", "m", "lr=1"}, "auto"),
+      with_end(kept));
+  EXPECT_EQ(
+      words_to_go_on({"sft", "--model", "m", "--resume_from_checkpoint", "c", "lr=1"}, "auto"),
+      with_end(kept));
+  EXPECT_EQ(words_to_go_on({"sft", "--resume_from_checkpoint=c", "--model", "m", "lr=1"}, "auto"),
             with_end(kept));
-  EXPECT_EQ(words_to_go_on({"sft", "--model", "m", "--resume_from_checkpoint", "c", "lr=1"}),
+  EXPECT_EQ(words_to_go_on({"sft", "--model", "m", "overwrite_output_dir=1", "lr=1"}, "auto"),
             with_end(kept));
-  EXPECT_EQ(words_to_go_on({"sft", "--resume_from_checkpoint=c", "--model", "m", "lr=1"}),
+  // Values with an = in them.
+  const Words folder{"sft", "--output_dir=out/a=b", "--run_name", "x=y"};
+  EXPECT_EQ(words_to_go_on(folder, "auto"), with_end(folder));
+  EXPECT_EQ(
+      words_to_go_on({"sft", "--model", "m", "--resume_from_checkpoint", "o/a=b", "lr=1"}, "auto"),
+      with_end(kept));
+  EXPECT_EQ(words_to_go_on({"sft", "--model", "m", "--overwrite_output_dir", "lr=1"}, "auto"),
             with_end(kept));
-  EXPECT_EQ(words_to_go_on({"sft", "--model", "m", "overwrite_output_dir=1", "lr=1"}),
-            with_end(kept));
-  EXPECT_EQ(words_to_go_on(with_end(kept)), with_end(kept));
+  EXPECT_EQ(words_to_go_on(with_end(kept), "auto"), with_end(kept));
 }
 
 TEST_F(Launch, KnowsWhetherTheRunHadBegun) {
@@ -238,6 +271,21 @@ TEST_F(Launch, KnowsWhetherTheRunHadBegun) {
   const auto later = std::filesystem::last_write_time(path("training.yaml")) + 1s;
   std::filesystem::last_write_time(path("training.yaml"), later);
   EXPECT_TRUE(mark.has_begun());
+}
+
+TEST_F(Launch, KnowsWhetherTheRunHasMadeACheckpoint) {
+  const auto save = [&](const std::string& name) {
+    std::filesystem::create_directories(path(name));
+    std::ofstream(path(name + "/trainer_state.json")) << "{}";
+  };
+  save("checkpoint-4");
+  const RunMark mark(folder_.path());
+  std::ofstream(path("training.yaml")) << "begun";
+  EXPECT_FALSE(mark.has_saved());
+  save("checkpoint-3");  // after an older one, and not the latest
+  EXPECT_FALSE(mark.has_saved());
+  save("checkpoint-5");
+  EXPECT_TRUE(mark.has_saved());
 }
 
 TEST(LaunchCommand, RefusesWhatCannotBeLaunched) {

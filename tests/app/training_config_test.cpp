@@ -245,17 +245,25 @@ TEST(SameRun, MayGoOnInAnyNumberOfProcessesWithAsManyRowsAStep) {
 TEST(SameRun, IsAnotherRunIfAStepHasOtherRows) {
   const Checkpoint checkpoint(Objective::Sft, cut("4", "4"), 2);
   const auto message = checkpoint.refusal(cut("4", "4"), 4);
-  EXPECT_NE(
-      message.find("they had 4 rows x 4 micro-batches x 2 processes = 32, now they would have "
-                   "4 rows x 4 micro-batches x 4 processes = 64"),
-      std::string::npos)
+  EXPECT_NE(message.find("going on in 4 processes instead of 2: --per_device_train_batch_size x "
+                         "--gradient_accumulation_steps x processes must stay 32, and would be 64"),
+            std::string::npos)
       << message;
   // In the same world they stay as they are: nothing asks for a change.
   EXPECT_NE(checkpoint.refusal(cut("8", "2"), 2).find("--per_device_train_batch_size: was 4"),
             std::string::npos);
+}
+
+TEST(SameRun, KeepsTheMicroBatchesOverWhichALossIsAMean) {
   const Checkpoint kto(Objective::Kto, cut("4", "4"), 2);
-  EXPECT_EQ(kto.refusal(cut("4", "2"), 4), "");
-  EXPECT_NE(kto.refusal(cut("8", "1"), 4).find("--per_device_train_batch_size: was 4, now 8"),
+  EXPECT_EQ(kto.refusal(cut("2", "4"), 4), "");
+  EXPECT_NE(kto.refusal(cut("4", "2"), 4).find("--per_device_train_batch_size x processes must"),
+            std::string::npos);
+  EXPECT_NE(kto.refusal(cut("8", "8"), 1).find("--gradient_accumulation_steps must stay 4"),
+            std::string::npos);
+  const Checkpoint dpo(Objective::Dpo, cut("4", "4"), 2);
+  EXPECT_EQ(dpo.refusal(cut("4", "2"), 4), "");
+  EXPECT_NE(dpo.refusal(cut("8", "1"), 4).find("--per_device_train_batch_size must stay 4"),
             std::string::npos);
 }
 

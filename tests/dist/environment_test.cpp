@@ -59,6 +59,12 @@ TEST(Environment, SaysNothingWhereNobodyStartedThisProcess) {
   EXPECT_FALSE(place_in({{"SLURM_JOB_ID", "7"}, {"SLURM_NTASKS", "4"}}));
   // The script of a batch job.
   EXPECT_FALSE(place_in({{"SLURM_JOB_ID", "7"}, {"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}}));
+  // A shell of srun --pty bash, and mpirun -n 1.
+  EXPECT_FALSE(place_in({{"SLURM_JOB_ID", "7"},
+                         {"SLURM_STEP_ID", "0"},
+                         {"SLURM_NTASKS", "1"},
+                         {"SLURM_PROCID", "0"}}));
+  EXPECT_FALSE(place_in({{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}}));
 }
 
 TEST(Environment, OfTorchrun) {

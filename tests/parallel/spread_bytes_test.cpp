@@ -270,7 +270,7 @@ TEST(BytesPerRank, ArePartsOfEverythingAndTheBlocksAtWork) {
       const int64_t bound = predicted.kept() + predicted.gradients + predicted.reductions +
                             predicted.gathered + activations;
       EXPECT_LT(share(bytes.peak, bound), 1 + kMalloc);
-      EXPECT_GT(share(bytes.peak, bound), 0.8) << "the bound is far from what is taken";
+      EXPECT_GT(share(bytes.peak, bound), 0.75) << "the bound is far from what is taken";
       measured.push_back(bytes);
       gathered.push_back(predicted.gathered);
     }

@@ -212,6 +212,101 @@ TEST(Spread, CheckpointingChangesNoBit) {
   }
 }
 
+// What objectives do between forward and backward: a pass of the same model without gradients, and
+// a second pass with them.
+TEST(Spread, OtherPassesMayComeBeforeBackward) {
+  for (const char* family : {"llama", "llama_untied"}) {
+    const auto expected = whole_gradients(family, /*has_lora=*/false);
+    testing::run_in_world(2, [&](const World& world) {
+      const auto model = open(family, /*has_lora=*/false);
+      choose_policy(*model, "full");
+      const auto spread = reprise::spread(*model, world, {.strategy = Parallel::Fsdp});
+      spread->begin_micro_batch(/*is_last=*/true);
+      auto loss = loss_of(*model, family);
+      {
+        const at::NoGradGuard no_grad;
+        loss_of(*model, family);
+        spread->settle();
+      }
+      loss = loss + loss_of(*model, family);
+      (loss / (2 * world.size())).backward();
+      spread->end_backward();
+      for (const auto& part : spread->trained()) {
+        EXPECT_TRUE(at::allclose(
+            part.values.grad(),
+            expected.at(part.name).view({-1}).narrow(0, part.begin, part.values.numel()),
+            /*rtol=*/1e-4,
+            /*atol=*/1e-6))
+            << part.name;
+      }
+    });
+  }
+}
+
+// A parameter that backward reaches in one process only counts in all; one that it reaches nowhere
+// is left alone.
+TEST(Spread, ProcessesAgreeOnWhichParametersHaveGradients) {
+  for (const auto strategy : kEach) {
+    testing::run_in_world(2, [&](const World& world) {
+      const auto model = open("llama_untied", /*has_lora=*/false);
+      const auto spread = reprise::spread(*model, world, {.strategy = strategy});
+      for (int step = 0; step < 2; ++step) {
+        spread->begin_micro_batch(/*is_last=*/true);
+        const testing::Expected expected(folder_of("llama_untied"));
+        ModelInput input;
+        input.input_ids = expected["input_ids"];
+        const auto hidden = model->hidden_states(input);
+        // The head takes part in the second process only.
+        const auto loss = hidden.square().mean();
+        (world.rank() == 0 ? loss : loss + model->apply_head(hidden).mean()).backward();
+        spread->end_backward();
+        for (const auto& part : spread->trained()) {
+          EXPECT_TRUE(part.values.grad().defined()) << part.name;
+          part.values.mutable_grad().reset();
+        }
+      }
+    });
+  }
+}
+
+TEST(Spread, LeavesParametersWithoutGradientsAlone) {
+  testing::run_in_world(2, [&](const World& world) {
+    const auto model = open("llama_untied", /*has_lora=*/false);
+    const auto spread = reprise::spread(*model, world, {.strategy = Parallel::Zero2});
+    for (int step = 0; step < 2; ++step) {
+      spread->begin_micro_batch(/*is_last=*/true);
+      const testing::Expected expected(folder_of("llama_untied"));
+      ModelInput input;
+      input.input_ids = expected["input_ids"];
+      model->hidden_states(input).square().mean().backward();
+      spread->end_backward();
+      for (const auto& part : spread->trained()) {
+        EXPECT_EQ(part.values.grad().defined(), part.name != "lm_head.weight") << part.name;
+      }
+    }
+  });
+}
+
+// Sums go in a narrow type, but add up over micro-batches in float32.
+TEST(Spread, ReducesInTheTypeThatWasAsked) {
+  testing::run_in_world(2, [&](const World& world) {
+    const auto model = open("llama", /*has_lora=*/false);
+    const auto spread =
+        reprise::spread(*model, world, {.strategy = Parallel::Fsdp, .reduce_dtype = at::kBFloat16});
+    step(*model, *spread, "llama");
+    const auto expected = whole_gradients("llama", /*has_lora=*/false);
+    for (const auto& part : spread->trained()) {
+      EXPECT_EQ(part.values.grad().scalar_type(), at::kFloat);
+      const auto whole = expected.at(part.name).view({-1});
+      EXPECT_TRUE(at::allclose(part.values.grad(),
+                               whole.narrow(0, part.begin, part.values.numel()),
+                               /*rtol=*/0.03,
+                               /*atol=*/1e-3))
+          << part.name;
+    }
+  });
+}
+
 TEST(Spread, ParametersHaveMemoryOnlyWhileTheyAreNeeded) {
   testing::run_in_world(2, [&](const World& world) {
     const auto model = open("llama", /*has_lora=*/false);

@@ -14,6 +14,7 @@
 #include <condition_variable>
 #include <exception>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -91,26 +92,20 @@ class ThreadWorld final : public World {
   int64_t local_rank() const override { return rank_; }
 
   PendingCollective start_sum(const at::Tensor& value, const std::string& what) const override {
-    const at::NoGradGuard no_grad;
-    value.copy_(total(meet(value, "sum: " + what)));
-    return std::make_unique<Done>();
+    return later(value, total(meet(value, "sum: " + what)));
   }
 
   PendingCollective start_gather(const at::Tensor& whole,
                                  const at::Tensor& part,
                                  const std::string& what) const override {
-    const at::NoGradGuard no_grad;
-    whole.copy_(at::cat(meet(part, "gather: " + what)));
-    return std::make_unique<Done>();
+    return later(whole, at::cat(meet(part, "gather: " + what)));
   }
 
   PendingCollective start_reduce(const at::Tensor& part,
                                  const at::Tensor& whole,
                                  const std::string& what) const override {
-    const at::NoGradGuard no_grad;
     const auto sum = total(meet(whole, "reduce: " + what));
-    part.copy_(sum.narrow(0, rank_ * part.numel(), part.numel()));
-    return std::make_unique<Done>();
+    return later(part, sum.narrow(0, rank_ * part.numel(), part.numel()));
   }
 
   std::vector<std::string> gather(const std::string& own, const std::string& what) const override {
@@ -118,10 +113,27 @@ class ThreadWorld final : public World {
   }
 
  private:
-  class Done final : public Collective {
+  /// Until it is waited for, the target holds nothing that anybody could compute with.
+  class Pending final : public Collective {
    public:
-    void wait() override {}
+    Pending(at::Tensor target, at::Tensor result)
+        : target_(std::move(target)), result_(std::move(result)) {}
+    void wait() override {
+      const at::NoGradGuard no_grad;
+      target_.copy_(result_);
+    }
+
+   private:
+    at::Tensor target_, result_;
   };
+
+  static PendingCollective later(const at::Tensor& target, at::Tensor result) {
+    const at::NoGradGuard no_grad;
+    if (target.is_floating_point()) {
+      target.fill_(std::numeric_limits<double>::quiet_NaN());
+    }
+    return std::make_unique<Pending>(target, std::move(result));
+  }
 
   std::vector<at::Tensor> meet(const at::Tensor& own, const std::string& what) const {
     // A copy: the owner goes on, and writes, while others still read.

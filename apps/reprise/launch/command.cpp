@@ -137,7 +137,8 @@ void say(const std::string& text) {
 int launch(const LaunchOptions& options) {
   const LocalWorld world = local_world(options);
   Words words = options.command;
-  const RunMark mark(parse_command(words).output_dir);
+  const TrainingFlags flags = parse_command(words);
+  const RunMark mark(flags.output_dir);
   const SignalInbox inbox;
   for (int64_t restart = 0;; ++restart) {
     const GroupEnd end = run_once(world, words, options, inbox);
@@ -149,11 +150,15 @@ int launch(const LaunchOptions& options) {
     if (end.was_stopped || restart == options.restarts) {
       return end.end.exit_code;
     }
+    std::string from = flags.resume_from_checkpoint;
     if (mark.has_begun()) {
-      words = words_to_go_on(words);
+      from = mark.has_saved() || from.empty() ? "auto" : from;
+      words = words_to_go_on(options.command, from);
     }
     say("restart " + std::to_string(restart + 1) + " of " + std::to_string(options.restarts) +
-        (mark.has_begun() ? ", from the newest checkpoint" : ", from the start"));
+        (from.empty()     ? ", from the start"
+         : from == "auto" ? ", from the latest checkpoint"
+                          : ", again from " + from));
   }
 }
 
@@ -177,7 +182,7 @@ void add_launch(CLI::App& app) {
   command
       ->add_option("--max_restarts",
                    options->restarts,
-                   "When a process fails start all again, so often, from the newest checkpoint")
+                   "When a process fails start all again, so often, from the latest checkpoint")
       ->capture_default_str();
   command
       ->add_option("--grace",

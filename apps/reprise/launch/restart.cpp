@@ -1,5 +1,7 @@
 #include "reprise/launch/restart.h"
 
+#include <reprise/train/trainer.h>
+
 #include <algorithm>
 #include <system_error>
 
@@ -25,30 +27,44 @@ std::string flag_of(const std::string& word) {
 
 }  // namespace
 
-RunMark::RunMark(const fs::path& output)
-    : file_(output / "training.yaml"), before_(time_of(file_)) {}
+RunMark::RunMark(const fs::path& output) : output_(output), before_(state()) {}
 
-bool RunMark::has_begun() const {
-  const auto now = time_of(file_);
-  return now && now != before_;
+RunMark::State RunMark::state() const {
+  const fs::path checkpoint = latest_checkpoint(output_);
+  return {time_of(output_ / "training.yaml"),
+          checkpoint,
+          checkpoint.empty() ? std::nullopt : time_of(checkpoint / "trainer_state.json")};
 }
 
-std::vector<std::string> words_to_go_on(const std::vector<std::string>& words) {
+bool RunMark::has_begun() const {
+  const State now = state();
+  return now.begun && now.begun != before_.begun;
+}
+
+bool RunMark::has_saved() const {
+  const State now = state();
+  return has_begun() && !now.checkpoint.empty() &&
+         (now.checkpoint != before_.checkpoint || now.saved != before_.saved);
+}
+
+std::vector<std::string> words_to_go_on(const std::vector<std::string>& words,
+                                        const std::string& checkpoint) {
   std::vector<std::string> kept;
   for (size_t i = 0; i < words.size(); ++i) {
     const std::string flag = flag_of(words[i]);
-    const bool is_dropped = flag == "resume_from_checkpoint" || flag == "overwrite_output_dir" ||
-                            flag == "no_overwrite_output_dir";
-    if (!is_dropped) {
+    const bool is_resume = flag == "resume_from_checkpoint";
+    if (!is_resume && flag != "overwrite_output_dir" && flag != "no_overwrite_output_dir") {
       kept.push_back(words[i]);
       continue;
     }
-    // Its value, if that is a word of its own.
-    const bool has_value = words[i].find('=') == std::string::npos && i + 1 < words.size() &&
-                           !words[i + 1].starts_with("-") && flag_of(words[i + 1]).empty();
+    // Its value, if that is a word of its own. A switch has one only if nothing else can be meant.
+    const bool is_alone = words[i].find('=') == std::string::npos && i + 1 < words.size();
+    const bool has_value =
+        is_alone &&
+        (is_resume || (!words[i + 1].starts_with("-") && flag_of(words[i + 1]).empty()));
     i += has_value ? 1 : 0;
   }
-  kept.insert(kept.end(), {"--resume_from_checkpoint", "auto", "--no_overwrite_output_dir"});
+  kept.insert(kept.end(), {"--resume_from_checkpoint", checkpoint, "--no_overwrite_output_dir"});
   return kept;
 }
 

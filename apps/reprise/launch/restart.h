@@ -14,14 +14,25 @@ class RunMark {
  public:
   explicit RunMark(const std::filesystem::path& output);
   bool has_begun() const;
+  /// Whether the latest checkpoint there is one that the run has made since.
+  bool has_saved() const;
 
  private:
-  std::filesystem::path file_;
-  std::optional<std::filesystem::file_time_type> before_;
+  using Time = std::optional<std::filesystem::file_time_type>;
+  struct State {
+    Time begun;
+    std::filesystem::path checkpoint;  // the latest
+    Time saved;
+  };
+  State state() const;
+
+  std::filesystem::path output_;
+  State before_;
 };
 
-/// A training command's words, so that it goes on where it stopped: with --resume_from_checkpoint
-/// auto, and without --overwrite_output_dir, also if a --config file says it.
-std::vector<std::string> words_to_go_on(const std::vector<std::string>& words);
+/// A training command's words, so that it goes on from this checkpoint ("auto": the latest), and
+/// without --overwrite_output_dir, also if a --config file says it.
+std::vector<std::string> words_to_go_on(const std::vector<std::string>& words,
+                                        const std::string& checkpoint);
 
 }  // namespace reprise::app

@@ -18,6 +18,11 @@ sigset_t taken_signals() {
   for (const int each : {SIGINT, SIGTERM, SIGCHLD, SIGPIPE}) {
     sigaddset(&set, each);
   }
+  // Under nohup it is ignored and stays so; one that is blocked would come here all the same.
+  struct sigaction hangup {};
+  if (::sigaction(SIGHUP, nullptr, &hangup) == 0 && hangup.sa_handler != SIG_IGN) {
+    sigaddset(&set, SIGHUP);
+  }
   return set;
 }
 

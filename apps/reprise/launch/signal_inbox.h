@@ -7,7 +7,8 @@
 
 namespace reprise::app {
 
-/// From here to the end of its life SIGINT, SIGTERM, SIGCHLD and SIGPIPE do nothing but wait here.
+/// From here to the end of its life SIGINT, SIGTERM, SIGHUP, SIGCHLD and SIGPIPE do nothing but
+/// wait here; SIGHUP unless it was ignored before, as by nohup.
 class SignalInbox {
  public:
   SignalInbox();

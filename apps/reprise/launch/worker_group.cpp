@@ -3,10 +3,19 @@
 #include <c10/util/Exception.h>
 
 #include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <string>
+#include <system_error>
 #include <utility>
 
 namespace reprise::app {
@@ -15,6 +24,56 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
+
+std::set<pid_t> children() {
+  std::set<pid_t> found;
+  std::error_code not_there;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc", not_there)) {
+    const std::string name = entry.path().filename().string();
+    std::string text;
+    if (name.find_first_not_of("0123456789") == std::string::npos &&
+        std::getline(std::ifstream(entry.path() / "stat"), text)) {
+      // "7 (a name) S 1 ...": the state and the parent are behind the name, whatever is in that.
+      const size_t state = text.rfind(") ") + 2;
+      if (std::stoi(text.substr(state + 2)) == ::getpid()) {
+        found.insert(std::stoi(name));
+      }
+    }
+  }
+  return found;
+}
+
+/// What a process leaves behind that it started in a group of its own, as it does a reward command,
+/// becomes this process's child. It has nobody to answer, and may hold a GPU that the next needs.
+class Orphans {
+ public:
+  Orphans() : others_(children()) { ::prctl(PR_SET_CHILD_SUBREAPER, 1); }
+  Orphans(const Orphans&) = delete;
+  Orphans& operator=(const Orphans&) = delete;
+
+  ~Orphans() {
+    // Those of one that is killed come here in turn.
+    for (auto left = orphans(); !left.empty(); left = orphans()) {
+      for (const pid_t each : left) {
+        if (::kill(each, SIGKILL) != 0) {
+          others_.insert(each);  // it has become somebody else's
+        }
+        while (!others_.contains(each) && ::waitpid(each, nullptr, __WALL) < 0 && errno == EINTR) {
+        }
+      }
+    }
+    ::prctl(PR_SET_CHILD_SUBREAPER, 0);
+  }
+
+ private:
+  std::set<pid_t> orphans() const {
+    auto found = children();
+    std::erase_if(found, [&](pid_t each) { return others_.contains(each); });
+    return found;
+  }
+
+  std::set<pid_t> others_;  // children before there were any of the group
+};
 
 class Group {
  public:
@@ -77,10 +136,12 @@ class Group {
 
   void pass_on_signals() {
     for (const int signal : inbox_.take()) {
-      if (signal == SIGINT || signal == SIGTERM) {
-        end_.was_stopped = true;
+      if (signal == SIGHUP && !end_.was_stopped) {
+        send(SIGTERM);  // once: a terminal that is closed may send several
+      } else if (signal == SIGINT || signal == SIGTERM) {
         send(signal);
       }
+      end_.was_stopped |= signal == SIGHUP || signal == SIGINT || signal == SIGTERM;
     }
   }
 
@@ -97,6 +158,7 @@ class Group {
     }
   }
 
+  Orphans orphans_;  // outlives those whose they are
   std::vector<Worker> workers_;
   milliseconds grace_;
   const SignalInbox& inbox_;

@@ -43,7 +43,8 @@ std::vector<std::string> environment_of(const LocalWorld& world, int64_t local_r
   std::vector<std::string> all;
   for (char** each = environ; *each != nullptr; ++each) {
     const std::string text = *each;
-    if (!variables.contains(text.substr(0, text.find('=')))) {
+    // A torchrun that started this process serves its own world, not this one.
+    if (!text.starts_with("TORCHELASTIC_") && !variables.contains(text.substr(0, text.find('=')))) {
       all.push_back(text);
     }
   }

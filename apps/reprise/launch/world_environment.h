@@ -16,8 +16,8 @@ struct LocalWorld {
 };
 
 /// This process's environment with RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and
-/// MASTER_PORT of one process. OMP_NUM_THREADS is its share of this machine's cores, unless it is
-/// set already.
+/// MASTER_PORT of one process, and without what only torchrun's processes have. OMP_NUM_THREADS is
+/// its share of this machine's cores, unless it is set already.
 std::vector<std::string> environment_of(const LocalWorld& world, int64_t local_rank);
 
 /// A port of this machine that nobody listens on.

@@ -59,8 +59,10 @@ std::vector<fs::path> weights_in(const std::string& folder) {
 // Where the reference's numbers of a data set are kept, and by which key.
 PrecomputeOptions precompute_options(const TrainingFlags& flags,
                                      const TrainingData& data,
-                                     bool is_evaluation) {
+                                     bool is_evaluation,
+                                     const World& world) {
   PrecomputeOptions options;
+  options.in_rounds = !is_evaluation;
   options.collate = data.collate;
   const int64_t batch_size =
       is_evaluation ? flags.per_device_eval_batch_size : flags.per_device_train_batch_size;
@@ -83,6 +85,7 @@ PrecomputeOptions precompute_options(const TrainingFlags& flags,
                               {"ld_alpha", flags.ld_alpha ? Json(*flags.ld_alpha) : Json()},
                               {"loss_type", flags.loss_type},
                               {"batch", options.batch_size},
+                              {"at_once", options.in_rounds ? world.size() : 1},
                               {"max_length", flags.max_length}});
   options.cache = cache_folder(flags) / ("reference-" + options.key + ".safetensors");
   return options;
@@ -100,8 +103,8 @@ std::unique_ptr<TrainingObjective> with_reference(const TrainingFlags& flags,
   if (!flags.precompute_ref_log_probs) {
     return make(std::optional(open_reference(flags, trained, world, progress)));
   }
-  const auto train = precompute_options(flags, data, /*is_evaluation=*/false);
-  const auto evaluation = precompute_options(flags, data, /*is_evaluation=*/true);
+  const auto train = precompute_options(flags, data, /*is_evaluation=*/false, world.world());
+  const auto evaluation = precompute_options(flags, data, /*is_evaluation=*/true, world.world());
   auto train_logps = find_precomputed(*data.train, train, world.world());
   auto evaluation_logps = data.evaluation == nullptr
                               ? at::Tensor()

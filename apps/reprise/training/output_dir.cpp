@@ -8,8 +8,10 @@
 #include <reprise/train/trainer.h>
 
 #include <c10/util/Exception.h>
+#include <c10/util/ScopeExit.h>
 
 #include <chrono>
+#include <system_error>
 #include <vector>
 
 namespace reprise::app {
@@ -102,7 +104,16 @@ void check_shared(const fs::path& output, const World& world) {
   const auto now = std::chrono::system_clock::now().time_since_epoch().count();
   const std::string what = "looking for what rank 0 wrote into " + output.string();
   const fs::path sign = output / world.from_first(".shared-" + std::to_string(now), what);
-  world.first_alone(what, [&] { write_file(sign, "All processes of this run see this file.\n"); });
+  const auto remove_sign = c10::make_scope_exit([&] {
+    if (world.is_first()) {
+      std::error_code ignored;
+      fs::remove(sign, ignored);
+    }
+  });
+  world.first_alone(what, [&] {
+    create_folder(output);
+    write_file(sign, "All processes of this run see this file.\n");
+  });
   world.together(what, [&] {
     TORCH_CHECK(fs::exists(sign),
                 output.string(),
@@ -111,7 +122,6 @@ void check_shared(const fs::path& output, const World& world) {
                 " does not see what rank 0 writes there. All processes need the same "
                 "--output_dir, on a file system that their machines share");
   });
-  world.first_alone(what, [&] { fs::remove(sign); });
 }
 
 }  // namespace reprise::app

@@ -14,8 +14,8 @@ namespace reprise::app {
 
 /// The checkpoint to go on from; empty: from the start. Changes nothing. Throws if the folder has
 /// another run in it and neither --resume_from_checkpoint nor
-/// --overwrite_output_dir was given, or if the checkpoint was made with other settings. Another
-/// number of processes may go on, with other micro-batches, if a step has the same rows.
+/// --overwrite_output_dir was given, or if the checkpoint was made with other settings: see
+/// check_same_run().
 std::filesystem::path check_output(const TrainingFlags& flags,
                                    const Json& configuration,
                                    int64_t world_size);
@@ -24,7 +24,8 @@ std::filesystem::path check_output(const TrainingFlags& flags,
 /// what a killed process left half-written.
 void clear_output(const TrainingFlags& flags);
 
-/// Throws, in all processes, if one of them does not see what the first writes into the folder.
+/// Throws, in all processes, if one of them does not see what the first writes into the folder,
+/// which is made if it is not there. Leaves nothing else behind.
 void check_shared(const std::filesystem::path& output, const World& world);
 
 }  // namespace reprise::app

@@ -40,6 +40,7 @@ const std::map<std::string, std::string>& missing_kinds() {
     }
     kinds["ring_attn_size"] = kinds["ulysses_sequence_parallel_size"] = "sequence parallelism";
     kinds["3d"] = "parallelism in three dimensions";
+    kinds["hybrid"] = kinds["hsdp"] = kinds["hybrid_shard"] = "sharding within each machine only";
     return kinds;
   }();
   return all;
@@ -85,9 +86,6 @@ void check_fsdp(const TrainingFlags& flags) {
          {"offload_reference", "offload_reward", "teacher_offload"},
          "with --parallel fsdp: each process keeps a part of every model only. "
          "--fsdp_cpu_offload keeps these in main memory");
-  refuse(flags,
-         {"sync_ref_model"},
-         "with --parallel fsdp: the reference would follow parts of the policy. Take ddp or zero2");
   if (flags.device == "cpu") {
     refuse(flags, {"fsdp_cpu_offload"}, "with --device cpu: everything is in main memory anyhow");
   }
@@ -162,18 +160,27 @@ void check_world_effects(const TrainingFlags& flags, std::optional<int64_t> worl
   if (!world_size) {
     refuse(flags,
            {"parallel", "reduce_dtype", "comm_timeout"},
-           "in one process: start with reprise launch --nproc N");
+           "in one process: start with reprise launch --nproc N -- ..., or, to go on alone with "
+           "what several began, with reprise launch --nproc 1 -- ...");
     return;
   }
   for (const char* name :
        {"activation_memory_budget", "memory_budget", "memory_plan", "auto_batch"}) {
-    TORCH_CHECK(*world_size == 1 || !flags.given.contains(name),
+    TORCH_CHECK(!flags.given.contains(name),
                 "--",
                 name,
-                ": plans are for one process, and there are ",
+                ": plans are for a process that was not launched as one of a world, and this is "
+                "one of ",
                 *world_size,
                 ". Leave it out; --gradient_checkpointing and its policies work in every world");
   }
+  const bool asks_others = !flags.reward_command.empty() || !flags.reward_url.empty();
+  TORCH_CHECK(*world_size == 1 || !asks_others || flags.reward_timeout < flags.comm_timeout,
+              "--reward_timeout ",
+              flags.reward_timeout,
+              ": expected less than --comm_timeout ",
+              flags.comm_timeout,
+              ", or processes that have their rewards give up those that wait for theirs");
 }
 
 void refuse_other_parallelism(const std::string& name) {

@@ -25,8 +25,8 @@ std::chrono::milliseconds timeout_of_world(const TrainingFlags& flags);
 void check_parallel_effects(const TrainingFlags& flags);
 
 /// Throws for flags that have no effect, or cannot be had, in a world of this size. Nothing: the
-/// process is not one of a world. One that was started as the only one of a world may have all
-/// flags of a world, so that it can be compared with larger ones.
+/// process is not one of a world. One that was started as the only one of a world has all flags of
+/// a world, so that it can be compared with larger ones.
 void check_world_effects(const TrainingFlags& flags, std::optional<int64_t> world_size);
 
 /// Throws, saying what there is instead, if users of other programs know this name of a flag for a

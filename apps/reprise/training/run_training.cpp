@@ -22,7 +22,7 @@ void run_training(const TrainingFlags& flags, const Json& configuration, const R
   const auto data = world.first_then_others("reading " + flags.data, [&] {
     return open_training_data(flags, trained.model->config(), run.line());
   });
-  world.check_same(data.train_key + data.evaluation_key, flags.data);
+  world.check_same_data(flags);
   const auto objective = make_objective(flags, trained, data, world, run.line());
   auto options = trainer_options(flags, configuration, data.train_key, world.world());
   options.collate = data.collate;

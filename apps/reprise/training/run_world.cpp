@@ -16,7 +16,7 @@
 #include <filesystem>
 #include <fstream>
 #include <future>
-#include <set>
+#include <system_error>
 #include <vector>
 
 namespace reprise::app {
@@ -58,32 +58,33 @@ void check_same_flags(const World& world, const Json& own) {
       differences.empty(), "[world] processes of one run have the same flags:", differences);
 }
 
-// The last bytes of a file: weights differ there too if they differ, and reading all takes long.
-std::string end_of(const fs::path& file) {
-  constexpr std::streamoff kBytes = std::streamoff{1} << 16;
-  std::ifstream stream(file, std::ios::binary | std::ios::ate);
-  const std::streamoff size = stream.tellg();
-  std::string bytes(static_cast<size_t>(std::clamp<std::streamoff>(size, 0, kBytes)), '\0');
-  stream.seekg(size - static_cast<std::streamoff>(bytes.size()));
-  stream.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  return bytes.empty() ? "" : c10::sha1(bytes).str();
+// A file's size and a hash of pieces spread over it, as reading all of it takes long; null if there
+// is none. Not its time of change, which differs between machines that have their own copies.
+Json sample_of(const fs::path& file) {
+  constexpr uintmax_t kPiece = uintmax_t{1} << 16;
+  constexpr uintmax_t kPieces = 17;  // files that are not larger are read whole
+  std::error_code not_there;
+  const uintmax_t size = fs::file_size(file, not_there);
+  if (not_there) {
+    return {};
+  }
+  const uintmax_t piece = std::min(size, kPiece);
+  std::ifstream stream(file, std::ios::binary);
+  std::string bytes(piece * kPieces, '\0');
+  for (uintmax_t i = 0; i < kPieces; ++i) {
+    stream.seekg(static_cast<std::streamoff>((size - piece) * i / (kPieces - 1)));
+    stream.read(bytes.data() + piece * i, static_cast<std::streamsize>(piece));
+  }
+  TORCH_CHECK(stream.good(), file.string(), ": cannot be read");
+  return Json::array({size, bytes.empty() ? "" : c10::sha1(bytes).str()});
 }
 
-// Not by times of change, which differ between machines that have their own copies.
-std::string model_key(const fs::path& folder) {
-  std::set<fs::path> weights;
-  std::error_code not_there;
-  for (const auto& entry : fs::directory_iterator(folder, not_there)) {
-    if (entry.path().extension() == ".safetensors") {
-      weights.insert(entry.path());
-    }
+Json samples_of(const std::vector<fs::path>& files) {
+  Json samples = Json::object();
+  for (const auto& file : files) {
+    samples[file.string()] = sample_of(file);
   }
-  Json files = Json::array();
-  for (const auto& file : weights) {
-    files.push_back({file.filename().string(), fs::file_size(file), end_of(file)});
-  }
-  return content_hash({folder / "config.json", folder / "adapter_config.json"},
-                      {{"weights", files}});
+  return samples;
 }
 
 }  // namespace
@@ -111,22 +112,59 @@ std::string RunWorld::describe() const {
   return text + (spread_.cpu_offload ? ", parts in main memory" : "");
 }
 
-void RunWorld::check_same(const std::string& own, const std::string& what) const {
-  const auto all = world().gather(own, "comparing " + what);
+void RunWorld::check_same(const std::string& what, const std::function<Json()>& look) const {
+  if (world().size() == 1) {
+    return;
+  }
+  Json own;
+  world().together("looking at " + what, [&] { own = look(); });
+  const auto all = world().gather(own.dump(), "comparing " + what);
+  const Json first = Json::parse(all.front());
   for (size_t rank = 1; rank < all.size(); ++rank) {
-    TORCH_CHECK(all[rank] == all.front(),
-                "[world] ",
-                what,
-                ": rank ",
-                rank,
-                " has another content there than rank 0. All processes must read the same");
+    const Json theirs = Json::parse(all[rank]);
+    Json names = first;
+    names.update(theirs);
+    for (const auto& [name, _] : names.items()) {
+      TORCH_CHECK(theirs.value(name, Json()) == first.value(name, Json()),
+                  "[world] ",
+                  name,
+                  ": rank ",
+                  rank,
+                  " has another content there than rank 0. All processes must read the same");
+    }
   }
 }
 
-void RunWorld::check_same_model(const std::string& folder) const {
-  std::string key;
-  world().together("looking at " + folder, [&] { key = is_joined() ? model_key(folder) : ""; });
-  check_same(key, folder);
+void RunWorld::check_same_model(const fs::path& folder) const {
+  check_same(folder.string(), [&] {
+    std::vector<fs::path> files{folder / "config.json", folder / "adapter_config.json"};
+    std::error_code not_there;
+    for (const auto& entry : fs::directory_iterator(folder, not_there)) {
+      if (entry.path().extension() == ".safetensors") {
+        files.push_back(entry.path());
+      }
+    }
+    return samples_of(files);
+  });
+}
+
+void RunWorld::check_same_data(const TrainingFlags& flags) const {
+  check_same(flags.data, [&] {
+    std::vector<fs::path> files;
+    for (const auto& names : {flags.data, flags.eval_data, flags.ptx_data}) {
+      if (!names.empty()) {
+        for (const auto& file : parse_data_files(names)) {
+          files.push_back(file.path);
+        }
+      }
+    }
+    if (!flags.chat_template.empty()) {
+      files.emplace_back(flags.chat_template);
+    }
+    Json samples = samples_of(files);
+    samples["tokenizer of " + flags.model] = tokenizer_key(flags.model);
+    return samples;
+  });
 }
 
 void RunWorld::reporting_failure(const std::function<void()>& work) const {

@@ -11,6 +11,7 @@
 
 #include <c10/core/Device.h>
 
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -34,10 +35,11 @@ class RunWorld {
   /// "4 processes, fsdp"
   std::string describe() const;
 
-  /// Throws, in all processes, if theirs differ: "rank 1 has other data than rank 0...".
-  void check_same(const std::string& own, const std::string& what) const;
-  /// The same for the folder of a model: its configuration, and sizes and ends of its weights.
-  void check_same_model(const std::string& folder) const;
+  /// Throws, in all processes, if they have different files there, by size and by samples of what
+  /// is in them, so that machines may have copies: configuration and weights of a model.
+  void check_same_model(const std::filesystem::path& folder) const;
+  /// The same for the files of rows, and for the tokenizer and the template that read them.
+  void check_same_data(const TrainingFlags& flags) const;
 
   /// How a model is opened that is to be of this type on this process's device. Under fsdp its
   /// weights stay in their files until it is spread, if they `may_be_mapped`.
@@ -67,6 +69,8 @@ class RunWorld {
   }
 
  private:
+  /// `look` returns an object of what must be the same, by name. It may throw.
+  void check_same(const std::string& what, const std::function<Json()>& look) const;
   /// World::first_alone for what may take longer than the world's timeout: the others hear now and
   /// then that it goes on.
   void first_at_leisure(const std::string& what, const std::function<void()>& work) const;

@@ -4,11 +4,11 @@
 #include <reprise/train/trainer.h>
 
 #include <c10/util/Exception.h>
-#include <c10/util/StringUtil.h>
 
 #include <algorithm>
 #include <array>
 #include <string_view>
+#include <vector>
 
 namespace reprise::app {
 
@@ -71,49 +71,58 @@ bool is_free(std::string_view name) {
 constexpr std::array kCuts = std::to_array<const char*>(
     {"per_device_train_batch_size", "gradient_accumulation_steps", "steps_per_generation"});
 
-struct StepRows {
-  int64_t a_step = 0;
-  int64_t a_generation = 0;
-  bool operator==(const StepRows&) const = default;
+struct Product {
+  const char* factors;
+  int64_t value;
 };
 
-StepRows rows_of(const Json& configuration, int64_t world_size) {
+/// What must stay, so that a step computes the same in another number of processes, up to the order
+/// of sums.
+std::vector<Product> kept_of(Objective objective, const Json& configuration, int64_t processes) {
   const auto count = [&](const char* name) { return configuration.value(name, int64_t{0}); };
-  const int64_t at_once = count(kCuts[0]) * world_size;
-  return {at_once * count(kCuts[1]), at_once * count(kCuts[2])};
+  const int64_t rows = count(kCuts[0]);
+  const int64_t micro_batches = count(kCuts[1]);
+  const int64_t generation = count(kCuts[2]) > 0 ? count(kCuts[2]) : micro_batches;
+  if (objective == Objective::Sft || objective == Objective::Kd) {  // every token counts the same
+    return {{"--per_device_train_batch_size x --gradient_accumulation_steps x processes",
+             rows * micro_batches * processes}};
+  }
+  if (objective == Objective::Kto) {  // compares with a mean over what all have at once
+    return {{"--per_device_train_batch_size x processes", rows * processes},
+            {"--gradient_accumulation_steps", micro_batches}};
+  }
+  return {// a mean over micro-batches, which must stay what they are
+          {"--per_device_train_batch_size", rows},
+          {"--gradient_accumulation_steps x processes", micro_batches * processes},
+          {"--steps_per_generation x processes", generation * processes}};
 }
 
-/// Throws unless as many rows are a step as before. Returns whether they may be cut differently:
-/// then another number of processes computes the same, up to the order of sums. kto compares the
-/// rows of a micro-batch, which must stay together.
-bool may_cut_differently(const Json& configuration, int64_t world_size, const Json& before) {
-  const int64_t size_before = before.value("world_size", int64_t{1});
-  if (world_size == size_before) {
+/// Whether the rows may be cut differently than before: in another number of processes. Throws if
+/// that would change what a step computes.
+bool may_cut_differently(Objective objective,
+                         const Json& configuration,
+                         int64_t processes,
+                         const Json& before) {
+  const int64_t processes_before = before.value("world_size", int64_t{1});
+  if (processes == processes_before) {
     return false;
   }
-  const StepRows was = rows_of(before, size_before);
-  const StepRows now = rows_of(configuration, world_size);
-  const auto text = [](const Json& values, int64_t processes) {
-    return c10::str(values.value(kCuts[0], Json()),
-                    " rows x ",
-                    values.value(kCuts[1], Json()),
-                    " micro-batches x ",
-                    processes,
-                    processes == 1 ? " process" : " processes");
-  };
-  TORCH_CHECK(was == now,
-              "another number of processes may go on with a run if its steps have as many rows: "
-              "they had ",
-              text(before, size_before),
-              " = ",
-              was.a_step,
-              ", now they would have ",
-              text(configuration, world_size),
-              " = ",
-              now.a_step,
-              was.a_step == now.a_step
-                  ? ", but generations would differ: change --steps_per_generation too"
-                  : ". Change --gradient_accumulation_steps or --per_device_train_batch_size");
+  const auto was = kept_of(objective, before, processes_before);
+  const auto now = kept_of(objective, configuration, processes);
+  for (size_t i = 0; i < was.size(); ++i) {
+    TORCH_CHECK(was[i].value == now[i].value,
+                "going on in ",
+                processes,
+                processes == 1 ? " process" : " processes",
+                " instead of ",
+                processes_before,
+                ": ",
+                was[i].factors,
+                " must stay ",
+                was[i].value,
+                ", and would be ",
+                now[i].value);
+  }
   return true;
 }
 
@@ -125,10 +134,9 @@ void check_same_run(const fs::path& checkpoint,
                     int64_t world_size) {
   const Json before = checkpoint_configuration(checkpoint);
   const bool is_lossy = configuration.value("allow_lossy", false);  // plans then change results
-  const bool cuts_freely = may_cut_differently(configuration, world_size, before);
+  const bool cuts_freely = may_cut_differently(flags.objective, configuration, world_size, before);
   const auto is_cut = [&](const std::string& name) {
-    const bool stays = flags.objective == Objective::Kto && name == kCuts[0];
-    return cuts_freely && !stays && std::find(kCuts.begin(), kCuts.end(), name) != kCuts.end();
+    return cuts_freely && std::find(kCuts.begin(), kCuts.end(), name) != kCuts.end();
   };
   std::string differences;
   for (const auto& [name, value] : configuration.items()) {

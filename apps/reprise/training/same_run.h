@@ -12,7 +12,8 @@
 namespace reprise::app {
 
 /// Throws, naming them, for settings that change what is computed and are not the checkpoint's.
-/// Another number of processes may go on, with other micro-batches, if a step has as many rows.
+/// Another number of processes may go on, with as many rows a step, cut so that it computes the
+/// same: for most objectives into the same micro-batches.
 void check_same_run(const std::filesystem::path& checkpoint,
                     const TrainingFlags& flags,
                     const Json& configuration,

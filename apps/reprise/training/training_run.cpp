@@ -88,12 +88,12 @@ TrainingRun::TrainingRun(const TrainingFlags& flags, Json configuration, const R
 TrainingObserver& TrainingRun::begin(const Model& model, const std::string& data_key) {
   attention_ = attention_of(flags_, model);
   line_.print("attention: " + attention_);
+  check_shared(output_, world_.world());  // before an old run is removed
   world_.world().first_alone("making " + output_.string() + " ready", [&] {
     check_same_data(resume_from_, data_key);
     clear_output(flags_);
     write_file(output_ / "training.yaml", to_yaml(configuration_));
   });
-  check_shared(output_, world_.world());
   if (!world_.is_first()) {
     follower_ = std::make_unique<Follower>();
     return *follower_;

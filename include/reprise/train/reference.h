@@ -104,6 +104,9 @@ struct PrecomputeOptions {
   /// File to keep them in, found again by a run with the same key; empty: none is written.
   std::filesystem::path cache = {};
   std::string key = {};
+  /// Mismatched rows are of what all processes have at a time, as in training; otherwise of a
+  /// batch, as in an evaluation.
+  bool in_rounds = false;
   /// Called in the first process, with the rows that all have done.
   std::function<void(int64_t done, int64_t total)> progress = {};
   /// The setting that batch_size is from, for the message if memory runs out.
