@@ -6,6 +6,7 @@
 #include <c10/util/Exception.h>
 #include <torch/cuda.h>
 
+#include <cstdlib>
 #include <iostream>
 
 namespace reprise::app {
@@ -33,6 +34,10 @@ c10::Device choose_device(const std::string& name, int64_t local_rank) {
     return at::kCPU;
   }
   const auto count = static_cast<int64_t>(torch::cuda::device_count());
+  // A scheduler that shows each process its own GPU has done the choosing.
+  if (count == 1 && std::getenv("CUDA_VISIBLE_DEVICES") != nullptr) {
+    local_rank = 0;
+  }
   TORCH_CHECK(local_rank < count,
               "process ",
               local_rank,

@@ -86,6 +86,9 @@ void check_fsdp(const TrainingFlags& flags) {
          {"offload_reference", "offload_reward", "teacher_offload"},
          "with --parallel fsdp: each process keeps a part of every model only. "
          "--fsdp_cpu_offload keeps these in main memory");
+  if (flags.fsdp_cpu_offload) {
+    refuse(flags, {"offload_optimizer"}, "with --fsdp_cpu_offload: it is in main memory always");
+  }
   if (flags.device == "cpu") {
     refuse(flags, {"fsdp_cpu_offload"}, "with --device cpu: everything is in main memory anyhow");
   }

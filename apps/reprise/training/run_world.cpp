@@ -179,22 +179,23 @@ void RunWorld::reporting_failure(const std::function<void()>& work) const {
   }
 }
 
-void RunWorld::first_at_leisure(const std::string& what, const std::function<void()>& work) const {
+void RunWorld::at_leisure(const std::string& what,
+                          bool takes_part,
+                          const std::function<void()>& work) const {
   if (world().size() == 1) {
     work();
     return;
   }
   // In a thread of its own, so that this one can talk.
   std::future<void> result;
-  if (world().is_first()) {
+  if (takes_part) {
     result = std::async(std::launch::async, work);
   }
   constexpr auto kPause = std::chrono::seconds(1);
-  const std::string goes_on = "goes on";
-  bool is_done = false;
-  while (!is_done) {
+  bool goes_on = true;
+  while (goes_on) {
     const bool waits = result.valid() && result.wait_for(kPause) != std::future_status::ready;
-    is_done = world().from_first(waits ? goes_on : "", what) != goes_on;
+    goes_on = world().max(waits ? 1 : 0, what) > 0;
   }
   world().together(what, [&] {
     if (result.valid()) {

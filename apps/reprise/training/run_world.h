@@ -53,8 +53,8 @@ class RunWorld {
   /// gone.
   void reporting_failure(const std::function<void()>& work) const;
 
-  /// What open() returns, in the first process before the others: what it leaves in a cache is
-  /// there for them.
+  /// What open() returns, in the first process before the others, and in the first of each machine
+  /// before the others there: what it leaves in a cache is there for them.
   template <class Open>
   auto first_then_others(const std::string& what, const Open& open) const {
     std::optional<decltype(open())> opened;
@@ -63,17 +63,20 @@ class RunWorld {
         opened = open();
       }
     };
-    first_at_leisure(what, once);
-    world().together(what, once);
+    at_leisure(what, world().is_first(), once);
+    at_leisure(what, world().local_rank() == 0, once);
+    at_leisure(what, /*takes_part=*/true, once);
     return std::move(*opened);
   }
 
  private:
   /// `look` returns an object of what must be the same, by name. It may throw.
   void check_same(const std::string& what, const std::function<Json()>& look) const;
-  /// World::first_alone for what may take longer than the world's timeout: the others hear now and
+  /// Work of some processes that may take longer than the world's timeout: the others hear now and
   /// then that it goes on.
-  void first_at_leisure(const std::string& what, const std::function<void()>& work) const;
+  void at_leisure(const std::string& what,
+                  bool takes_part,
+                  const std::function<void()>& work) const;
   bool cuts_models() const;  // fsdp
   void spread_over(Model& model, std::optional<at::ScalarType> dtype) const;
 

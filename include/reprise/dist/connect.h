@@ -28,7 +28,8 @@ struct WorldPlace {
 /// As torchrun and `reprise launch` (RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT),
 /// Open MPI's and MPICH's mpirun, and srun say it. Nothing if none of them started this process.
 /// mpirun and srun do not say the port: it is 29500 unless MASTER_PORT is set. Throws for numbers
-/// that do not fit together, and where it is not said who the first process is.
+/// that do not fit together, and where it is not said who the first process is. A single process of
+/// mpirun or srun is no world: a shell inside a job looks the same.
 REPRISE_API std::optional<WorldPlace> place_from_environment();
 
 struct WorldOptions {
