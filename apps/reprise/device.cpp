@@ -33,7 +33,7 @@ c10::Device choose_device(const std::string& name, int64_t local_rank) {
   if (choose_device(name).is_cpu()) {
     return at::kCPU;
   }
-  const auto count = static_cast<int64_t>(torch::cuda::device_count());
+  const int64_t count = torch::cuda::device_count();
   // A scheduler that shows each process its own GPU has done the choosing.
   if (count == 1 && std::getenv("CUDA_VISIBLE_DEVICES") != nullptr) {
     local_rank = 0;

@@ -41,7 +41,9 @@ std::string difference(int64_t rank, const Json& own, const Json& first) {
   for (const auto& [name, value] : first["flags"].items()) {
     const Json here = own["flags"].value(name, Json());
     if (here != value) {
-      text += who + "--" + name + " " + here.dump() + ", rank 0 has " + value.dump();
+      text += who;
+      text += "--" + name + " ";
+      text += here.dump() + ", rank 0 has " + value.dump();
     }
   }
   return text;
