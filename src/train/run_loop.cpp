@@ -55,7 +55,7 @@ void RunLoop::begin(const std::filesystem::path& resume_from) {
   if (!resume_from.empty()) {
     state_ = load_snapshot(resume_from, all, world_, options_.seed);
   }
-  world_.first_alone("preparing " + options_.output.string(), [&] {
+  world_.first_alone("preparing the output folder", [&] {
     prepare_output(options_.output, resume_from, state_);
     metrics_ = std::make_unique<MetricsFile>(options_.output / "metrics.jsonl");
     metrics_->cut_back(state_.step);
