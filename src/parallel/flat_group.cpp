@@ -50,10 +50,8 @@ at::Tensor tensor_over(const c10::Storage& storage,
 
 FlatGroup::FlatGroup(std::vector<std::pair<std::string, at::Tensor>> parameters,
                      const World& world,
-                     Settings settings)
-    : world_(world),
-      settings_(std::move(settings)),
-      is_trained_(parameters.front().second.requires_grad()) {
+                     const Settings& settings)
+    : world_(world), settings_(settings), is_trained_(parameters.front().second.requires_grad()) {
   // Matrices first: projections of one input follow each other then, and so do their biases.
   std::stable_sort(parameters.begin(), parameters.end(), [](const auto& a, const auto& b) {
     return a.second.dim() > 1 && b.second.dim() <= 1;

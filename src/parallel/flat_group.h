@@ -40,7 +40,7 @@ class FlatGroup {
   /// Of one type, all trained or all frozen. Values are taken from the parameters.
   FlatGroup(std::vector<std::pair<std::string, at::Tensor>> parameters,
             const World& world,
-            Settings settings);
+            const Settings& settings);
 
   bool is_cut() const { return settings_.kind == FlatKind::Cut; }
   bool is_trained() const { return is_trained_; }

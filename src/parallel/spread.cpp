@@ -93,7 +93,7 @@ std::vector<FlatGroup> groups_of(const Named& parameters,
         options.reduce_dtype.value_or(dtype == at::kDouble ? at::kDouble : at::kFloat);
     settings.is_offloaded = options.cpu_offload;
     settings.sums_whole = options.strategy == Parallel::Ddp;
-    groups.emplace_back(std::move(members), world, std::move(settings));
+    groups.emplace_back(std::move(members), world, settings);
   }
   return groups;
 }

@@ -43,6 +43,7 @@ std::vector<Generated> sample(const OnlineJob& job,
                               const std::vector<int64_t>& numbers,
                               RolloutOptions options) {
   std::vector<std::vector<int64_t>> ids;
+  ids.reserve(prompts.size());
   for (const auto& prompt : prompts) {
     ids.push_back(prompt.ids);
   }
