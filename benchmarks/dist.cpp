@@ -1,6 +1,8 @@
 // What an optimizer step costs one process of several: the work of dist_peer.py, which says what is
 // measured. Prints one JSON object a process; dist_compare.py starts the processes of both in
 // turns.
+#include "peak_growth.h"
+
 #include <reprise/dist/connect.h>
 #include <reprise/io/json.h>
 #include <reprise/loss/head.h>
@@ -15,7 +17,6 @@
 
 #include <chrono>
 #include <ctime>
-#include <fstream>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -37,23 +38,6 @@ struct Options {
   int64_t steps = 5;
   bool checkpoints = false;
 };
-
-/// In bytes; VmRSS: now, VmHWM: the most.
-int64_t resident(const std::string& field) {
-  std::ifstream status("/proc/self/status");
-  for (std::string word; status >> word;) {
-    if (word == field + ":") {
-      int64_t kilobytes = 0;
-      status >> kilobytes;
-      return kilobytes * 1024;
-    }
-  }
-  return 0;
-}
-
-void forget_peak() {
-  std::ofstream("/proc/self/clear_refs") << "5";
-}
 
 /// A model that is trained on the same rows in every step.
 class Training {
@@ -117,12 +101,12 @@ Json run(const Options& options) {
               "[bench_dist] no world: RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT say who this "
               "process is; script/bench dist sets them.");
   const auto world = reprise::connect_world(*place, {});
-  const int64_t before = resident("VmRSS");
+  const PeakGrowth peak;
   Training training(options, *world);
   for (int64_t i = 0; i < options.warmup; ++i) {
     training.step();
   }
-  forget_peak();
+  PeakGrowth::forget();
   std::vector<double> times, processor, losses;
   for (int64_t i = 0; i < options.steps; ++i) {
     const auto start = std::chrono::steady_clock::now();
@@ -136,7 +120,7 @@ Json run(const Options& options) {
           {"processor_ms", processor},
           {"loss", losses},
           {"state_bytes", training.state_bytes()},
-          {"peak_bytes", resident("VmHWM") - before}};
+          {"peak_bytes", peak.bytes()}};
 }
 
 }  // namespace

@@ -79,6 +79,6 @@ done
 cat <<TEXT
 
 With parameters in float32 the losses are those of the run without a world, to 3e-7; with parts in main memory, where the CPU computes the
-updates, under autocast to 2e-5. In bfloat16 they differ by what is summed in which type: a world adds gradients up in float32 and takes
+updates, under autocast to 3e-5. In bfloat16 they differ by what is summed in which type: a world adds gradients up in float32 and takes
 their norm there, a process alone in bfloat16.
 TEXT

@@ -1,5 +1,7 @@
 // What a training step and a load cost: the work of model_peer.py, which says what is measured.
 // Prints one JSON object; model_compare.py runs both in turns.
+#include "peak_growth.h"
+
 #include <reprise/io/json.h>
 #include <reprise/loss/next_token.h>
 #include <reprise/model/amx_guard.h>
@@ -10,7 +12,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <fstream>
 #include <functional>
 #include <iostream>
 #include <memory>
@@ -28,31 +29,6 @@ struct Options {
   int64_t steps = 5;
   int threads = 2;
   bool checkpoints = false;
-};
-
-/// Growth of the peak resident set since construction.
-class PeakGrowth {
- public:
-  PeakGrowth() {
-    std::ofstream("/proc/self/clear_refs") << "5";  // forget the peak so far
-    before_ = resident("VmRSS:");
-  }
-  int64_t bytes() const { return resident("VmHWM:") - before_; }
-
- private:
-  static int64_t resident(const std::string& field) {
-    std::ifstream status("/proc/self/status");
-    for (std::string word; status >> word;) {
-      if (word == field) {
-        int64_t kilobytes = 0;
-        status >> kilobytes;
-        return kilobytes * 1024;
-      }
-    }
-    return 0;
-  }
-
-  int64_t before_ = 0;
 };
 
 double milliseconds(const std::function<void()>& work) {

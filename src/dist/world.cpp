@@ -1,6 +1,8 @@
 // What all worlds share, and the world of one process.
 #include <reprise/dist/world.h>
 
+#include "dist/lonely_world.h"
+
 #include <ATen/ATen.h>
 #include <c10/util/Exception.h>
 
@@ -84,48 +86,8 @@ void World::first_alone(const std::string& what, const std::function<void()>& wo
   });
 }
 
-namespace {
-
-class Done final : public Collective {
- public:
-  void wait() override {}
-};
-
-class SingleProcess final : public World {
- public:
-  int64_t rank() const override { return 0; }
-  int64_t size() const override { return 1; }
-  int64_t local_rank() const override { return 0; }
-
-  PendingCollective start_sum(const at::Tensor&, const std::string&) const override {
-    return std::make_unique<Done>();
-  }
-
-  PendingCollective start_gather(const at::Tensor& whole,
-                                 const at::Tensor& part,
-                                 const std::string&) const override {
-    if (whole.data_ptr() != part.data_ptr()) {
-      whole.copy_(part);
-    }
-    return std::make_unique<Done>();
-  }
-
-  PendingCollective start_reduce(const at::Tensor& part,
-                                 const at::Tensor& whole,
-                                 const std::string&) const override {
-    part.copy_(whole);
-    return std::make_unique<Done>();
-  }
-
-  std::vector<std::string> gather(const std::string& own, const std::string&) const override {
-    return {own};
-  }
-};
-
-}  // namespace
-
 const World& World::single() {
-  static const SingleProcess world;
+  static const LonelyWorld world(/*rank=*/0, /*size=*/1);
   return world;
 }
 

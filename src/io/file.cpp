@@ -1,6 +1,8 @@
 // Files through POSIX calls: mapping, fsync and atomic rename have no standard C++ counterpart.
 #include <reprise/io/file.h>
 
+#include "io/last_error.h"
+
 #include <c10/util/Exception.h>
 
 #include <fcntl.h>
@@ -18,9 +20,7 @@
 namespace reprise {
 namespace {
 
-std::string last_error() {
-  return std::generic_category().message(errno);
-}
+using detail::last_error;
 
 /// Closes what it opened.
 class Descriptor {

@@ -1,5 +1,7 @@
 #include "io/shared_file.h"
 
+#include "io/last_error.h"
+
 #include <c10/util/Exception.h>
 
 #include <fcntl.h>
@@ -8,18 +10,9 @@
 
 #include <cerrno>
 #include <string>
-#include <system_error>
 #include <utility>
 
 namespace reprise::detail {
-namespace {
-
-std::string last_error() {
-  return std::generic_category().message(errno);
-}
-
-}  // namespace
-
 // For writing only: a client of a network file system that never read a page sends just the bytes
 // that were written to it, and not what other processes' bytes in that page once were.
 SharedFile::SharedFile(std::filesystem::path path, uint64_t bytes, int64_t rank)

@@ -1,7 +1,7 @@
 // The schedule of spread_model.cpp in bytes: what is there at the fullest moment of a pass.
 #include <reprise/parallel/spread_bytes.h>
 
-#include "parallel/lonely_world.h"
+#include "dist/lonely_world.h"
 #include "parallel/spread_model.h"
 
 #include <c10/util/Exception.h>

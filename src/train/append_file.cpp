@@ -2,6 +2,8 @@
 // that loses power loses its last step anyhow.
 #include "train/append_file.h"
 
+#include "io/last_error.h"
+
 #include <c10/util/Exception.h>
 
 #include <fcntl.h>
@@ -10,17 +12,12 @@
 
 #include <cerrno>
 #include <string>
-#include <system_error>
 #include <utility>
 
 namespace reprise::detail {
 namespace {
 
 constexpr mode_t kAllButUmask = 0666;
-
-std::string last_error() {
-  return std::generic_category().message(errno);
-}
 
 int open_for_appending(const std::filesystem::path& path, AppendFile::Start start) {
   const int exclusive = start == AppendFile::Start::NewFile ? O_EXCL : 0;

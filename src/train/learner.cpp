@@ -57,7 +57,8 @@ Learner::Learner(std::string name,
 
 StepOutcome Learner::step(int64_t step, const StepWork& work) {
   StepOutcome outcome;
-  const double total_weight = world_.sum(work.total_weight);
+  const double total_weight = world_.sum(work.total_weight, "the weight of a step");
+  TORCH_CHECK(total_weight > 0, "[train] step ", step + 1, ": no token of its rows is trained on.");
   plan_step(work, total_weight);
   effect_.begin_step();
   meter_.begin_step({resident_bytes(work), optimizer_->bytes()});

@@ -82,10 +82,6 @@ class DatasetRun final : public RunLoop {
     for (size_t i = 0; i < batches.size(); ++i) {
       work.total_weight += rows[i].is_filler ? 0 : job_.objective.weight(batches[i]);
     }
-    TORCH_CHECK(world_.sum(work.total_weight, "the weight of a step") > 0,
-                "[train] step ",
-                state_.step + 1,
-                ": no token of its rows is trained on.");
     work.loss = [this, &batches, &rows](size_t i, StepContext context) {
       // What nobody measures is a rehearsal, which each process has when it needs one.
       context.is_joint = context.meter != nullptr;

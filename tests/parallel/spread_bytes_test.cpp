@@ -1,6 +1,6 @@
 // What a process keeps and takes of a spread model: as predicted, and at 1/N of what one process
-// would keep. One real process; the others are not there (parallel/lonely_world.h).
-#include "parallel/lonely_world.h"
+// would keep. One real process; the others are not there (dist/lonely_world.h).
+#include "dist/lonely_world.h"
 #include "plan/meta_trace.h"
 #include "support/fixtures.h"
 

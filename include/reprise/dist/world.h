@@ -63,6 +63,7 @@ class REPRISE_API World {
   std::string from_first(const std::string& own, const std::string& what) const;
   /// Does something that may fail in one process only, such as writing a file. If it threw
   /// anywhere, it throws everywhere, naming the process; so nobody waits for one that gave up.
+  /// `work` has no collectives of its own: the others would be in them while one has left.
   void together(const std::string& what, const std::function<void()>& work) const;
   /// The same for something that the first process alone does.
   void first_alone(const std::string& what, const std::function<void()>& work) const;

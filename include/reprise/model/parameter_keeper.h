@@ -43,7 +43,7 @@ class REPRISE_API ParameterKeeper {
   virtual int64_t bytes() const = 0;
 
   /// All parameters are here until release(), and passes need nobody else in between: each process
-  /// may make as many as it likes. Both are collectives.
+  /// may make as many as it likes. hold() is a collective.
   virtual void hold() = 0;
   virtual void release() = 0;
 };

@@ -1,6 +1,7 @@
 // A place in a world whose other processes are not there. What one process keeps and allocates is
 // the same without them, so its bytes can be predicted, and measured, alone. Sums are its own
-// values, and what it gathers are copies of its own part.
+// values, and what it gathers are copies of its own part. The only place in a world of one is that
+// of a process alone.
 #pragma once
 
 #include <reprise/dist/world.h>
