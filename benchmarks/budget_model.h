@@ -1,8 +1,8 @@
-// Small models of four families and a step of each, for benchmarks of memory budgets on the CPU.
+// Small models of four families and a training step for them, for benchmarks of memory budgets on
+// the CPU.
 //
-// Activation bytes are measured with public means alone: a step whose gradients are all there
-// before it begins adds to them and leaves nothing else behind, so what is alive beyond its start
-// are activations.
+// Activation bytes are measured with the public interface: a step that starts with all gradients
+// allocated adds to them and leaves nothing else behind, so what it allocates are activations.
 #pragma once
 
 #include <reprise/io/json.h>
@@ -54,7 +54,7 @@ inline reprise::ModelConfig config_of(const std::string& family, const Size& siz
   return reprise::ModelConfig::from_json(json, family);
 }
 
-/// Forward and backward of a model, every block a region unless it is told otherwise.
+/// Forward and backward of a model. By default every block is checkpointed.
 class Step {
  public:
   Step(const std::string& family, bool has_lora, const Size& size)
@@ -77,7 +77,7 @@ class Step {
     targets_ = at::constant_pad_nd(ids.slice(1, 1), {0, 1}, reprise::kIgnoredLabel);
   }
 
-  /// Gradients are added to those that are there.
+  /// Adds to existing gradients.
   void run() {
     const auto mean = mean_loss();
     mean.backward();
@@ -90,7 +90,8 @@ class Step {
     use.finish();
   }
 
-  /// Of one `work` (a run), with the gradients that an earlier one left. Drops these.
+  /// Peak activation bytes of one `work` (a run), given the gradients of an earlier run. Frees the
+  /// gradients.
   template <typename Work>
   int64_t activation_bytes(const Work& work) {
     const reprise::PeakTracker tracker(at::kCPU);
@@ -113,7 +114,7 @@ class Step {
   at::Tensor loss;
 
  private:
-  /// Of its own, so that backward finds no other owner of the hidden states.
+  /// A separate function, so that nothing else owns the hidden states in backward.
   at::Tensor mean_loss() {
     const auto values =
         reprise::linear_cross_entropy(model->hidden_states(input_), model->linear_head(), targets_);

@@ -1,6 +1,7 @@
-// Memory budgets on the CPU, one JSON object a line, which budgets.py makes a page of: are budgets
-// held and bits kept (sweep), is a plan as fast as a fixed policy that takes as much (policies),
-// and what do steps with updates learn under a plan (learning).
+// Memory budgets on the CPU. Prints one JSON object per line, from which budgets.py makes a page:
+// whether budgets are met and results are the same to the last bit (sweep), whether a plan is as
+// fast as a fixed policy that takes the same memory (policies), and what training learns under a
+// plan (learning).
 #include "budget_model.h"
 
 #include <reprise/model/amx_guard.h>
@@ -36,11 +37,11 @@ struct Options {
   int64_t budgets = 12;
   int64_t turns = 21;
   int64_t steps = 60;
-  int threads = 1;  // the processor's time of one is hardly disturbed by what else runs
+  int threads = 1;  // the CPU time of one thread is hardly affected by other processes
 };
 
 void print(const Json& line) {
-  std::cout << line.dump() << std::endl;  // at once: a run may be stopped
+  std::cout << line.dump() << std::endl;  // flushed, because a run may be stopped
 }
 
 reprise::MemoryPlan plan_of(Step& step, const reprise::PlanOptions& options) {
@@ -78,7 +79,7 @@ void sweep(const Options& options, const std::string& family, bool has_lora) {
   }
 }
 
-/// Of the processor.
+/// CPU time.
 double milliseconds(const std::function<void()>& work) {
   const auto now = [] {
     timespec time{};
@@ -90,7 +91,7 @@ double milliseconds(const std::function<void()>& work) {
   return now() - start;
 }
 
-/// Each policy in turns with the plan whose budget is what the policy takes.
+/// Compares each policy with the plan whose budget is the memory of that policy, in alternation.
 void policies(const Options& options) {
   Step step("llama", /*has_lora=*/false, kTimed);
   step.run();
@@ -132,7 +133,7 @@ void policies(const Options& options) {
   }
 }
 
-/// Rows that count up in steps of their own: what follows can be told from the two tokens before.
+/// Rows that count up, each with its own step: the next token follows from the previous two.
 at::Tensor countings(const budgets::Size& size) {
   const auto first = torch::randint(budgets::kVocabulary, {size.rows, 1}, at::kLong);
   const auto by = torch::randint(1, 8, {size.rows, 1}, at::kLong);
@@ -149,7 +150,7 @@ int64_t compressed(const reprise::MemoryPlan& plan) {
   return count;
 }
 
-/// Losses of a training under the plan that `way` names, "none" being no checkpointing.
+/// The losses of training under a plan. `way` names it; "none" means no checkpointing.
 void learning(const Options& options, const std::string& way, const reprise::PlanOptions& wanted) {
   Step step("llama", /*has_lora=*/false, kLearning);
   const auto widest = plan_of(step, wanted);
@@ -201,9 +202,12 @@ int main(int argc, char** argv) {
   app.add_option("--parts", options.parts)
       ->delimiter(',')
       ->check(CLI::IsMember({"sweep", "policies", "learning"}));
-  app.add_option("--budgets", options.budgets, "For each model")->check(CLI::Range(2, 1000));
-  app.add_option("--turns", options.turns, "Of a policy and its plan")->check(CLI::PositiveNumber);
-  app.add_option("--steps", options.steps, "Of learning")->check(CLI::PositiveNumber);
+  app.add_option("--budgets", options.budgets, "Number of budgets per model")
+      ->check(CLI::Range(2, 1000));
+  app.add_option("--turns", options.turns, "Alternations of a policy and its plan")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--steps", options.steps, "Training steps of learning")
+      ->check(CLI::PositiveNumber);
   app.add_option("--threads", options.threads)->check(CLI::PositiveNumber);
   CLI11_PARSE(app, argc, argv);
   try {

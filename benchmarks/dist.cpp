@@ -1,6 +1,6 @@
-// What an optimizer step costs one process of several: the work of dist_peer.py, which says what is
-// measured. Prints one JSON object a process; dist_compare.py starts the processes of both in
-// turns.
+// The cost of an optimizer step in one of several processes. Does the same work as dist_peer.py,
+// which documents what is measured. Each process prints one JSON object; dist_compare.py runs both
+// programs in alternation.
 #include "peak_growth.h"
 
 #include <reprise/dist/connect.h>
@@ -8,9 +8,9 @@
 #include <reprise/loss/head.h>
 #include <reprise/memory.h>
 #include <reprise/model/amx_guard.h>
-#include <reprise/model/checkpoint.h>
+#include <reprise/model/pretrained.h>
 #include <reprise/optim/optimizer.h>
-#include <reprise/parallel/spread.h>
+#include <reprise/parallel/shard.h>
 
 #include <torch/torch.h>
 #include <CLI/CLI.hpp>
@@ -39,7 +39,7 @@ struct Options {
   bool checkpoints = false;
 };
 
-/// A model that is trained on the same rows in every step.
+/// Trains a model on the same rows in every step.
 class Training {
  public:
   Training(const Options& options, const reprise::World& world)
@@ -54,36 +54,37 @@ class Training {
         ((count * 7919 + 13) % model_->config().vocabulary).view({options.batch, options.tokens});
     targets_ = torch::full_like(input_.input_ids, reprise::kIgnoredLabel);
     targets_.slice(1, 0, -1).copy_(input_.input_ids.slice(1, 1));
-    spread_ =
-        reprise::spread(*model_, world, {.strategy = reprise::parallel_named(options.strategy)});
-    optimizer_ = reprise::Optimizer::make(spread_->trained(), {});
+    sharded_ =
+        reprise::shard(*model_, world, {.strategy = reprise::parallel_named(options.strategy)});
+    optimizer_ = reprise::Optimizer::make(sharded_->trained(), {});
   }
 
   /// The mean loss of this process's rows.
   double step() {
-    spread_->begin_micro_batch(/*is_last=*/true);
+    sharded_->begin_micro_batch(/*is_last=*/true);
     const auto loss = reprise::linear_cross_entropy(
         model_->hidden_states(input_), model_->linear_head(), targets_);
     const auto tokens = static_cast<double>(loss.tokens);
     (loss.sum / (tokens * static_cast<double>(world_.size()))).backward();
-    spread_->end_backward();
-    // Whole gradients are the same in all processes, and so is their norm.
+    sharded_->end_backward();
+    // Under ddp, gradients are the same in all processes, and so is their norm.
     reprise::clip_grad_norm(optimizer_->parameters(),
                             kMaxNorm,
-                            spread_->is_sharded() ? world_ : reprise::World::single());
+                            sharded_->is_sharded() ? world_ : reprise::World::single());
     optimizer_->step(kLearningRate);
     optimizer_->zero_grad();
-    spread_->after_update();
+    sharded_->after_update();
     return loss.sum.item<double>() / tokens;
   }
 
-  /// Gradients are gone between steps and are as large as what is trained.
+  /// Parameters, gradients and optimizer state. Gradients are freed between steps; they are as
+  /// large as what is trained.
   int64_t state_bytes() const {
     int64_t gradients = 0;
-    for (const auto& part : spread_->trained()) {
+    for (const auto& part : sharded_->trained()) {
       gradients += static_cast<int64_t>(part.values.nbytes());
     }
-    return spread_->bytes() + gradients + optimizer_->bytes();
+    return sharded_->bytes() + gradients + optimizer_->bytes();
   }
 
  private:
@@ -91,16 +92,16 @@ class Training {
   std::shared_ptr<reprise::Model> model_;
   reprise::ModelInput input_;
   at::Tensor targets_;
-  std::shared_ptr<reprise::SpreadModel> spread_;
+  std::shared_ptr<reprise::ShardedModel> sharded_;
   std::unique_ptr<reprise::Optimizer> optimizer_;
 };
 
 Json run(const Options& options) {
-  const auto place = reprise::place_from_environment();
-  TORCH_CHECK(place.has_value(),
-              "[bench_dist] no world: RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT say who this "
-              "process is; script/bench dist sets them.");
-  const auto world = reprise::connect_world(*place, {});
+  const auto rendezvous = reprise::rendezvous_from_environment();
+  TORCH_CHECK(rendezvous.has_value(),
+              "[bench_dist] RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT are not set; "
+              "script/bench dist sets them.");
+  const auto world = reprise::connect_world(*rendezvous, {});
   const PeakGrowth peak;
   Training training(options, *world);
   for (int64_t i = 0; i < options.warmup; ++i) {

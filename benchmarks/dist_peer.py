@@ -43,7 +43,7 @@ def token_ids(batch, tokens, vocabulary, rank):
     return (count * 7919 + 13) % vocabulary
 
 
-def spread(model, arguments):
+def shard(model, arguments):
     """As the tutorials do it: checkpoint wrappers first, then one unit for each block and one for the rest."""
     if arguments.checkpoint:
         wrapper.apply_activation_checkpointing(

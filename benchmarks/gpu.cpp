@@ -1,12 +1,12 @@
-// A training step on the GPU under each way to checkpoint: median time, launch time and peak bytes,
-// one JSON object a line and mode. gpu_peer.py does the same work with transformers, and
-// gpu_compare.py runs both in one run.
+// A training step on the GPU under each checkpointing mode: median time, launch time and peak
+// bytes, as one JSON object per mode and line. gpu_peer.py does the same work with transformers,
+// and gpu_compare.py runs both.
 #include "gpu_kernels.h"
 #include "gpu_step.h"
 
-#include <reprise/cuda_kernels.h>
 #include <reprise/memory.h>
 #include <reprise/model/amx_guard.h>
+#include <reprise/ops/cuda_kernels.h>
 
 #include <CLI/CLI.hpp>
 
@@ -26,7 +26,7 @@ using gpu::Options;
 
 void print(const Options& options, const Json& line) {
   if (options.is_json) {
-    std::cout << line.dump() << std::endl;  // at once: a run may be stopped
+    std::cout << line.dump() << std::endl;  // flushed, because a run may be stopped
   } else if (line.contains("error")) {
     std::cout << line["mode"].get<std::string>() << ": " << line["error"].get<std::string>()
               << std::endl;
@@ -53,7 +53,7 @@ Json line_of(const Options& options, const std::string& mode) {
           {"host_budget", options.host_budget}};
 }
 
-/// The longest of the modes' steps in seconds; nothing if memory ran out.
+/// The longest step of all modes in seconds; std::nullopt if memory ran out.
 std::optional<double> run_length(const Options& options, bool has_kernels) {
   gpu::Bench bench(options);
   const auto attention = bench.attention();
@@ -76,7 +76,8 @@ std::optional<double> run_length(const Options& options, bool has_kernels) {
   return has_memory ? std::optional(longest) : std::nullopt;
 }
 
-/// Time grows at most with the square of the length, so what would take too long is not begun.
+/// Time grows at most with the square of the length, so lengths that might take too long are
+/// skipped.
 void run_lengths(Options options, bool has_kernels) {
   std::optional<double> seconds = 0;
   double before = 1;
@@ -103,14 +104,14 @@ void run_lengths(Options options, bool has_kernels) {
 
 int main(int argc, char** argv) {
   reprise::guard_against_faulting_amx();
-  CLI::App app{"A training step on the GPU under each way to checkpoint."};
+  CLI::App app{"A training step on the GPU under each checkpointing mode."};
   Options options;
   app.add_option("--shape", options.shape)->check(CLI::IsMember({"1b", "8b", "tiny"}));
   app.add_option("--batch", options.batch)->check(CLI::PositiveNumber);
   auto* seq = app.add_option("--seq", options.seq)->check(CLI::Range(2, 1 << 20));
   auto* lengths = app.add_option("--lengths",
                                  options.lengths,
-                                 "Rising: one --seq after the other, until memory or time run out")
+                                 "Increasing values of --seq, until memory or time run out")
                       ->delimiter(',')
                       ->excludes(seq)
                       ->check(CLI::Range(2, 1 << 20));
@@ -118,15 +119,15 @@ int main(int argc, char** argv) {
   app.add_option(
          "--modes",
          options.modes,
-         "none, attention, matmuls, every<n>, full; <policy>_but_last leaves the last block plain, "
-         "<policy>_offload moves the inputs of blocks to the host; budget:<GiB>, budget:min and "
-         "budget:max plan the step for that much memory in all")
+         "none, attention, matmuls, every<n>, full; <policy>_but_last does not checkpoint the last "
+         "block, <policy>_offload moves the inputs of blocks to the host; budget:<GiB>, budget:min "
+         "and budget:max plan the step for that much memory in total")
       ->delimiter(',');
   app.add_option("--steps", options.steps)->check(CLI::PositiveNumber);
   app.add_option("--warmup", options.warmup)->check(CLI::NonNegativeNumber);
   app.add_option("--dtype", options.dtype)
       ->check(CLI::IsMember({"bfloat16", "float16", "float32"}));
-  app.add_option("--device", options.device, "With cpu and --shape tiny: a try without a GPU");
+  app.add_option("--device", options.device, "Use cpu with --shape tiny to try it without a GPU");
   app.add_option("--profile", options.profile, "Write PATH-<mode>.json, a Chrome trace of a step");
   app.add_option(
          "--host_budget", options.host_budget, "GiB that budget:<...> may offload to the host")
@@ -139,7 +140,7 @@ int main(int argc, char** argv) {
                "Record the step as a CUDA graph and time its replays; the peak is the recording's")
       ->excludes(optimizer);
   app.add_flag("--deterministic", options.is_deterministic);
-  app.add_flag("--json", options.is_json, "One JSON object a mode");
+  app.add_flag("--json", options.is_json, "One JSON object per mode");
   CLI11_PARSE(app, argc, argv);
   try {
     bool has_kernels = false;

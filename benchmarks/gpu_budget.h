@@ -1,5 +1,5 @@
-// Plans for budgets of everything on the device, as peers count it: what is there when the step
-// begins (weights, the batch), and what the step adds, gradients included.
+// Plans for budgets that cover everything on the device, as peers count it: what exists before the
+// step (weights, the batch), and what the step adds, including gradients.
 #pragma once
 
 #include <reprise/io/json.h>
@@ -20,7 +20,7 @@
 
 namespace gpu {
 
-/// How such a mode begins: budget:10 is 10 GiB, and there are budget:min and budget:max.
+/// Prefix of such a mode: budget:10 is 10 GiB; there are also budget:min and budget:max.
 inline const std::string kBudget = "budget:";
 
 struct BudgetTooSmall : std::runtime_error {
@@ -29,8 +29,8 @@ struct BudgetTooSmall : std::runtime_error {
 
 class StepBudgets {
  public:
-  /// Plans at once. `step` is forward and backward, with every block a region, and leaves no
-  /// gradients. What plans offload takes at most `host_budget` bytes; 0: nothing is offloaded.
+  /// Plans immediately. `step` is forward and backward with every block checkpointed, and must
+  /// leave no gradients. Plans offload at most `host_budget` bytes; 0: nothing.
   StepBudgets(const std::function<void()>& step, c10::Device device, int64_t host_budget)
       : start_bytes_(reprise::live_bytes(device)),
         start_(std::chrono::steady_clock::now()),
@@ -42,9 +42,9 @@ class StepBudgets {
             std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start_)
                 .count()) {}
 
-  /// Of tracing and planning together.
+  /// Time of tracing and planning.
   double plan_ms() const { return plan_ms_; }
-  /// There when the step begins.
+  /// Live bytes before the step.
   int64_t start_bytes() const { return start_bytes_; }
 
   struct Choice {
@@ -52,7 +52,7 @@ class StepBudgets {
     reprise::MemoryPlan plan;
   };
 
-  /// `text` is what follows "budget:". Throws BudgetTooSmall if nothing fits.
+  /// `text` is the part after "budget:". Throws BudgetTooSmall if no plan fits.
   Choice choose(const std::string& text) const {
     const int64_t least = widest_.curve().front().peak_bytes;
     if (text == "min" || text == "max") {
@@ -60,7 +60,7 @@ class StepBudgets {
       return {start_bytes_ + peak, widest_.with_budget(peak)};
     }
     const auto budget = bytes_of(text);
-    // A CUDA allocator gives blocks that are a little larger than asked for, by what it has free.
+    // The CUDA allocator may return free blocks that are a little larger than requested.
     const int64_t usable = budget - budget / 1000 - start_bytes_;
     if (least > usable) {
       throw BudgetTooSmall("no plan fits: the least takes " +
@@ -89,7 +89,7 @@ class StepBudgets {
   double plan_ms_;
 };
 
-/// What a plan says of itself.
+/// The properties of a plan.
 inline reprise::Json plan_line(const StepBudgets& budgets, const StepBudgets::Choice& choice) {
   const auto& decisions = choice.plan.decisions();
   size_t kept = 0;

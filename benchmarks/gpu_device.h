@@ -1,5 +1,5 @@
-// What bench_gpu asks of a device through c10, so that nothing links CUDA: to finish its work, and
-// how many bytes its allocator holds. On a CPU there is nothing to wait for and nothing is cached.
+// Device functions through c10, so that nothing links CUDA: synchronization and the bytes held by
+// the allocator. On a CPU there is nothing to wait for and nothing is cached.
 #pragma once
 
 #include <reprise/memory.h>
@@ -13,7 +13,7 @@
 
 namespace gpu {
 
-/// "cuda" is the first GPU.
+/// "cuda" means the first GPU.
 inline c10::Device with_index(c10::Device device) {
   return device.is_cpu() || device.has_index() ? device : c10::Device(device.type(), 0);
 }
@@ -24,14 +24,15 @@ inline void synchronize(c10::Device device) {
   }
 }
 
-/// Gives cached memory back, so that one mode does not run in what another one reserved.
+/// Frees cached memory, so that one mode does not run in the memory that another one reserved.
 inline void empty_cache(c10::Device device) {
   if (!device.is_cpu()) {
     c10::getDeviceAllocator(device.type())->emptyCache();
   }
 }
 
-/// The most that the allocator held since the last reset_peak_bytes, free blocks included.
+/// Peak of the bytes reserved by the allocator since the last reset_peak_bytes, including free
+/// blocks.
 inline std::optional<int64_t> peak_reserved_bytes(c10::Device device) {
   if (device.is_cpu()) {
     return std::nullopt;

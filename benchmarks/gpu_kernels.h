@@ -1,10 +1,10 @@
-// Which kernels LibTorch takes where it has several: cuDNN's attention is the fastest on Hopper,
-// but its backward adds in an order of its own.
+// The choice of attention kernel: cuDNN's is the fastest on Hopper, but its backward is not
+// deterministic.
 #pragma once
 
 #include "gpu_model.h"
 
-#include <reprise/attention_kernels.h>
+#include <reprise/model/attention_kernels.h>
 
 #include <cstdint>
 #include <string>
@@ -18,7 +18,8 @@ inline void choose_kernels(bool is_deterministic) {
        .is_deterministic = is_deterministic});
 }
 
-/// Which attention LibTorch takes for heads of this shape, so that a run can be trusted.
+/// The attention kernel that LibTorch uses for heads of this shape, to be reported with the
+/// results.
 inline std::string attention_of(const Shape& shape, int64_t seq, const at::TensorOptions& options) {
   return reprise::served_attention(
       {.heads = shape.heads, .kv_heads = shape.kv_heads, .head_dim = shape.head_dim, .length = seq},

@@ -1,5 +1,5 @@
-// The models that bench_gpu measures: shapes of known models with random weights, made on the
-// device. gpu_peer.py has the same shapes.
+// The models of bench_gpu: the shapes of known models with random weights, created on the device.
+// gpu_peer.py has the same shapes.
 #pragma once
 
 #include <reprise/io/json.h>
@@ -49,7 +49,7 @@ inline reprise::ModelConfig config_of(const Shape& shape) {
   return reprise::ModelConfig::from_json(json, "the built-in config");
 }
 
-/// Drawn on the device, where a billion numbers take no time. Only norms have vectors.
+/// Random numbers from the device, where a billion of them take no time. Only norms have vectors.
 inline void fill_randomly(reprise::Model& model) {
   const c10::NoGradGuard no_grad;
   for (auto& parameter : model.parameters()) {
@@ -61,7 +61,7 @@ inline void fill_randomly(reprise::Model& model) {
   }
 }
 
-/// What peft's LoraConfig(r=16, lora_alpha=32, target_modules="all-linear") adapts.
+/// The same adapters as peft's LoraConfig(r=16, lora_alpha=32, target_modules="all-linear").
 inline void adapt(reprise::Model& model) {
   reprise::LoraConfig config;
   config.rank = 16;

@@ -1,4 +1,4 @@
-// What bench_gpu is asked for, and its modes: ways to checkpoint by name.
+// The options of bench_gpu, and its modes: checkpointing settings by name.
 #pragma once
 
 #include "gpu_budget.h"
@@ -19,11 +19,11 @@ struct Options {
   std::vector<std::string> modes{"none", "attention", "matmuls", "every2", "full_but_last", "full"};
   int64_t batch = 8;
   int64_t seq = 2048;
-  std::vector<int64_t> lengths;  ///< several of `seq`, rising, until memory or time run out
-  double seconds = 60;           ///< the longest step of those
+  std::vector<int64_t> lengths;  ///< increasing values for `seq`, until memory or time run out
+  double seconds = 60;           ///< limit for a step of `lengths`
   int64_t steps = 7;
   int64_t warmup = 3;
-  std::string profile;     ///< path and start of the name of a trace for each mode; empty: none
+  std::string profile;     ///< path prefix of a trace for each mode; empty: none
   double host_budget = 0;  ///< GiB that plans may offload to the host
   bool has_lora = false;
   bool has_optimizer = false;
@@ -32,7 +32,7 @@ struct Options {
   bool is_json = false;
 };
 
-/// Recorded regions cannot preserve random numbers; these models draw none.
+/// Regions in a CUDA graph cannot preserve the random state; these models use no random numbers.
 inline void set_mode(reprise::Model& model, const std::string& mode, bool is_recorded) {
   if (mode == "none") {
     model.disable_checkpointing();
@@ -42,12 +42,12 @@ inline void set_mode(reprise::Model& model, const std::string& mode, bool is_rec
   auto blocks = reprise::BlockChoice::all();
   std::string policy = mode;
   if (mode.starts_with(kBudget)) {
-    policy = "full";  // regions, of which the plan decides
+    policy = "full";  // the plan decides about the regions
   } else if (mode.starts_with(every)) {
     blocks = reprise::BlockChoice::parse(every + ":" + mode.substr(every.size()));
     policy = "full";
   } else if (mode.ends_with(but_last)) {
-    // Backward begins with the last block: computing it again frees nothing that is needed later.
+    // Backward begins with the last block, so recomputing it saves no memory.
     blocks = reprise::BlockChoice::first(model.config().layers - 1);
     policy = mode.substr(0, mode.size() - but_last.size());
   } else if (mode.ends_with(offload)) {

@@ -1,5 +1,5 @@
-// Work recorded kernel by kernel: as a Chrome trace of a step, which gpu_profile.py sums up, or as
-// what the device did, for bench_kernels.
+// Profiling kernel by kernel: as a Chrome trace of a step, which gpu_profile.py summarises, or as
+// device events for bench_kernels.
 #pragma once
 
 #include <torch/csrc/autograd/profiler_kineto.h>
@@ -11,7 +11,7 @@
 
 namespace gpu {
 
-/// Runs `work`, which must wait for the device at its end.
+/// Profiles `work`, which must synchronize with the device at its end.
 inline std::unique_ptr<torch::autograd::profiler::ProfilerResult> profiled(
     const std::function<void()>& work) {
   namespace profiler = torch::autograd::profiler;
@@ -24,7 +24,7 @@ inline std::unique_ptr<torch::autograd::profiler::ProfilerResult> profiled(
   return profiler::disableProfiler();
 }
 
-/// The same, and writes the trace.
+/// Profiles `work` and writes the trace.
 inline void write_profile(const std::string& path, const std::function<void()>& work) {
   profiled(work)->save(path);
 }

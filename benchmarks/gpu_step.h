@@ -1,6 +1,6 @@
-// One training step, timed: forward, loss and backward, and with an optimizer clipping and the
-// update. Gradients are dropped between steps, outside the timed part, as the peers do. A recorded
-// step is timed as its replay. Under a budget the step runs by its plan.
+// One timed training step: forward, loss and backward, and with an optimizer also clipping and the
+// update. Gradients are freed between steps, outside of the timed part, as the peers do. With a
+// CUDA graph its replay is timed. Under a budget the step runs with its plan.
 #pragma once
 
 #include "gpu_budget.h"
@@ -15,10 +15,10 @@
 #include <reprise/loss/next_token.h>
 #include <reprise/memory.h>
 #include <reprise/offload.h>
+#include <reprise/ops/step_graph.h>
 #include <reprise/optim/optimizer.h>
 #include <reprise/plan.h>
 #include <reprise/stats.h>
-#include <reprise/step_graph.h>
 
 #include <ATen/ATen.h>
 
@@ -77,7 +77,7 @@ class Bench {
     }
     const auto recomputed = regions_recomputed();
     if (options_.is_recorded) {
-      // Replays allocate nothing: the peak is that of the recording, and of the same step before
+      // Replays allocate nothing: the peak is that of the capture and of the warm-up step before
       // it.
       empty_cache(device_);
       reprise::reset_peak_bytes(device_);
@@ -117,10 +117,10 @@ class Bench {
     return name == "bfloat16" ? at::kBFloat16 : name == "float16" ? at::kHalf : at::kFloat;
   }
 
-  /// The plan of the step from here on, and what is to be said of it.
+  /// Sets the plan for the following steps. Returns its properties.
   Json make_plan(const std::string& budget) {
     if (budgets_ == nullptr) {
-      timed_step();  // so that nothing is made for the first time while it is traced
+      timed_step();  // so that one-time allocations are not traced
       budgets_ = std::make_unique<StepBudgets>([this] { mean_loss().backward(); },
                                                device_,
                                                static_cast<int64_t>(options_.host_budget * 0x1p30));
@@ -142,7 +142,7 @@ class Bench {
     return hidden;
   }
 
-  /// Of its own, so that backward finds no other owner of the hidden states.
+  /// A separate function, so that nothing else owns the hidden states in backward.
   at::Tensor mean_loss() {
     const auto hidden = hidden_states();
     const auto values =
@@ -160,7 +160,7 @@ class Bench {
         reprise::StepGraph::record(work, model_->parameters()));
   }
 
-  /// Returns before the device is done.
+  /// Does not wait for the device.
   void step() {
     if (graph_ != nullptr) {
       loss_ = graph_->replay();
@@ -190,7 +190,7 @@ class Bench {
     return {whole, launch};
   }
 
-  /// Of a step of its own: counting takes a lock.
+  /// Counted in a separate step, because counting takes a lock.
   int64_t regions_recomputed() {
     reprise::record_checkpoint_stats(true);
     reprise::reset_checkpoint_stats();

@@ -1,11 +1,12 @@
-// The rows of bench_kernels whose time is arithmetic's: attention and matrix products on the sizes
-// of a model's step, each forward, for its input and for its weight.
+// The compute-bound rows of bench_kernels: attention and matrix products with the sizes of a
+// model's step; products in forward, for the gradient of the input, and for the gradient of the
+// weight.
 #pragma once
 
 #include "kernel_rows.h"
 
-#include "ops/linear_add.h"
-#include "ops/product.h"
+#include "ops/linear/linear_add.h"
+#include "ops/linear/matmul.h"
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
@@ -18,7 +19,7 @@
 
 namespace gpu {
 
-/// Queries, keys and values as qkv_rope gives them: parts of one product.
+/// Queries, keys and values as qkv_rope returns them: views of one product.
 inline std::vector<at::Tensor> random_heads(const Sizes& s) {
   const auto& m = s.model;
   auto parts = s.random({s.batch, s.seq, s.all_heads(), m.head_dim})
@@ -31,7 +32,7 @@ inline std::vector<at::Tensor> random_heads(const Sizes& s) {
 }
 
 inline at::Tensor attend(const std::vector<at::Tensor>& heads) {
-  const at::AutoGradMode with_gradients(true);  // training's forward writes the sums for backward
+  const at::AutoGradMode with_gradients(true);  // in training, forward also writes the logsumexp
   return at::scaled_dot_product_attention(heads[0],
                                           heads[1],
                                           heads[2],
@@ -43,7 +44,7 @@ inline at::Tensor attend(const std::vector<at::Tensor>& heads) {
 }
 
 inline std::vector<Row> attention_rows(const Sizes& s) {
-  // Two products of T x T x head_dim a head, half of each beyond the diagonal; backward has five.
+  // Two products of T x T x head_dim per head, half of each masked; backward has five.
   const double flops = 2.0 * static_cast<double>(s.tokens() * s.seq) *
                        static_cast<double>(s.model.heads * s.model.head_dim);
   return {{.name = "attention, forward",
@@ -78,34 +79,34 @@ inline Row forward_row(const Sizes& s, const Projection& p, bool adds_to_stream)
                 return std::vector{reprise::ops::linear_add(x, weight, {}, stream)};
               };
             }
-            return [=]() { return std::vector{reprise::ops::product(x, weight, {.b = true})}; };
+            return [=]() { return std::vector{reprise::ops::matmul(x, weight, {.b = true})}; };
           }};
 }
 
 inline Row input_row(const Sizes& s, const Projection& p) {
   return {.name = p.name + ", gradient of the input", .flops = p.flops(), .make = [=]() -> Call {
             const auto gradient = s.random({p.tokens, p.out}), weight = s.random({p.out, p.in});
-            return [=]() { return std::vector{reprise::ops::product(gradient, weight)}; };
+            return [=]() { return std::vector{reprise::ops::matmul(gradient, weight)}; };
           }};
 }
 
-/// The head's is a float32 sum over chunks.
+/// That of the head is summed over chunks in float32.
 inline Row weight_row(const Sizes& s, const Projection& p, bool is_summed) {
   return {.name = p.name + (is_summed ? ", gradient of the weight, summed in float32"
                                       : ", gradient of the weight"),
           .flops = p.flops(),
           .make = [=]() -> Call {
             const auto gradient = s.random({p.tokens, p.out}), x = s.random({p.tokens, p.in});
-            // On a CPU a sum has its operands' type.
+            // On a CPU the sum has the dtype of its operands.
             const bool is_wide = is_summed && gradient.is_cuda();
             const auto type = is_wide ? at::kFloat : gradient.scalar_type();
             if (is_summed) {
               return [=, sum = at::zeros({p.out, p.in}, s.tensors.dtype(type))]() mutable {
-                reprise::ops::add_product(sum, gradient, x, {.a = true});
+                reprise::ops::add_matmul(sum, gradient, x, {.a = true});
                 return std::vector<at::Tensor>();
               };
             }
-            return [=]() { return std::vector{reprise::ops::product(gradient, x, {.a = true})}; };
+            return [=]() { return std::vector{reprise::ops::matmul(gradient, x, {.a = true})}; };
           }};
 }
 

@@ -1,6 +1,6 @@
-// The rows of bench_kernels whose time is memory's: our kernels on the sizes of a model's step.
+// The memory-bound rows of bench_kernels: Reprise's kernels with the sizes of a model's step.
 //
-// `bytes` is what a call has to move: every input read once, every result written once.
+// `bytes` is what a call must move at least: every input read once, every result written once.
 #pragma once
 
 #include "gpu_model.h"
@@ -9,8 +9,8 @@
 #include "ops/add_rounded.h"
 #include "ops/cross_entropy.h"
 #include "ops/gated.h"
+#include "ops/linear/qkv_rope.h"
 #include "ops/operator.h"
-#include "ops/qkv_rope.h"
 #include "ops/reference.h"
 #include "ops/scale.h"
 
@@ -27,13 +27,13 @@ namespace gpu {
 
 struct Row {
   std::string name;
-  int64_t bytes = 0;  ///< 0: a product, whose flops count
+  int64_t bytes = 0;  ///< 0 for a product, which is rated by flops
   double flops = 0;
   std::function<Call()> make;
-  std::string kernel = "";  ///< a part of its name, where the operator launches others too
+  std::string kernel = "";  ///< part of the kernel's name, if the operator launches others too
 };
 
-/// What a step of a model works on.
+/// The sizes of a model's step.
 struct Sizes {
   Shape model;
   int64_t batch, seq;
@@ -108,7 +108,7 @@ inline std::vector<Row> rope_rows(const Sizes& s) {
   const int64_t head_values = s.tokens() * m.head_dim, tables = s.seq * m.head_dim * kWide;
   const auto backward = reprise::ops::find_operator<decltype(reference::qkv_rope_backward)>(
       "reprise::qkv_rope_backward");
-  // As attention's backward gives them.
+  // With the layout of attention's backward.
   const auto gradient = [s](int64_t heads) {
     return s.random({s.batch, s.seq, heads, s.model.head_dim}).transpose(1, 2);
   };
@@ -128,7 +128,7 @@ inline std::vector<Row> rope_rows(const Sizes& s) {
                                                      {.heads = m.heads,
                                                       .kv_heads = m.kv_heads,
                                                       .head_dim = m.head_dim,
-                                                      .turned = m.head_dim,
+                                                      .rotary_dims = m.head_dim,
                                                       .interleaved = false});
            return std::vector{heads.query};
          };

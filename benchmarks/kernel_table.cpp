@@ -1,14 +1,14 @@
-// What each kernel of a training step reaches on this GPU: time, bytes or operations a second, and
-// what share that is of a large copy, or of a large product, in the same run. One JSON object a
-// line and kernel; gpu_compare.py --parts kernels makes the table.
+// The speed of each kernel of a training step on this GPU: time, bytes or operations per second,
+// and how that compares to a large copy or a large matrix product in the same run. Prints one JSON
+// object per kernel and line; gpu_compare.py --parts kernels makes the table.
 #include "gpu_kernels.h"
 #include "kernel_products.h"
 #include "kernel_rows.h"
 #include "kernel_timer.h"
 
-#include <reprise/cuda_kernels.h>
 #include <reprise/io/json.h>
 #include <reprise/model/amx_guard.h>
+#include <reprise/ops/cuda_kernels.h>
 
 #include <ATen/ATen.h>
 #include <CLI/CLI.hpp>
@@ -30,7 +30,7 @@ using reprise::Json;
 struct Options {
   std::vector<std::string> shapes{"1b:8x2048", "8b:1x4096"};
   std::string device = "cuda:0";
-  std::string only;  ///< a part of the rows' names
+  std::string only;  ///< only rows whose names contain this
   int64_t calls = 20;
   bool is_json = false;
 };
@@ -65,7 +65,7 @@ double microseconds(const gpu::CallTime& time) {
   return time.kernel_us.value_or(time.us);
 }
 
-/// What kernels are held against. A try on a CPU has less to do.
+/// The rates that kernels are compared with. Smaller sizes on a CPU.
 Json rates_of(const at::TensorOptions& tensors, int64_t calls) {
   const auto device = tensors.device();
   const int64_t bytes = int64_t{1} << (device.is_cpu() ? 26 : 31);
@@ -93,7 +93,7 @@ Json rates_of(const at::TensorOptions& tensors, int64_t calls) {
 
 void print(const Options& options, const Json& line) {
   if (options.is_json) {
-    std::cout << line.dump() << std::endl;  // at once: a run may be stopped
+    std::cout << line.dump() << std::endl;  // flushed, because a run may be stopped
     return;
   }
   const auto name = line["shape"].get<std::string>() + " " + line["kernel"].get<std::string>();
@@ -141,14 +141,14 @@ void run(const Options& options) {
 
 int main(int argc, char** argv) {
   reprise::guard_against_faulting_amx();
-  CLI::App app{"Time, bandwidth and share of what this GPU can, kernel by kernel."};
+  CLI::App app{"Time and bandwidth of each kernel, and how close it is to this GPU's best."};
   Options options;
   app.add_option("--shapes", options.shapes, "<1b, 8b or tiny>:<batch>x<tokens>")->delimiter(',');
   app.add_option("--only", options.only, "Only rows whose names contain this");
   app.add_option("--calls", options.calls)->check(CLI::PositiveNumber);
   app.add_option(
-      "--device", options.device, "With cpu and --shapes tiny:1x64: a try without a GPU");
-  app.add_flag("--json", options.is_json, "One JSON object a kernel");
+      "--device", options.device, "Use cpu with --shapes tiny:1x64 to try it without a GPU");
+  app.add_flag("--json", options.is_json, "One JSON object per kernel");
   CLI11_PARSE(app, argc, argv);
   try {
     if (options.device != "cpu") {

@@ -1,10 +1,10 @@
-// How long a call takes on the device: its kernels alone, by the profiler, and one call after the
-// other, by the clock.
+// The time of a call on the device: of its kernels alone, by the profiler, and of consecutive
+// calls, by the clock.
 //
 // Note [Cold calls]
-// A kernel that finds its input in the second-level cache is faster than memory. So calls take
-// turns with several sets of inputs, and results live until their set's next turn: what a call
-// reads or writes was last touched more bytes ago than any cache holds.
+// A kernel that finds its input in the L2 cache is faster than memory. So calls alternate between
+// several sets of inputs, and results are kept until the next turn of their set: between two uses
+// of a set, more bytes are touched than any cache holds.
 #pragma once
 
 #include "gpu_device.h"
@@ -23,13 +23,13 @@
 
 namespace gpu {
 
-/// A call on inputs of its own, and its results.
+/// A call on its own inputs, which returns its results.
 using Call = std::function<std::vector<at::Tensor>()>;
 
-/// Calls that take turns.
+/// Calls on alternating sets of inputs.
 class Turns {
  public:
-  /// `bytes`: what a call reads and writes; 0 where the cache does not matter.
+  /// `bytes`: what a call reads and writes; 0 if the cache does not matter.
   Turns(const std::function<Call()>& make, int64_t bytes) {
     constexpr int64_t kColdBytes = int64_t{256} << 20;  // five times an H200's cache
     const int64_t sets = bytes == 0 ? 1 : std::max<int64_t>(1, kColdBytes / bytes + 1);
@@ -54,10 +54,10 @@ class Turns {
 
 struct CallTime {
   double us = 0;                    ///< from one call to the next, launches included
-  std::optional<double> kernel_us;  ///< of its kernels alone; none where no profiler saw them
+  std::optional<double> kernel_us;  ///< of its kernels alone; std::nullopt if none were profiled
 };
 
-/// Kernels, copies and fills of the profile whose names contain `named`, in microseconds.
+/// Total microseconds of the kernels, copies and fills in the profile whose names contain `named`.
 inline double device_microseconds(const torch::autograd::profiler::ProfilerResult& profile,
                                   const std::string& named) {
   double sum = 0;
@@ -73,7 +73,7 @@ inline double device_microseconds(const torch::autograd::profiler::ProfilerResul
   return sum;
 }
 
-/// `named`: a part of the name of the kernels that count; empty: all.
+/// Only counts kernels whose names contain `named`.
 inline CallTime time_of(Turns& turns,
                         at::Device device,
                         int64_t calls,

@@ -1,11 +1,11 @@
-// What a training step and a load cost: the work of model_peer.py, which says what is measured.
-// Prints one JSON object; model_compare.py runs both in turns.
+// The cost of a training step and of loading a model. Does the same work as model_peer.py, which
+// documents what is measured. Prints one JSON object; model_compare.py runs both in alternation.
 #include "peak_growth.h"
 
 #include <reprise/io/json.h>
 #include <reprise/loss/next_token.h>
 #include <reprise/model/amx_guard.h>
-#include <reprise/model/checkpoint.h>
+#include <reprise/model/pretrained.h>
 
 #include <torch/torch.h>
 #include <CLI/CLI.hpp>
@@ -38,7 +38,7 @@ double milliseconds(const std::function<void()>& work) {
       .count();
 }
 
-// SmolLM2-135M's shape with random weights, for a run without a checkpoint.
+// A model of SmolLM2-135M's shape with random weights, to run without a checkpoint.
 std::shared_ptr<reprise::Model> fresh_model() {
   const Json json = {{"model_type", "llama"},
                      {"vocab_size", 49152},

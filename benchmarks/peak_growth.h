@@ -1,18 +1,18 @@
-// How far the resident set of this process rises.
+// The growth of this process's peak resident set.
 #pragma once
 
 #include <cstdint>
 #include <fstream>
 #include <string>
 
-/// Growth of the peak since construction.
+/// Growth of the peak resident set since construction.
 class PeakGrowth {
  public:
   PeakGrowth() {
     forget();
     before_ = resident("VmRSS:");
   }
-  /// Peaks so far do not count any more; what they are compared with stays.
+  /// Resets the peak, but not the baseline.
   static void forget() { std::ofstream("/proc/self/clear_refs") << "5"; }
   int64_t bytes() const { return resident("VmHWM:") - before_; }
 

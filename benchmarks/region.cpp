@@ -1,6 +1,6 @@
-// What a region costs beyond the work itself: a chain of small mm + tanh, one thread, so that
-// everything but the engine is cheap. Prints one JSON object of microseconds; region_compare.py
-// runs it beside the Python peer.
+// The overhead of a region: chains of small mm + tanh on one thread, so that everything but the
+// engine is cheap. Prints one JSON object with microseconds; region_compare.py compares it with the
+// Python peer.
 #include <reprise/reprise.h>
 
 #include <torch/torch.h>
@@ -32,7 +32,7 @@ double microseconds_per_call(const std::function<void()>& run) {
          kCalls;
 }
 
-/// Chains of `depth` x (mm, tanh): three tensors saved per link.
+/// Chains of `depth` times (mm, tanh), each of which saves three tensors.
 std::vector<Variant> variants(int depth) {
   const auto x = torch::randn({4, 16}).set_requires_grad(true);
   const auto w = torch::randn({16, 16}).set_requires_grad(true);
@@ -68,7 +68,7 @@ int main(int argc, char** argv) {
       all.push_back(std::move(variant));
     }
   }
-  // Interleaved, and the best of many rounds: what the machine does besides only ever adds.
+  // Interleaved, and the best of many rounds, because other work on the machine only adds time.
   for (int round = 0; round < rounds; ++round) {
     for (auto& variant : all) {
       variant.best = std::min(variant.best, microseconds_per_call(variant.run));

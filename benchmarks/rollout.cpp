@@ -1,9 +1,9 @@
-// Tokens a second of a rollout: the work of rollout_peer.py, which says what is measured. Prints
-// one JSON object; rollout_compare.py runs both in turns.
+// Tokens per second of a rollout. Does the same work as rollout_peer.py, which documents what is
+// measured. Prints one JSON object; rollout_compare.py runs both in alternation.
 #include <reprise/io/json.h>
 #include <reprise/memory.h>
 #include <reprise/model/amx_guard.h>
-#include <reprise/model/checkpoint.h>
+#include <reprise/model/pretrained.h>
 #include <reprise/train/rollout.h>
 
 #include <ATen/ATen.h>
@@ -89,7 +89,7 @@ Json measure(const Options& options) {
 
 int main(int argc, char** argv) {
   reprise::guard_against_faulting_amx();
-  CLI::App app{"Tokens a second of a rollout."};
+  CLI::App app{"Tokens per second of a rollout."};
   Options options;
   app.add_option("--model", options.model, "Checkpoint")->required();
   app.add_option("--device", options.device);
@@ -101,7 +101,7 @@ int main(int argc, char** argv) {
   app.add_option("--threads", options.threads)->check(CLI::PositiveNumber);
   CLI11_PARSE(app, argc, argv);
   if (options.device == "cpu") {
-    reprise::track_cpu_memory();  // as the program does for training: large blocks are reused
+    reprise::track_cpu_memory();  // as the program does for training, to reuse large blocks
   } else {
     dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL);
   }

@@ -14,6 +14,9 @@ set(_reprise_options -Wall -Wextra -Wshadow -Wconversion)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # GCC sees uninitialised reads that are not there in LibTorch's inlined std::optional arguments.
   list(APPEND _reprise_options -Wno-maybe-uninitialized)
+  if(REPRISE_UNITY)  # in a batch it takes .cpp files for headers, where anonymous namespaces would be a mistake
+    list(APPEND _reprise_options -Wno-subobject-linkage)
+  endif()
 elseif(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   # GCC's -Wconversion leaves signs out in C++; what one compiler takes the other should.
   list(APPEND _reprise_options -Wno-sign-conversion)
@@ -21,7 +24,17 @@ endif()
 if(REPRISE_WERROR)
   list(APPEND _reprise_options -Werror)
 endif()
+# The linkers that need seconds where GNU ld needs minutes, when they are installed.
 set(_reprise_link_options)
+include(CheckLinkerFlag)
+foreach(linker IN ITEMS mold lld)
+  if(NOT _reprise_link_options)
+    check_linker_flag(CXX -fuse-ld=${linker} REPRISE_HAS_${linker})
+    if(REPRISE_HAS_${linker})
+      set(_reprise_link_options -fuse-ld=${linker})
+    endif()
+  endif()
+endforeach()
 # LibTorch brings its own copy of fmt, which precedes the system's; header-only, either works.
 # GTest::gtest defines the other one; programs that share a PCH with the tests must agree.
 set(_reprise_definitions FMT_HEADER_ONLY=1 GTEST_HAS_PTHREAD=1)
@@ -95,6 +108,30 @@ function(reprise_library target)
   endif()
 endfunction()
 
+# reprise_sources(target a.cpp b/c.cpp …): adds sources of this folder to a target. With REPRISE_UNITY, neighbours of one
+# folder are compiled together, a batch at a time: headers and templates are then worked through once per batch. What
+# stands in anonymous namespaces must have different names within a batch, so batches follow folders.
+set(_reprise_batch 8)
+function(reprise_sources target)
+  foreach(source IN LISTS ARGN)
+    set(path ${CMAKE_CURRENT_SOURCE_DIR}/${source})
+    target_sources(${target} PRIVATE ${path})
+    if(NOT REPRISE_UNITY)
+      continue()
+    endif()
+    cmake_path(GET path PARENT_PATH folder)
+    file(RELATIVE_PATH folder ${PROJECT_SOURCE_DIR} ${folder})
+    string(MAKE_C_IDENTIFIER "${folder}" folder)
+    # How many files of this folder the target has already.
+    get_property(count TARGET ${target} PROPERTY REPRISE_COUNT_${folder})
+    math(EXPR batch "(0${count}) / ${_reprise_batch}")
+    math(EXPR count "0${count} + 1")
+    set_property(TARGET ${target} PROPERTY REPRISE_COUNT_${folder} ${count})
+    set_source_files_properties(${path} TARGET_DIRECTORY ${target} PROPERTIES UNITY_GROUP ${folder}_${batch})
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+  endforeach()
+endfunction()
+
 # What a precompiled header holds is compiled once and then read in a moment, but GCC instantiates
 # the templates that it uses again in every file: 5 s for torch/torch.h, 3 s for tensors and modules.
 # (Clang does that once, in the header, and takes 0.4 s: that is why CI compiles with it.) So there
@@ -156,8 +193,8 @@ function(_reprise_pch_of result source otherwise)
   endif()
 endfunction()
 
-# reprise_program(name SOURCES a.cpp … [LINK targets …]) -> bin/name
-# Sees the public headers only, as a user's program does.
+# reprise_program(name [SOURCES a.cpp …] [LINK targets …]) -> bin/name
+# Sees the public headers only, as a user's program does. Sources may also come from reprise_sources().
 function(reprise_program target)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LINK")
   add_executable(${target} ${arg_SOURCES})
@@ -167,8 +204,11 @@ function(reprise_program target)
     # Named, since CMake's own way leaves out folders inside the source tree, where .deps is.
     INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR};${LibTorch_LIBRARY_DIR}")
   target_link_libraries(${target} PRIVATE Reprise::checkpoint ${arg_LINK})
-  list(GET arg_SOURCES 0 first)
-  _reprise_pch_of(pch ${first} program)
+  set(pch program)
+  if(arg_SOURCES)
+    list(GET arg_SOURCES 0 first)
+    _reprise_pch_of(pch ${first} program)
+  endif()
   _reprise_use_pch(${target} ${pch})
   reprise_group(programs ${target})
 endfunction()
@@ -200,35 +240,52 @@ function(_reprise_register_test name timeout labels)
     ENVIRONMENT "${REPRISE_TEST_ENVIRONMENT};GTEST_OUTPUT=xml:${PROJECT_BINARY_DIR}/gtest/${name}.xml")
 endfunction()
 
-# reprise_test(name file.cpp LABELS unit [engine slow gpu …] [TIMEOUT s] [LINK targets …])
-# One executable and one ctest entry per file. Tests may use src/ headers; what they call must be
-# REPRISE_API, as nothing else leaves the shared library.
+# reprise_test_program(folder [LINK targets …]) -> tests/folder_tests
+# One program for the tests of a folder; reprise_test() adds a file to it. Tests may use src/ headers; what they call
+# must be REPRISE_API, as nothing else leaves the shared library.
+function(reprise_test_program folder)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "LINK")
+  set(program ${folder}_tests)
+  add_executable(${program})
+  _reprise_configure(${program})
+  set_target_properties(${program} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+  target_include_directories(${program} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests)
+  target_compile_definitions(${program} PRIVATE REPRISE_FIXTURES="${PROJECT_SOURCE_DIR}/tests/fixtures")
+  target_link_libraries(${program} PRIVATE Reprise::checkpoint reprise_test_support ${arg_LINK})
+  _reprise_use_pch(${program} torch)
+  set(REPRISE_TEST_PROGRAM ${program} PARENT_SCOPE)
+endfunction()
+
+# reprise_test(name file.cpp LABELS unit [engine files gpu …] [TIMEOUT s])
+# Adds the file to the folder's program, and a ctest entry that runs the file's tests alone. A crash in one of them fails
+# that one; the others still run (tests/support/crash_isolation.h).
 function(reprise_test name source)
-  cmake_parse_arguments(PARSE_ARGV 2 arg "" "TIMEOUT" "LABELS;LINK")
+  cmake_parse_arguments(PARSE_ARGV 2 arg "" "TIMEOUT" "LABELS")
   if(NOT arg_LABELS)
-    message(FATAL_ERROR "reprise_test(${name}): say LABELS unit, slow, gpu and/or engine")
+    message(FATAL_ERROR "reprise_test(${name}): say LABELS unit, engine, files and/or gpu")
   endif()
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 120)
-    if("slow" IN_LIST arg_LABELS)
-      set(arg_TIMEOUT 600)
-    endif()
   endif()
   if(REPRISE_SANITIZE)
     math(EXPR arg_TIMEOUT "${arg_TIMEOUT} * 5")
   endif()
-  add_executable(${name} ${source})
-  _reprise_configure(${name})
-  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
-  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests)
-  target_compile_definitions(${name} PRIVATE REPRISE_FIXTURES="${PROJECT_SOURCE_DIR}/tests/fixtures")
-  target_link_libraries(${name} PRIVATE Reprise::checkpoint reprise_test_support ${arg_LINK})
-  _reprise_pch_of(pch ${source} tensors)
-  _reprise_use_pch(${name} ${pch})
-  add_test(NAME ${name} COMMAND ${name})
+  reprise_sources(${REPRISE_TEST_PROGRAM} ${source})
+  cmake_path(GET source STEM stem)
+  add_test(NAME ${name} COMMAND ${REPRISE_TEST_PROGRAM} --file=${stem})
   _reprise_register_test(${name} ${arg_TIMEOUT} "${arg_LABELS}")
   foreach(label IN LISTS arg_LABELS)
-    reprise_group(tests_${label} ${name})
+    reprise_group(tests_${label} ${REPRISE_TEST_PROGRAM})
+  endforeach()
+endfunction()
+
+# reprise_tests(LABELS unit … [TIMEOUT s] FILES a_test folder/b_test …): reprise_test() for each of these files,
+# without .cpp.
+function(reprise_tests)
+  cmake_parse_arguments(PARSE_ARGV 0 arg "" "TIMEOUT" "LABELS;FILES")
+  foreach(file IN LISTS arg_FILES)
+    cmake_path(GET file STEM name)
+    reprise_test(${name} ${file}.cpp LABELS ${arg_LABELS} TIMEOUT ${arg_TIMEOUT})
   endforeach()
 endfunction()
 
@@ -274,6 +331,7 @@ function(reprise_example name source)
     endif()
     add_test(NAME example.${name} COMMAND ${name} ${arg_SMOKE})
     _reprise_register_test(example.${name} 120 "${arg_LABELS};example")
+    reprise_group(tests_unit ${name})
   endif()
 endfunction()
 

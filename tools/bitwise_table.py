@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Prints the bitwise-equality table of a zoo_test run as Markdown.
 
-usage: zoo_test --gtest_output=json:out.json; bitwise_table.py out.json
+usage: checkpoint_tests --file=zoo_test --gtest_output=json:out.json; bitwise_table.py out.json
 
 A cell lists the dtypes for which loss, gradients, buffers and random state of two training steps were equal to plain
 training to the last bit; "skip" where the test says why it does not apply.

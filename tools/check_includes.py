@@ -9,29 +9,37 @@ import re
 import subprocess
 import sys
 
-# Top to bottom. Folders on one line are one layer.
+# Top to bottom. Folders on one line are one layer. A subfolder that is not named belongs to its parent's layer.
 LAYERS = [
     ("apps",),
     ("src/train", "include/reprise/train"),
+    ("src/report", "include/reprise/report"),
     ("src/reward", "include/reprise/reward"),
     ("src/loss", "include/reprise/loss"),
     ("src/data", "include/reprise/data"),
     ("src/text", "include/reprise/text"),
+    ("src/jinja", "include/reprise/jinja"),
+    ("src/text/unicode",),
     ("src/parallel", "include/reprise/parallel"),
     ("src/model", "include/reprise/model"),
     ("src/optim", "include/reprise/optim"),
     ("src/io", "include/reprise/io"),
     ("src/dist", "include/reprise/dist"),
+    ("src/ops", "include/reprise/ops"),
     ("src/plan",),
+    ("src/plan/solve",),
+    ("src/plan/cost",),
+    ("src/plan/trace",),
+    ("src/plan/measure",),
     ("src/memory",),
-    ("src/ops",),
     ("src/checkpoint",),
     ("include",),
 ]
 RANK = {folder: rank for rank, layer in enumerate(LAYERS) for folder in layer}
 
 # Reprise::checkpoint is these folders and LibTorch; it cannot use what is linked on top of it.
-CHECKPOINT_LIBRARY = {"src/plan", "src/memory", "src/checkpoint", "include"}
+CHECKPOINT_LIBRARY = {"src/plan", "src/plan/solve", "src/plan/cost", "src/plan/trace",
+                      "src/plan/measure", "src/memory", "src/checkpoint", "include"}
 # These show or measure what users have, so they see what users see.
 PUBLIC_ONLY = ("examples/", "tests/consumer/")
 
@@ -46,6 +54,8 @@ def repository_files():
 
 def folder_of(path):
     """The layer folder that a repository path lies in (the innermost one), or None."""
+    if path == "include/reprise/train.h":  # the header that includes all of Reprise::train
+        return "include/reprise/train"
     for folder in sorted(RANK, key=len, reverse=True):
         if path.startswith(folder + "/"):
             return folder

@@ -3,6 +3,7 @@
 #include "reprise/generation_options.h"
 #include "reprise/model_options.h"
 #include "reprise/text_stream.h"
+#include "reprise/training/flags/option_names.h"
 
 #include <c10/util/Exception.h>
 
@@ -26,7 +27,7 @@ struct ChatOptions {
   std::string system;
 };
 
-// Prompts and notes are for people: they go to stderr, the model's words to stdout.
+// Prompts and notes go to stderr, so that stdout has only the model's text.
 class Conversation {
  public:
   Conversation(const LanguageModel& opened, const ChatOptions& options)
@@ -41,13 +42,13 @@ class Conversation {
     }
   }
 
-  /// If it throws, the conversation is as it was.
+  /// If it throws, the conversation is unchanged.
   void answer(const std::string& line) {
     Json messages = messages_;
     messages.push_back({{"role", "user"}, {"content", line}});
     auto settings = generate_options(options_.generation, opened_);
     const auto prompt = fitting_prompt(messages, settings.max_new_tokens);
-    // Each answer its own random numbers, as the numbered prompt it is.
+    // Each answer has its own random numbers.
     settings.first_prompt = turn_++;
     TextStream stream(opened_.tokenizer, options_.generation.stop);
     std::string text;
@@ -68,10 +69,10 @@ class Conversation {
     return opened_.tokenizer->encode_chat(messages, {{"add_generation_prompt", true}}).ids;
   }
 
-  // Forgets the oldest turns, never the system message, until an answer fits behind the rest.
+  // Drops the oldest turns, but not the system message, until an answer fits.
   TokenIds fitting_prompt(Json& messages, int64_t& max_new_tokens) const {
     const int64_t room = opened_.model->config().max_positions;
-    // A large limit is rarely used up: it must not push out a conversation that fits.
+    // A large limit is rarely reached and must not push out a conversation that fits.
     const int64_t reserve = std::min(max_new_tokens, room / 4);
     const auto first = static_cast<std::ptrdiff_t>(options_.system.empty() ? 0 : 1);
     constexpr std::ptrdiff_t kTurn = 2;
@@ -123,7 +124,7 @@ void run_chat(const ChatOptions& options) {
         if (!is_terminal) {
           throw;
         }
-        std::cerr << "reprise: " << error.what_without_backtrace() << "\n";
+        std::cerr << "reprise: " << with_flag_names(error.what_without_backtrace()) << "\n";
       }
     }
   }
@@ -138,7 +139,7 @@ void add_chat(CLI::App& app) {
   auto options = std::make_shared<ChatOptions>();
   options->generation.max_new_tokens = 512;
   options->generation.sampling.temperature = 0.7;
-  auto* command = app.add_subcommand("chat", "Talk with a model in the terminal.");
+  auto* command = app.add_subcommand("chat", "Chat with a model in the terminal.");
   add_model_options(*command, options->model);
   command->add_option("--system", options->system, "System message");
   add_generation_options(*command, options->generation);

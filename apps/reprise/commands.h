@@ -1,5 +1,5 @@
-// The commands of the reprise program: each adds itself to the command line, with a callback that
-// runs it. A callback throws what went wrong; main() prints it.
+// The commands of the reprise program. Each add_ function declares one, with a callback that runs
+// it. Callbacks throw on errors, and main() prints them.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -1,5 +1,5 @@
-// `reprise demo`: the same small training three ways, side by side, by the loop that `reprise sft`
-// runs; and a page that shows it.
+// `reprise demo`: trains a small model with three checkpointing policies in the loop of `reprise
+// sft`, compares them in a table and writes a report.
 #include "reprise/commands.h"
 #include "reprise/demo_text.h"
 #include "reprise/device.h"
@@ -7,12 +7,12 @@
 #include <reprise/data/dataset.h>
 #include <reprise/io/file.h>
 #include <reprise/memory.h>
-#include <reprise/model/checkpoint.h>
+#include <reprise/model/pretrained.h>
 #include <reprise/policy.h>
-#include <reprise/train/report.h>
+#include <reprise/report/report.h>
+#include <reprise/report/units.h>
 #include <reprise/train/sft.h>
 #include <reprise/train/trainer.h>
-#include <reprise/train/units.h>
 
 #include <ATen/ATen.h>
 
@@ -53,19 +53,19 @@ struct Outcome {
   std::vector<at::Tensor> weights;
 };
 
-/// Pieces of the text, from places all over it; the text repeats. Tokens are characters.
+/// Pieces of the repeated text at different offsets. Tokens are characters.
 class TextPieces final : public Dataset {
  public:
   TextPieces(int64_t pieces, int64_t length) : pieces_(pieces), length_(length) {}
 
   int64_t size() const override { return pieces_; }
   int64_t length(int64_t /*index*/) const override { return length_; }
-  std::string place_name(const RowPlace& place) const override {
-    return "piece " + std::to_string(place.line);
+  std::string location_name(const RowLocation& location) const override {
+    return "piece " + std::to_string(location.line);
   }
 
   Example at(int64_t index) const override {
-    constexpr int64_t kStride = 131;  // no divisor of the text's length: pieces differ
+    constexpr int64_t kStride = 131;  // does not divide the length of the text, so pieces differ
     TokenSequence sequence;
     for (int64_t t = 0; t < length_; ++t) {
       const auto place = static_cast<size_t>(index * kStride + t) % kDemoText.size();
@@ -74,7 +74,7 @@ class TextPieces final : public Dataset {
     sequence.labels = sequence.ids;
     Example example;
     example.sequences = {std::move(sequence)};
-    example.place.line = index + 1;
+    example.location.line = index + 1;
     return example;
   }
 
@@ -83,7 +83,7 @@ class TextPieces final : public Dataset {
   int64_t length_;
 };
 
-/// GPT-2's architecture, small, over characters; dropout where attention stays a fused kernel.
+/// A small GPT-2 over characters. No attention dropout, so that attention stays a fused kernel.
 ModelConfig demo_config(const DemoOptions& options) {
   const Json json = {{"model_type", "gpt2"},
                      {"vocab_size", 128},
@@ -97,7 +97,7 @@ ModelConfig demo_config(const DemoOptions& options) {
 
 class StepCollector final : public TrainingObserver {
  public:
-  void step(const RunProgress& /*progress*/, const Json& record) override {
+  void on_step_end(const RunProgress& /*progress*/, const Json& record) override {
     steps.push_back(record);
   }
   std::vector<Json> steps;
@@ -231,12 +231,12 @@ void write_page(const DemoOptions& options,
   write_report(options.output / "report.html", runs);
 }
 
-/// Returns whether all three ways gave the same losses and weights to the last bit.
+/// Whether all three runs had the same losses and weights, bit for bit.
 bool run_demo(const DemoOptions& options) {
   track_cpu_memory();
   const auto device = choose_device(options.device);
   if (device.is_cuda()) {
-    // Otherwise two plain runs already differ: some GPU kernels add in an order of their own.
+    // Otherwise even two plain runs differ: some GPU kernels sum in varying order.
     setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
     at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
   }
@@ -265,10 +265,10 @@ bool run_demo(const DemoOptions& options) {
 
 void add_demo(CLI::App& app) {
   auto options = std::make_shared<DemoOptions>();
-  auto* command = app.add_subcommand(
-      "demo",
-      "Train a small transformer three ways (plain, full recompute, attention kept) and compare.");
-  command->add_option("--steps", options->steps, "Training steps for each way")
+  auto* command = app.add_subcommand("demo",
+                                     "Train a small transformer with three checkpointing policies "
+                                     "and compare loss, memory and time.");
+  command->add_option("--steps", options->steps, "Training steps per run")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
   command->add_option("--layers", options->layers, "Transformer blocks")

@@ -1,11 +1,11 @@
-// A text that is small, free and known.
+// The training text of the demo.
 #pragma once
 
 #include <string_view>
 
 namespace reprise::app {
 
-// What the model learns to spell: public domain (Lewis Carroll, 1865).
+// Lewis Carroll, 1865; public domain.
 inline constexpr std::string_view kDemoText =
     "Alice was beginning to get very tired of sitting by her sister on the bank, and of having "
     "nothing to do: once or "

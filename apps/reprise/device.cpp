@@ -1,6 +1,6 @@
 #include "reprise/device.h"
 
-#include <reprise/cuda_kernels.h>
+#include <reprise/ops/cuda_kernels.h>
 
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <c10/util/Exception.h>
@@ -8,12 +8,14 @@
 
 #include <cstdlib>
 #include <iostream>
+#include <vector>
 
 namespace reprise::app {
 
 void add_device_option(CLI::App& command, std::string& device) {
-  command.add_option("--device", device, "cpu or cuda; by default the GPU if there is one")
-      ->check(CLI::IsMember({"cpu", "cuda"}));
+  command
+      .add_option("--device", device, "Device to compute on; by default the GPU if there is one")
+      ->check(CLI::IsMember(std::vector<std::string>(kDeviceNames.begin(), kDeviceNames.end())));
 }
 
 c10::Device choose_device(const std::string& name) {
@@ -24,7 +26,7 @@ c10::Device choose_device(const std::string& name) {
     return at::kCPU;
   }
   if (!load_cuda_kernels()) {
-    std::cerr << "without Reprise's CUDA kernels: " << missing_cuda_kernels() << "\n";
+    std::cerr << "running without Reprise's CUDA kernels: " << missing_cuda_kernels() << "\n";
   }
   return at::kCUDA;
 }
@@ -34,14 +36,14 @@ c10::Device choose_device(const std::string& name, int64_t local_rank) {
     return at::kCPU;
   }
   const int64_t count = torch::cuda::device_count();
-  // A scheduler that shows each process its own GPU has done the choosing.
+  // A scheduler that makes one GPU visible to each process has already chosen.
   if (count == 1 && std::getenv("CUDA_VISIBLE_DEVICES") != nullptr) {
     local_rank = 0;
   }
   TORCH_CHECK(local_rank < count,
               "process ",
               local_rank,
-              " of this machine (from 0) has no GPU of its own: there are ",
+              " of this machine (counted from 0) has no GPU of its own: there are ",
               count,
               ". Start fewer processes, or give --device cpu");
   const c10::Device device(at::kCUDA, static_cast<c10::DeviceIndex>(local_rank));

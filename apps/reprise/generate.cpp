@@ -39,7 +39,7 @@ TokenizedText tokenize_prompt(const GenerateCommand& options, const Tokenizer* t
   return tokenize_record({{"prompt", *options.prompt}}, tokenizer, kRecord);
 }
 
-// On a terminal the text appears as it is made; elsewhere it is the same text.
+// Prints the text while it is generated.
 void continue_as_text(const LanguageModel& opened,
                       const TokenIds& prompt,
                       const GenerateCommand& options) {
@@ -127,22 +127,25 @@ void run_generate(const GenerateCommand& options) {
 
 void add_generate(CLI::App& app) {
   auto options = std::make_shared<GenerateCommand>();
-  auto* command = app.add_subcommand("generate", "Continue a prompt, or many.");
+  auto* command = app.add_subcommand("generate", "Generate continuations of one prompt or many.");
   command->footer(
-      "With --prompt the continuation is printed as text (several samples: as JSON lines).\n"
-      "Without, reads JSON lines: {\"prompt\": ..} or {\"text\": ..}, {\"messages\": [..]} or "
-      "{\"input_ids\": [..]}.\n"
-      "Writes for each sample {\"prompt\": .., \"completion\": .., \"input_ids\": [..], "
+      "With --prompt, prints the continuation as text (several samples as JSON lines).\n"
+      "Without it, reads JSON lines: {\"prompt\": ..} or {\"text\": ..}, {\"messages\": [..]} or "
+      "{\"input_ids\": [..]},\n"
+      "and writes for each sample {\"prompt\": .., \"completion\": .., \"input_ids\": [..], "
       "\"completion_ids\": [..],\n\"finish_reason\": \"stop\" or \"length\"}.");
   add_model_options(*command, options->model);
   auto* prompt = command->add_option("--prompt", options->prompt, "Text to continue");
-  command->add_flag("--chat", options->chat, "The prompt is a user's message: use the template")
+  command
+      ->add_flag("--chat",
+                 options->chat,
+                 "Treat the prompt as a user's message and apply the chat template")
       ->needs(prompt);
   add_generation_options(*command, options->generation);
-  command->add_option("--num_samples", options->num_samples, "Continuations of each prompt")
+  command->add_option("--num_samples", options->num_samples, "Continuations per prompt")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
-  command->add_option("--batch_size", options->batch_size, "Prompts that are continued together")
+  command->add_option("--batch_size", options->batch_size, "Prompts per batch")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
   command->callback([options] { run_generate(*options); });

@@ -8,31 +8,36 @@ namespace reprise::app {
 
 void add_generation_options(CLI::App& command, GenerationOptions& options) {
   auto& sampling = options.sampling;
-  command.add_option("--max_new_tokens", options.max_new_tokens, "Tokens to add at most")
+  command
+      .add_option(
+          "--max_new_tokens", options.max_new_tokens, "Largest number of tokens to generate")
       ->capture_default_str()
       ->check(CLI::NonNegativeNumber);
-  command.add_option("--temperature", sampling.temperature, "0: always the most likely token")
+  command
+      .add_option("--temperature",
+                  sampling.temperature,
+                  "Sampling temperature; 0: always the most likely token")
       ->capture_default_str();
-  command.add_option("--top_k", sampling.top_k, "Choose among the k most likely; 0: off")
+  command.add_option("--top_k", sampling.top_k, "Sample from the k most likely tokens; 0: off")
       ->capture_default_str();
   command
       .add_option("--top_p",
                   sampling.top_p,
-                  "Choose among the fewest tokens whose probabilities sum to this; 1: off")
+                  "Sample from the smallest set of tokens with this total probability; 1: off")
       ->capture_default_str();
   command
       .add_option("--min_p",
                   sampling.min_p,
-                  "Choose among tokens at least so likely, relative to the likeliest; 0: off")
+                  "Sample from tokens with at least this probability, relative to the most likely "
+                  "one; 0: off")
       ->capture_default_str();
   command
       .add_option("--repetition_penalty",
                   sampling.repetition_penalty,
-                  "Above 1: tokens that occurred become less likely")
+                  "Above 1: tokens that have occurred become less likely")
       ->capture_default_str();
-  command.add_option("--seed", sampling.seed, "Seed of the choices")->capture_default_str();
-  command
-      .add_option("--stop", options.stop, "End when the new text contains this; may be repeated")
+  command.add_option("--seed", sampling.seed, "Random seed")->capture_default_str();
+  command.add_option("--stop", options.stop, "Stop at this text; may be repeated")
       ->allow_extra_args(false);
 }
 

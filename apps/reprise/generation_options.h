@@ -1,4 +1,4 @@
-// How `generate` and `chat` choose tokens and when they end.
+// How `generate` and `chat` sample tokens, and when they stop.
 #pragma once
 
 #include "reprise/model_options.h"
@@ -22,11 +22,10 @@ struct GenerationOptions {
 /// and --stop.
 void add_generation_options(CLI::App& command, GenerationOptions& options);
 
-/// What generate() is told: these options, the model's own stop ids, and its tokenizer to decode
-/// with.
+/// Options of generate(): these, the model's stop ids, and its tokenizer for decoding.
 GenerateOptions generate_options(const GenerationOptions& options, const LanguageModel& opened);
 
-/// The text of new tokens as a user sees it: no special tokens, and nothing from a stop string on.
+/// The text of new tokens without special tokens, up to the first stop string.
 /// Empty without a tokenizer.
 std::string completion_text(const TokenIds& ids,
                             const Tokenizer* tokenizer,

@@ -1,4 +1,4 @@
-// `reprise import`: a GGUF file as a Hugging Face folder.
+// `reprise import`: converts a GGUF file to a Hugging Face folder.
 #include "reprise/commands.h"
 #include "reprise/model_options.h"
 
@@ -35,14 +35,14 @@ void run_import(const ImportCommand& options) {
 
 void add_import(CLI::App& app) {
   auto options = std::make_shared<ImportCommand>();
-  auto* command = app.add_subcommand("import", "Turn a GGUF file into a Hugging Face folder.");
+  auto* command = app.add_subcommand("import", "Convert a GGUF file to a Hugging Face folder.");
   command->add_option("file", options->file, "GGUF file of a llama model")
       ->required()
       ->type_name("FILE");
-  command->add_option("folder", options->folder, "Folder to write, new or empty")
+  command->add_option("folder", options->folder, "Output folder, new or empty")
       ->required()
       ->type_name("DIR");
-  add_dtype_option(*command, options->dtype, "Type of the weights that are written");
+  add_dtype_option(*command, options->dtype, "Data type of the weights to write");
   command->get_option("--dtype")->capture_default_str();
   command->callback([options] { run_import(*options); });
 }

@@ -1,12 +1,12 @@
-// `reprise init`: a fresh small model and a tokenizer trained on a text, so that everything can be
-// tried without a download.
+// `reprise init`: makes a small random model and a tokenizer trained on a text, so that every
+// command can be tried without a download.
 #include "reprise/commands.h"
 #include "reprise/model_options.h"
 
 #include <reprise/io/atomic_folder.h>
 #include <reprise/io/file.h>
 #include <reprise/io/json.h>
-#include <reprise/model/checkpoint.h>
+#include <reprise/model/pretrained.h>
 #include <reprise/text/tokenizer.h>
 
 #include <c10/util/Exception.h>
@@ -47,7 +47,7 @@ constexpr const char* kSmallLlama = R"({
   "vocab_size": 512
 })";
 
-// What conversations are written with (ChatML), and the end of a document.
+// The special tokens of ChatML, and the end of a document.
 constexpr const char* kEndOfText = "<|endoftext|>";
 constexpr const char* kBeginTurn = "<|im_start|>";
 constexpr const char* kEndTurn = "<|im_end|>";
@@ -78,7 +78,7 @@ Json read_config(const std::filesystem::path& file) {
   return json;
 }
 
-// The sizes and ids that the tokenizer decides.
+// Sets the sizes and ids that follow from the tokenizer.
 void adapt_to(const Tokenizer& tokenizer, Json& config) {
   config["vocab_size"] = tokenizer.size();
   if (config.contains("padded_vocab_size")) {
@@ -120,21 +120,23 @@ void run_init(const InitOptions& options) {
 
 void add_init(CLI::App& app) {
   auto options = std::make_shared<InitOptions>();
-  auto* command =
-      app.add_subcommand("init", "Make a fresh model, with a tokenizer trained on a text file.");
-  command->add_option("--config", options->config, "config.json; by default a llama of 4 layers")
+  auto* command = app.add_subcommand(
+      "init", "Make a model with random weights and a tokenizer trained on a text file.");
+  command
+      ->add_option(
+          "--config", options->config, "config.json of the model; by default a Llama with 4 layers")
       ->type_name("FILE");
   command->add_option("--text", options->text, "Text to train the tokenizer on")
       ->required()
       ->type_name("FILE");
-  command->add_option("--output", options->output, "Folder to write, new or empty")
+  command->add_option("--output", options->output, "Output folder, new or empty")
       ->required()
       ->type_name("DIR");
-  command->add_option("--vocabulary", options->vocabulary, "Tokens of the tokenizer at most")
+  command->add_option("--vocabulary", options->vocabulary, "Largest vocabulary of the tokenizer")
       ->capture_default_str()
       ->check(CLI::Range(int64_t{260}, int64_t{1} << 20));
-  command->add_option("--seed", options->seed, "Seed of the weights")->capture_default_str();
-  add_dtype_option(*command, options->dtype, "Type of the weights");
+  command->add_option("--seed", options->seed, "Random seed of the weights")->capture_default_str();
+  add_dtype_option(*command, options->dtype, "Data type of the weights");
   command->get_option("--dtype")->capture_default_str();
   command->callback([options] { run_init(*options); });
 }

@@ -1,10 +1,12 @@
-// `reprise inspect`: what a model folder holds, and what training it takes, without loading it.
+// `reprise inspect`: describes a model folder, and the memory that training it takes, without
+// loading the weights.
 #include "reprise/commands.h"
 #include "reprise/model_options.h"
 
 #include <reprise/io/json.h>
 #include <reprise/io/safetensors.h>
 #include <reprise/model/config.h>
+#include <reprise/report/units.h>
 #include <reprise/text/tokenizer.h>
 
 #include <c10/util/Exception.h>
@@ -33,18 +35,6 @@ struct InspectOptions {
   std::string dtype;
 };
 
-std::string with_unit(double bytes) {
-  constexpr std::array kUnits = {"B", "KiB", "MiB", "GiB", "TiB"};
-  size_t unit = 0;
-  while (bytes >= 1024 && unit + 1 < kUnits.size()) {
-    bytes /= 1024;
-    ++unit;
-  }
-  std::ostringstream text;
-  text << std::fixed << std::setprecision(unit == 0 ? 0 : 1) << bytes << " " << kUnits[unit];
-  return text.str();
-}
-
 void print_row(const std::string& name, const std::string& value) {
   std::cout << std::left << std::setw(20) << name << value << "\n";
 }
@@ -53,7 +43,7 @@ struct Word {
   std::string_view word, part;
 };
 
-// Parts by the words that tensor names of all families have; the first that is there decides.
+// Parts of a model by words in tensor names; the first match decides.
 constexpr std::array kParts = {Word{"norm", "norms"},
                                Word{"ln_", "norms"},
                                Word{".mlp.", "mlp"},
@@ -68,7 +58,7 @@ constexpr std::array kParts = {Word{"norm", "norms"},
                                Word{"wte", "embeddings"},
                                Word{"wpe", "embeddings"}};
 
-// Ends of names under which some checkpoints store what is computed, not learned.
+// Suffixes of tensors that some checkpoints store although they are not parameters.
 constexpr std::array<std::string_view, 4> kBuffers = {
     ".inv_freq", ".attn.bias", ".attention.bias", ".masked_bias"};
 
@@ -117,11 +107,11 @@ std::string tokenizer_kind(const fs::path& folder) {
 
 struct TokenizerSummary {
   std::string tokenizer;
-  std::string chat_template;  // empty: no tokenizer that could use one
+  std::string chat_template;  // empty: there is no usable tokenizer
   std::vector<std::string> warnings;
 };
 
-// The weights can be used without a tokenizer: one that cannot be opened is worth a warning.
+// The weights are usable without a tokenizer, so a broken one is only a warning.
 TokenizerSummary summarize_tokenizer(const fs::path& folder) {
   try {
     const auto kind = tokenizer_kind(folder);
@@ -140,7 +130,7 @@ TokenizerSummary summarize_tokenizer(const fs::path& folder) {
 
 void print_architecture(const ModelConfig& config) {
   print_row("family", model_type(config.family));
-  print_row("architecture", config.architecture.empty() ? "not said" : config.architecture);
+  print_row("architecture", config.architecture.empty() ? "not given" : config.architecture);
   std::ostringstream shape;
   shape << config.layers << " layers, width " << config.hidden << ", mlp " << config.intermediate
         << ", " << config.heads << " heads (" << config.kv_heads << " for keys and values) of "
@@ -151,20 +141,20 @@ void print_architecture(const ModelConfig& config) {
   print_row("positions", std::to_string(config.max_positions));
 }
 
-// Bytes that training keeps between steps, by class. Activations are not among them: they depend on
-// batch, length and checkpointing.
+// Memory that training holds between steps. Activations are not included: they depend on batch
+// size, length and checkpointing.
 void print_memory(const ModelConfig& config, int64_t parameters, at::ScalarType dtype) {
   const auto count = static_cast<double>(parameters);
   const auto size = static_cast<double>(c10::elementSize(dtype));
-  // Two moments in float32, and a float32 copy of weights that are not.
+  // Two moments in float32, and a float32 copy of 16-bit weights.
   const double adamw = count * (dtype == at::kFloat ? 8 : 12);
   std::cout << "\nMemory in " << dtype_name(dtype) << ", all parameters trained:\n";
-  print_row("  weights", with_unit(count * size));
-  print_row("  gradients", with_unit(count * size));
-  print_row("  AdamW state", with_unit(adamw));
-  print_row("  together", with_unit(2 * count * size + adamw) + ", and activations");
+  print_row("  weights", human_bytes(count * size));
+  print_row("  gradients", human_bytes(count * size));
+  print_row("  AdamW state", human_bytes(adamw));
+  print_row("  total", human_bytes(2 * count * size + adamw) + ", plus activations");
   const auto cache = 2 * static_cast<double>(config.layers * config.kv_heads * config.head_dim);
-  print_row("  KV cache", with_unit(cache * size) + " for each token that is generated or read");
+  print_row("  KV cache", human_bytes(cache * size) + " per token");
 }
 
 void run_inspect(const InspectOptions& options) {
@@ -176,7 +166,7 @@ void run_inspect(const InspectOptions& options) {
   const auto contents = contents_of(checkpoint);
   const auto tokenizer = summarize_tokenizer(options.folder);
   const auto dtype = options.dtype.empty() ? config.dtype : chosen_dtype(options.dtype);
-  // Nothing throws from here on: the output is whole.
+  // Nothing throws from here on, so the output is complete.
   print_architecture(config);
   print_row("parameters", std::to_string(contents.parameters));
   for (const auto& [part, count] : contents.by_part) {
@@ -186,7 +176,8 @@ void run_inspect(const InspectOptions& options) {
   for (const auto& name : contents.dtypes) {
     dtypes += (dtypes.empty() ? "" : ", ") + name;
   }
-  print_row("stored as", dtypes + ", " + with_unit(static_cast<double>(checkpoint.total_bytes())));
+  print_row("stored as",
+            dtypes + ", " + human_bytes(static_cast<double>(checkpoint.total_bytes())));
   print_row("tokenizer", tokenizer.tokenizer);
   if (!tokenizer.chat_template.empty()) {
     print_row("chat template", tokenizer.chat_template);
@@ -200,12 +191,14 @@ void run_inspect(const InspectOptions& options) {
 
 void add_inspect(CLI::App& app) {
   auto options = std::make_shared<InspectOptions>();
-  auto* command =
-      app.add_subcommand("inspect", "Say what a model folder holds, without loading it.");
+  auto* command = app.add_subcommand(
+      "inspect",
+      "Describe a model folder and the memory that training it takes, without loading it.");
   command->add_option("folder", options->folder, "Folder of the model")
       ->required()
       ->type_name("DIR");
-  add_dtype_option(*command, options->dtype, "Type to give memory for; by default config.json's");
+  add_dtype_option(
+      *command, options->dtype, "Data type for the memory figures; by default that of config.json");
   command->callback([options] { run_inspect(*options); });
 }
 

@@ -9,18 +9,18 @@ namespace reprise::app {
 
 namespace {
 
-// parse_json places an error at "SOURCE:1:COLUMN", as if the line were a file.
+// parse_json reports errors at "SOURCE:1:COLUMN", as if the line were a file.
 Json parse_line(const std::string& text, size_t number) {
   const std::string source = "line " + std::to_string(number);
   try {
     return parse_json(text, source);
   } catch (const c10::Error& error) {
     const std::string message = error.what_without_backtrace();
-    const std::string place = "[json] " + source + ":1:";
-    if (!message.starts_with(place)) {
+    const std::string prefix = "[json] " + source + ":1:";
+    if (!message.starts_with(prefix)) {
       throw;
     }
-    throw_at_line(number, "column " + message.substr(place.size()));
+    throw_at_line(number, "column " + message.substr(prefix.size()));
   }
 }
 

@@ -1,4 +1,4 @@
-// JSON lines on standard input and output: one object a line, empty lines skipped.
+// JSON lines on standard input and output: one object per line; empty lines are skipped.
 #pragma once
 
 #include <reprise/io/json.h>
@@ -18,7 +18,7 @@
 
 namespace reprise::app {
 
-/// A line and where it stood, for messages about it.
+/// A line and its number, for error messages.
 struct JsonLine {
   size_t number = 0;
   Json value;
@@ -28,7 +28,7 @@ class JsonLineReader {
  public:
   explicit JsonLineReader(std::istream& input) : input_(input) {}
 
-  /// The next object; nothing at the end. Throws naming the line if it is not a JSON object.
+  /// The next object; std::nullopt at the end. Throws if a line is not a JSON object.
   std::optional<JsonLine> next();
 
  private:
@@ -42,7 +42,7 @@ void print_json_line(const Json& value);
 
 [[noreturn]] void throw_at_line(size_t number, const std::string& message);
 
-/// Runs `work`, and puts the line's number before the message of what it throws.
+/// Runs `work` and prepends the line number to the message of an exception.
 template <class Work>
 auto at_line(size_t number, Work&& work) {
   try {
@@ -52,9 +52,9 @@ auto at_line(size_t number, Work&& work) {
   }
 }
 
-/// Turns every line into an item with `read`, and gives the items to `work`, `batch_size` at a
-/// time. If a line is wrong, the items before it are still worked on, and then what is wrong is
-/// thrown: nobody should lose hours of results to a bad line.
+/// Converts every line with `read` and passes the items to `work`, `batch_size` at a time. For an
+/// invalid line, throws after the items before it have been processed, so that a bad line does not
+/// cost hours of results.
 template <class Read, class Work>
 void for_each_batch(std::istream& input, int64_t batch_size, Read&& read, Work&& work) {
   using Item = std::decay_t<std::invoke_result_t<Read&, const Json&>>;

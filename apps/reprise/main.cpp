@@ -1,6 +1,7 @@
-// The reprise program. What a command throws ends here, as one line on stderr and exit code 1; a
-// command line that cannot be understood is CLI11's message and code.
+// The reprise program. An exception from a command is printed here as one line on stderr, with exit
+// code 1. CLI11 prints its own errors about the command line and chooses their exit code.
 #include "reprise/commands.h"
+#include "reprise/training/flags/option_names.h"
 
 #include <reprise/dist/connect.h>
 #include <reprise/model/amx_guard.h>
@@ -11,17 +12,22 @@
 
 #include <exception>
 #include <iostream>
+#include <string>
 
 namespace {
 
-// Of commands that are not for several processes. `mpirun -n 4 reprise merge ...` is a slip.
+// Some commands must not run in several processes: `mpirun -n 4 reprise merge ...` is a mistake.
 void check_runs_once(const CLI::App& command) {
-  const auto place = reprise::place_from_environment();
-  TORCH_CHECK(!place || place->size == 1,
+  const auto rendezvous = reprise::rendezvous_from_environment();
+  TORCH_CHECK(!rendezvous || rendezvous->size == 1,
               command.get_name(),
               ": ",
-              place->size,
+              rendezvous->size,
               " processes would write one folder; run it once");
+}
+
+void print_error(const std::string& message) {
+  std::cerr << "reprise: " << reprise::app::with_flag_names(message) << "\n";
 }
 
 int run(int argc, char** argv) {
@@ -58,15 +64,15 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   reprise::guard_against_faulting_amx();
-  // Nothing links CUDA: LibTorch's CUDA library is loaded where it and its own libraries are
-  // installed, and must be there before LibTorch is first used.
+  // The program does not link CUDA. LibTorch's CUDA library is loaded if it is installed, before
+  // the first use of LibTorch.
   dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL);
   try {
     return run(argc, argv);
   } catch (const c10::Error& error) {
-    std::cerr << "reprise: " << error.what_without_backtrace() << "\n";
+    print_error(error.what_without_backtrace());
   } catch (const std::exception& error) {
-    std::cerr << "reprise: " << error.what() << "\n";
+    print_error(error.what());
   }
   return 1;
 }

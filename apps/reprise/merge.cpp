@@ -1,11 +1,11 @@
-// `reprise merge`: a LoRA adapter added into the weights of its base model.
+// `reprise merge`: merges a LoRA adapter into the weights of its base model.
 #include "reprise/commands.h"
 #include "reprise/device.h"
 #include "reprise/model_options.h"
 
 #include <reprise/io/atomic_folder.h>
-#include <reprise/model/checkpoint.h>
 #include <reprise/model/lora.h>
+#include <reprise/model/pretrained.h>
 
 #include <filesystem>
 #include <iostream>
@@ -21,7 +21,7 @@ struct MergeOptions {
   std::filesystem::path output;
 };
 
-// The head that the adapter was trained under; it may bring one that the base does not have.
+// The head that the adapter was trained with. The adapter may contain one that the base lacks.
 HeadKind head_of(const LoraConfig& adapter, const ModelConfig& base) {
   if (adapter.task_type == "SEQ_CLS" || base.architecture.ends_with("ForSequenceClassification")) {
     return HeadKind::Score;
@@ -53,10 +53,10 @@ void run_merge(const MergeOptions& options) {
 
 void add_merge(CLI::App& app) {
   auto options = std::make_shared<MergeOptions>();
-  auto* command = app.add_subcommand("merge", "Add a LoRA adapter into its base model.");
+  auto* command = app.add_subcommand("merge", "Merge a LoRA adapter into its base model.");
   add_model_options(*command, options->model);
   command->get_option("--adapter")->required();
-  command->add_option("--output", options->output, "Folder to write, new or empty")
+  command->add_option("--output", options->output, "Output folder, new or empty")
       ->required()
       ->type_name("DIR");
   command->callback([options] { run_merge(*options); });

@@ -3,8 +3,8 @@
 #include "reprise/device.h"
 
 #include <reprise/io/json.h>
-#include <reprise/model/checkpoint.h>
 #include <reprise/model/lora.h>
+#include <reprise/model/pretrained.h>
 
 #include <c10/util/Exception.h>
 
@@ -61,17 +61,23 @@ std::optional<at::ScalarType> chosen_dtype(const std::string& name) {
 
 void add_model_options(CLI::App& command, ModelOptions& options) {
   command.add_option("--model", options.model, "Folder of the model")->required()->type_name("DIR");
-  command.add_option("--adapter", options.adapter, "Folder of a LoRA adapter to use with it")
+  command.add_option("--adapter", options.adapter, "Folder of a LoRA adapter to apply")
       ->type_name("DIR");
-  add_dtype_option(command, options.dtype, "Type of the weights; by default the checkpoint's");
+  add_dtype_option(
+      command, options.dtype, "Data type of the weights; by default that of the checkpoint");
   add_device_option(command, options.device);
   auto* bf16 = command.add_flag(
-      "--bf16", options.bf16, "Autocast: weights in float32, products in bfloat16");
-  command.add_flag("--fp16", options.fp16, "Autocast: weights in float32, products in float16")
+      "--bf16",
+      options.bf16,
+      "Mixed precision (autocast): weights in float32, matrix products in bfloat16");
+  command
+      .add_flag("--fp16",
+                options.fp16,
+                "Mixed precision (autocast): weights in float32, matrix products in float16")
       ->excludes(bf16);
   command.add_flag("--cast_lm_head_to_fp32",
                    options.head_in_float32,
-                   "Compute logits in float32 whatever the type of the rest");
+                   "Compute logits in float32, whatever the type of the rest");
 }
 
 LanguageModel open_language_model(const ModelOptions& options) {
@@ -102,7 +108,7 @@ LanguageModel open_language_model(const ModelOptions& options) {
   result.stop_ids = stop_ids_of(options.model, config, result.tokenizer.get());
   result.pad_id = config.pad_id.value_or(0);
   if (result.pad_id < 0 || result.pad_id >= config.vocabulary) {
-    result.pad_id = 0;  // any id will do: what is padded is masked
+    result.pad_id = 0;  // any id works, as padding is masked
   }
   return result;
 }

@@ -1,4 +1,4 @@
-// What commands that run a model share: which one, with which adapter, in which type, where.
+// Options that commands with a model share: its folder, adapter, data type and device.
 #pragma once
 
 #include <reprise/autocast.h>
@@ -18,7 +18,7 @@ namespace reprise::app {
 struct ModelOptions {
   std::filesystem::path model;
   std::filesystem::path adapter;  ///< empty: none
-  std::string dtype;              ///< empty: what the checkpoint says
+  std::string dtype;              ///< empty: that of the checkpoint
   std::string device;             ///< empty: the GPU if there is one
   bool bf16 = false;              ///< autocast to bfloat16
   bool fp16 = false;              ///< autocast to float16
@@ -27,30 +27,30 @@ struct ModelOptions {
 
 /// Adds --model, --adapter, --dtype, --device, --bf16, --fp16 and --cast_lm_head_to_fp32.
 void add_model_options(CLI::App& command, ModelOptions& options);
-/// Adds --dtype alone: one of the types that weights are stored in.
+/// Adds --dtype only.
 void add_dtype_option(CLI::App& command, std::string& dtype, const std::string& help);
-/// The type that --dtype names; nothing if it was not given.
+/// The type that --dtype names; std::nullopt if it was not given.
 std::optional<at::ScalarType> chosen_dtype(const std::string& name);
 
 /// A model with a language-model head, in eval mode, and its tokenizer.
 struct LanguageModel {
   std::shared_ptr<Model> model;
   std::shared_ptr<const Tokenizer> tokenizer;  ///< null: the folder has none
-  std::vector<int64_t> stop_ids;  ///< generation_config.json's, else config.json's or tokenizer's
+  std::vector<int64_t> stop_ids;               ///< see stop_ids_of()
   int64_t pad_id = 0;
-  std::optional<at::ScalarType> autocast;  ///< the type of products, over float32 parameters
+  std::optional<at::ScalarType> autocast;  ///< type of matrix products with float32 parameters
 };
 
-/// The ids at which the model's authors end a text: those of generation_config.json, else of
-/// config.json, else the tokenizer's (null: there is none).
+/// The ids that end a text: those of generation_config.json, otherwise of config.json, otherwise of
+/// the tokenizer (may be null).
 std::vector<int64_t> stop_ids_of(const std::filesystem::path& folder,
                                  const ModelConfig& config,
                                  const Tokenizer* tokenizer);
 
-/// Opens what the options name; warnings go to stderr.
+/// Opens the model and its tokenizer; warnings go to stderr.
 LanguageModel open_language_model(const ModelOptions& options);
 
-/// To be held while the model is used: the autocast that it was opened for, or none.
+/// Keep this alive while the model runs: it enables the autocast that the model was opened with.
 AutocastScope autocast_scope(const LanguageModel& opened);
 
 void print_warnings(const std::vector<std::string>& warnings);

@@ -1,5 +1,5 @@
-// Plain control sequences that every terminal of the last decades knows: carriage return, and
-// "erase to the end of the line".
+// Uses only control sequences that every terminal supports: carriage return and "erase to the end
+// of the line".
 #include "reprise/progress_line.h"
 
 #include <sys/ioctl.h>
@@ -16,7 +16,7 @@ namespace {
 constexpr std::string_view kClear = "\r\x1b[K";
 constexpr auto kRedrawAfter = std::chrono::milliseconds(100);
 
-/// Asked for at each drawing, as windows are resized.
+/// Called for each redraw, because windows are resized.
 size_t columns_of(int descriptor) {
   constexpr size_t kUsual = 80;
   winsize size{};
@@ -25,7 +25,7 @@ size_t columns_of(int descriptor) {
   return (is_known ? size.ws_col : kUsual) - 1;
 }
 
-/// A terminal is taken to show what the locale says; the first variable that is set decides.
+/// Whether the terminal shows Unicode, by the first of these variables that is set.
 BarStyle style_of_locale() {
   for (const char* const name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
     const char* const value = std::getenv(name);
@@ -42,7 +42,7 @@ BarStyle style_of_locale() {
   return BarStyle::Ascii;
 }
 
-/// TERM=dumb says that control sequences would be shown as they are.
+/// TERM=dumb means that control sequences are not interpreted.
 bool can_redraw(int descriptor) {
   const char* const terminal = std::getenv("TERM");
   return ::isatty(descriptor) == 1 && (terminal == nullptr || std::string_view(terminal) != "dumb");
@@ -107,7 +107,7 @@ void ProgressLine::draw() {
   drawn_at_ = Clock::now();
 }
 
-/// A terminal that is gone is no reason to end a run: errors are left alone.
+/// Ignores errors: the run continues if the terminal is gone.
 void ProgressLine::write(std::string_view text) const {
   while (!text.empty()) {
     const ssize_t count = ::write(descriptor_, text.data(), text.size());

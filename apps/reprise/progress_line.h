@@ -1,9 +1,8 @@
-// Progress as a user sees it. On a terminal one live line that is redrawn; in a file or pipe one
-// line for each logged step. All that is printed meanwhile goes through print(), so that it does
-// not land in the middle of the live line.
+// Shows progress: on a terminal one live line that is redrawn, in a file or pipe one line per
+// logged step. Other output goes through print(), so that it does not end up inside the live line.
 #pragma once
 
-#include <reprise/train/progress_text.h>
+#include <reprise/report/progress_text.h>
 
 #include <unistd.h>
 
@@ -16,19 +15,19 @@ namespace reprise::app {
 
 class ProgressLine {
  public:
-  static constexpr int kSilent = -1;  ///< a descriptor for nobody to look at
+  static constexpr int kSilent = -1;  ///< a descriptor that discards output
 
-  /// `descriptor` stays the caller's.
+  /// The caller owns `descriptor`.
   explicit ProgressLine(int descriptor = STDERR_FILENO);
-  /// What was last shown stays on the screen, and what comes next begins a new line.
+  /// Leaves the last state on the screen; later output begins on a new line.
   ~ProgressLine();
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
 
-  /// After each step. Redraws the live line, a few times a second at most; prints nothing
-  /// elsewhere.
+  /// Call it after each step. Redraws the live line at most a few times per second; prints nothing
+  /// if there is no terminal.
   void show(const Progress& progress);
-  /// After each step that is logged. Redraws at once; elsewhere prints a line.
+  /// Call it after each logged step. Redraws immediately, or prints a line if there is no terminal.
   void log(const Progress& progress);
   /// Clears the live line, prints `line` with a newline, and draws the live line again.
   void print(std::string_view line);
@@ -47,7 +46,7 @@ class ProgressLine {
   bool is_drawn_ = false;
   Clock::time_point drawn_at_;
   Clock::time_point started_;
-  std::optional<int64_t> first_step_;  // a run that goes on does not begin at 0
+  std::optional<int64_t> first_step_;  // not 0 in a resumed run
 };
 
 }  // namespace reprise::app

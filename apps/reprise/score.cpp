@@ -1,4 +1,4 @@
-// `reprise score`: the log-probability of every token of a text, given those before it.
+// `reprise score`: the log-probability of every token of a text, given the tokens before it.
 #include "reprise/commands.h"
 #include "reprise/json_lines.h"
 #include "reprise/model_options.h"
@@ -44,8 +44,8 @@ ModelInput padded(const Batch& batch, at::Device device) {
   return input;
 }
 
-// log p(token t + 1 | tokens 0..t), float32 (B, T - 1). Logits are made for some positions at a
-// time: those of a long text and a large vocabulary together would be larger than the model.
+// log p(token t + 1 | tokens 0..t), float32 (B, T - 1). Logits are computed in chunks of positions:
+// for a long text and a large vocabulary all of them would be larger than the model.
 at::Tensor logprobs_of(const LanguageModel& opened, const ModelInput& input) {
   Model& model = *opened.model;
   constexpr int64_t kLogitsAtOnce = int64_t{1} << 25;
@@ -105,13 +105,13 @@ void run_score(const ScoreOptions& options) {
 
 void add_score(CLI::App& app) {
   auto options = std::make_shared<ScoreOptions>();
-  auto* command =
-      app.add_subcommand("score", "Log-probability of every token, given those before it.");
+  auto* command = app.add_subcommand(
+      "score", "Print the log-probability of every token, given the tokens before it.");
   command->footer(
       "Reads JSON lines: {\"text\": ..}, {\"messages\": [..]} or {\"input_ids\": [..]}.\nWrites "
       "{\"input_ids\": [..], \"logprobs\": [null, ..]} for each, in the same order.");
   add_model_options(*command, options->model);
-  command->add_option("--batch_size", options->batch_size, "Texts in a pass")
+  command->add_option("--batch_size", options->batch_size, "Texts per batch")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
   command->callback([options] { run_score(*options); });

@@ -46,7 +46,7 @@ TokenizedText render(const Json& record, const Tokenizer& tokenizer, bool add_ge
   const auto& messages = record["messages"];
   TORCH_CHECK(messages.is_array(), "\"messages\": expected an array, found ", kind_of(messages));
   auto text = tokenizer.render_chat(messages, variables).text;
-  // The template wrote the special tokens.
+  // The template has written the special tokens.
   auto ids = tokenizer.encode(text, {.add_special_tokens = false}).ids;
   return {std::move(ids), std::move(text)};
 }
@@ -96,9 +96,9 @@ void check_ids(const TokenIds& ids, const ModelConfig& config) {
   TORCH_CHECK(!has_learned_positions || static_cast<int64_t>(ids.size()) <= config.max_positions,
               "a text of ",
               ids.size(),
-              " tokens: this model has learned ",
+              " tokens: this model has ",
               config.max_positions,
-              " positions");
+              " learned positions");
 }
 
 }  // namespace reprise::app

@@ -7,7 +7,7 @@ namespace reprise::app {
 
 namespace {
 
-// Bytes at the end of `text` that are a beginning of `stop`.
+// Length of the longest suffix of `text` that is a prefix of `stop`.
 size_t unfinished(std::string_view text, std::string_view stop) {
   for (size_t length = std::min(text.size(), stop.size()); length > 0; --length) {
     if (stop.starts_with(text.substr(text.size() - length))) {
@@ -35,9 +35,9 @@ std::string TextStream::release(bool is_end) {
   }
   size_t end = held_.size(), waiting = 0;
   for (const auto& stop : stop_) {
-    const size_t place = held_.find(stop);
-    is_stopped_ = is_stopped_ || place != std::string::npos;
-    end = std::min(end, place);
+    const size_t found = held_.find(stop);
+    is_stopped_ = is_stopped_ || found != std::string::npos;
+    end = std::min(end, found);
     waiting = std::max(waiting, unfinished(held_, stop));
   }
   if (!is_stopped_ && !is_end) {

@@ -1,4 +1,4 @@
-// Text printed as it is generated: whole characters only, and nothing of a stop string.
+// Generated text for immediate printing: whole characters only, and no part of a stop string.
 #pragma once
 
 #include <reprise/text/tokenizer.h>
@@ -14,8 +14,8 @@ class TextStream {
   TextStream(std::shared_ptr<const Tokenizer> tokenizer, std::vector<std::string> stop)
       : decoder_(std::move(tokenizer)), stop_(std::move(stop)) {}
 
-  /// The text that is certain to be shown with this token. What may be the beginning of a stop
-  /// string waits until it is known not to be.
+  /// The text that can be shown after this token. A possible beginning of a stop string is held
+  /// back until it turns out not to be one.
   std::string push(int64_t token);
   std::string finish();
 

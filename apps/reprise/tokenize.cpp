@@ -1,4 +1,4 @@
-// `reprise tokenize`: texts and conversations to ids.
+// `reprise tokenize`: converts texts and conversations to token ids.
 #include "reprise/commands.h"
 #include "reprise/json_lines.h"
 #include "reprise/text_record.h"
@@ -32,18 +32,18 @@ void run_tokenize(const TokenizeOptions& options) {
 
 void add_tokenize(CLI::App& app) {
   auto options = std::make_shared<TokenizeOptions>();
-  auto* command = app.add_subcommand("tokenize", "Turn texts and conversations into ids.");
+  auto* command = app.add_subcommand("tokenize", "Convert texts and conversations to token ids.");
   command->footer(
       "Reads JSON lines: {\"text\": ..}, or {\"messages\": [..]} with \"tools\" and "
       "\"add_generation_prompt\".\n"
       "Writes {\"input_ids\": [..], \"text\": ..} for each: the conversation as the chat template\n"
-      "writes it, or the ids decoded.");
+      "renders it, or the decoded ids.");
   command->add_option("--model", options->model, "Folder of the model or tokenizer")
       ->required()
       ->type_name("DIR");
   command->add_flag("--no_special_tokens",
                     options->no_special_tokens,
-                    "Do not add what the tokenizer adds to plain text, such as <s>");
+                    "Do not add special tokens to plain text, such as <s>");
   command->callback([options] { run_tokenize(*options); });
 }
 

@@ -1,11 +1,11 @@
 // DPO over processes, FSDP and checkpointed blocks: policy and reference are cut into parts, a
 // block's parameters come once for its forward and once for recompute and backward together, and
 // the losses are those of one process. Started alone, it starts itself twice; under torchrun,
-// mpirun or srun it takes its place.
+// mpirun or srun it joins their world.
 #include <reprise/dist/connect.h>
 #include <reprise/io/json.h>
 #include <reprise/optim/optimizer.h>
-#include <reprise/parallel/spread.h>
+#include <reprise/parallel/shard.h>
 #include <reprise/train/dpo.h>
 
 #include <ATen/ATen.h>
@@ -61,42 +61,42 @@ std::shared_ptr<reprise::Model> small_model() {
   return model;
 }
 
-enum class Checkpointed { BeforeSpread, AfterSpread };
+enum class Checkpointed { BeforeSharding, AfterSharding };
 
 /// The loss of each step; `about` says what this process had of the policy.
 std::vector<double> train(const reprise::World& world, Checkpointed when, std::ostream& about) {
   const auto policy = small_model(), frozen = small_model();
   auto objective = reprise::make_dpo(policy, reprise::Reference(frozen));
-  if (when == Checkpointed::BeforeSpread) {
+  if (when == Checkpointed::BeforeSharding) {
     policy->enable_checkpointing();
   }
-  const reprise::SpreadOptions fsdp{.strategy = reprise::Parallel::Fsdp};
-  const auto spread = reprise::spread(*policy, world, fsdp);
-  reprise::spread(*frozen, world, fsdp);
-  if (when == Checkpointed::AfterSpread) {
+  const reprise::ShardOptions fsdp{.strategy = reprise::Parallel::Fsdp};
+  const auto sharded = reprise::shard(*policy, world, fsdp);
+  reprise::shard(*frozen, world, fsdp);
+  if (when == Checkpointed::AfterSharding) {
     policy->enable_checkpointing();
   }
-  const auto optimizer = reprise::Optimizer::make(spread->trained(), {});
+  const auto optimizer = reprise::Optimizer::make(sharded->trained(), {});
   std::vector<double> losses;
   for (int64_t step = 0; step < kSteps; ++step) {
     auto loss = at::zeros({}, at::kDouble);
     for (int64_t i = world.rank(); i < kPairs; i += world.size()) {
-      spread->begin_micro_batch(/*is_last=*/i + world.size() >= kPairs);
+      sharded->begin_micro_batch(/*is_last=*/i + world.size() >= kPairs);
       const auto part = objective->loss(pair_number(i), {.total_weight = kPairs}).part;
       part.backward();
-      spread->end_backward();
+      sharded->end_backward();
       loss += part.detach();
     }
     losses.push_back(world.sum(loss, "the loss").item<double>());
     optimizer->step(/*learning_rate=*/1e-3);
-    spread->after_update();
+    sharded->after_update();
     optimizer->zero_grad();
   }
-  about << "process " << world.rank() << " of " << world.size() << ": " << spread->bytes()
+  about << "process " << world.rank() << " of " << world.size() << ": " << sharded->bytes()
         << " bytes of the policy's parameters, " << optimizer->bytes() << " of its optimizer\n  in "
         << kSteps * kPairs / world.size() << " micro-batches a block was gathered "
-        << spread->traffic().forward_gathers[1] << " times for forward, "
-        << spread->traffic().backward_gathers[1] << " times for recompute and backward\n";
+        << sharded->traffic().forward_gathers[1] << " times for forward, "
+        << sharded->traffic().backward_gathers[1] << " times for recompute and backward\n";
   return losses;
 }
 
@@ -108,14 +108,14 @@ double difference(const std::vector<double>& a, const std::vector<double>& b) {
   return most;
 }
 
-int take_place(const reprise::WorldPlace& place) {
-  const auto world = reprise::connect_world(place, {});
+int run_worker(const reprise::Rendezvous& rendezvous) {
+  const auto world = reprise::connect_world(rendezvous, {});
   TORCH_CHECK(kPairs % world->size() == 0, "start 1, 2 or 4 processes: there are 4 pairs");
   std::ostringstream about, about_one, ignored;
-  const auto losses = train(*world, Checkpointed::BeforeSpread, about);
-  const auto other = train(*world, Checkpointed::AfterSpread, ignored);
-  const auto alone = train(reprise::World::single(), Checkpointed::BeforeSpread, about_one);
-  const auto texts = world->gather(about.str(), "what the processes had");
+  const auto losses = train(*world, Checkpointed::BeforeSharding, about);
+  const auto other = train(*world, Checkpointed::AfterSharding, ignored);
+  const auto alone = train(reprise::World::single(), Checkpointed::BeforeSharding, about_one);
+  const auto texts = world->all_gather(about.str(), "what the processes had");
   const bool is_right = losses == other && difference(losses, alone) < 1e-6;
   if (world->is_first()) {
     for (const auto& text : texts) {
@@ -126,7 +126,7 @@ int take_place(const reprise::WorldPlace& place) {
       std::cout << "step " << i + 1 << ": loss " << losses[i] << ", of one process " << alone[i]
                 << "\n";
     }
-    std::cout << (is_right ? "the same, whether checkpointed before or after it was spread\n"
+    std::cout << (is_right ? "the same, whether checkpointed before or after it was sharded\n"
                            : "NOT the same\n");
   }
   return is_right ? 0 : 1;
@@ -173,8 +173,8 @@ int start_processes(int count, char** arguments) {
 
 int main(int /*count*/, char** arguments) {
   try {
-    const auto place = reprise::place_from_environment();
-    return place ? take_place(*place) : start_processes(2, arguments);
+    const auto rendezvous = reprise::rendezvous_from_environment();
+    return rendezvous ? run_worker(*rendezvous) : start_processes(2, arguments);
   } catch (const std::exception& error) {
     std::cerr << error.what() << "\n";
     return 1;

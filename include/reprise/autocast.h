@@ -1,12 +1,12 @@
-// Autocast for a scope, as torch.autocast gives it to Python programs.
+// Autocast for a scope, the counterpart of Python's torch.autocast.
 #pragma once
 
 #include <ATen/autocast_mode.h>
 
 namespace reprise {
 
-/// While it lives, matrix products and their like run in `dtype` on this kind of device, and
-/// parameters stay as they are.
+/// In its scope, autocast runs matrix products and similar operators in `dtype` on this device
+/// type. Parameters keep their dtype.
 class AutocastScope {
  public:
   explicit AutocastScope(c10::DeviceType device,
@@ -35,7 +35,8 @@ class AutocastScope {
   at::ScalarType old_dtype_;
 };
 
-/// While it lives, autocast keeps no converted weights: they would outlive what they were made of.
+/// In its scope, autocast does not cache converted weights, for example because a cached weight
+/// would outlive the parameter it was converted from.
 class WithoutAutocastCache {
  public:
   WithoutAutocastCache() : was_enabled_(at::autocast::is_autocast_cache_enabled()) {

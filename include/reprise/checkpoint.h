@@ -2,9 +2,9 @@
 //
 //   auto y = reprise::checkpoint([block](at::Tensor x) { return block->forward(x); }, x);
 //
-// Forward runs the callable as it is, but keeps none of the tensors that autograd saves inside it;
-// backward runs the callable again to get them back. Loss and gradients are the same to the last
-// bit. docs/checkpointing.md says what holds, what is refused, and when to use which option.
+// In forward the callable runs as usual, but the tensors that autograd saves inside it are dropped.
+// Backward runs the callable again to recompute them. Loss and gradients are the same to the last
+// bit. See docs/checkpointing.md for guarantees, limits and advice on the options.
 #pragma once
 
 #include <reprise/detail/planned_region.h>
@@ -22,12 +22,12 @@
 
 namespace reprise {
 
-/// Runs `fn(args...)` as a checkpointed region and returns what it returns.
+/// Runs `fn(args...)` as a checkpointed region and returns its result.
 ///
-/// The callable and the arguments are copied into the region and live until its backward. Whatever
-/// the callable captures *by reference* must live as long: capture tensors and module holders by
-/// value. The callable must do the same work when it runs again (options.determinism_check tells).
-/// Without grad mode this is a plain call that costs and records nothing.
+/// The callable and the arguments are copied into the region and kept until backward. Whatever the
+/// callable captures *by reference* must live that long, so capture tensors and module holders by
+/// value. The callable must do the same work each time it runs; options.determinism_check verifies
+/// that. If grad mode is off, this is an ordinary call without overhead.
 template <class Fn, class... Args>
 auto checkpoint(const CheckpointOptions& options, Fn&& fn, Args&&... args) {
   detail::check_arguments<Fn, Args...>();
@@ -50,34 +50,42 @@ requires(!std::is_same_v<std::remove_cvref_t<Fn>, CheckpointOptions>) auto check
   return checkpoint(CheckpointOptions{}, std::forward<Fn>(fn), std::forward<Args>(args)...);
 }
 
-/// Runs `functions` one after the other on `input`, cut into `segments` regions of equal length. As
-/// in PyTorch the last segment (with what the division leaves over) runs plainly: its backward
-/// comes first, so recomputing it would save nothing.
+namespace detail {
+
+/// Index of the first function of each segment, followed by `count`. Throws if `count` functions
+/// cannot be divided into `segments`.
+REPRISE_API std::vector<size_t> segment_starts(size_t count, size_t segments);
+
+}  // namespace detail
+
+/// Runs `functions` one after the other on `input`, divided into `segments` regions of equal
+/// length. As in PyTorch, the last segment (which takes the remainder of the division) is not
+/// checkpointed: its backward comes first, so recomputing it would save nothing.
 template <class Fn, class T>
 T checkpoint_sequential(const CheckpointOptions& options,
                         std::vector<Fn> functions,
                         size_t segments,
                         T input) {
-  const auto cuts = detail::segment_starts(functions.size(), segments);
+  const auto starts = detail::segment_starts(functions.size(), segments);
   const auto run = [](const std::vector<Fn>& segment, T value) {
     for (const auto& function : segment) {
-      auto fn = function;  // a copy, which may change itself
+      auto fn = function;  // a copy, because the callable may change itself
       value = std::invoke(fn, std::move(value));
     }
     return value;
   };
   // A region holds the functions of its own segment only.
   const auto segment = [&](size_t i) {
-    return std::vector<Fn>(functions.begin() + static_cast<std::ptrdiff_t>(cuts[i]),
-                           functions.begin() + static_cast<std::ptrdiff_t>(cuts[i + 1]));
+    return std::vector<Fn>(functions.begin() + static_cast<std::ptrdiff_t>(starts[i]),
+                           functions.begin() + static_cast<std::ptrdiff_t>(starts[i + 1]));
   };
-  for (size_t i = 0; i + 2 < cuts.size(); ++i) {
+  for (size_t i = 0; i + 2 < starts.size(); ++i) {
     const auto part = [run, functions_of_segment = segment(i)](T value) {
       return run(functions_of_segment, std::move(value));
     };
     input = checkpoint(options, part, std::move(input));
   }
-  return run(segment(cuts.size() - 2), std::move(input));
+  return run(segment(starts.size() - 2), std::move(input));
 }
 
 /// The same with default options.
@@ -87,9 +95,9 @@ T checkpoint_sequential(std::vector<Fn> functions, size_t segments, T input) {
       CheckpointOptions{}, std::move(functions), segments, std::move(input));
 }
 
-/// While one lives, several backward calls made by this thread over disjoint parts of one graph
-/// share recomputed tensors: each region is recomputed at most once. Without it every backward call
-/// recomputes. Groups do not nest.
+/// In its scope, several backward calls of this thread over disjoint parts of one graph share
+/// recomputed tensors: each region is recomputed at most once. Otherwise every backward call
+/// recomputes the regions it needs. Groups cannot be nested.
 class REPRISE_API GraphExecGroup {
  public:
   GraphExecGroup();

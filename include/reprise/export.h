@@ -1,6 +1,6 @@
-// Symbol visibility. The library is built with hidden symbols; what a user may link against, catch
-// or derive from carries REPRISE_API. Everything process-wide lives in one shared object, so there
-// is no static variant.
+// Symbol visibility. The library is built with hidden symbols; REPRISE_API marks what users may
+// call, catch or derive from. Process-wide state must exist exactly once, so there is no static
+// library.
 #pragma once
 
 #define REPRISE_API __attribute__((visibility("default")))

@@ -1,12 +1,11 @@
-// Live and peak bytes per device.
+// Live and peak bytes of tensors per device.
 //
-// On CUDA the caching allocator counts by itself. On the CPU nobody counts until asked to:
-// track_cpu_memory() puts a counting allocator in front of LibTorch's. Only what is allocated
-// afterwards is counted, so call it first thing in main(). Malloc rounds sizes up, so compare CPU
-// bytes with a tolerance.
+// On CUDA the caching allocator counts them. On the CPU, track_cpu_memory() installs a counting
+// allocator in front of LibTorch's. It counts only later allocations, so call it first in main().
+// Malloc rounds sizes up, so compare CPU bytes with a tolerance.
 //
-// That allocator also keeps freed blocks of 1 MiB and more for reuse, without ever letting the
-// process grow beyond the most that was alive: malloc makes a training process almost twice as
+// The counting allocator also reuses freed blocks of 1 MiB and more, without letting the process
+// grow beyond its peak of live bytes. With malloc alone, a training process becomes almost twice as
 // large as its tensors.
 #pragma once
 
@@ -18,22 +17,22 @@
 
 namespace reprise {
 
-/// Begins to count CPU tensor bytes, for the rest of the process. Calling it again does nothing.
+/// Starts to count the bytes of CPU tensors, for the rest of the process. Idempotent.
 REPRISE_API void track_cpu_memory();
 
-/// Bytes of tensors alive now. Throws for the CPU if track_cpu_memory() was not called, and for a
-/// device without a counting allocator.
+/// Bytes of live tensors. Throws for the CPU if track_cpu_memory() was not called, and for a device
+/// whose allocator does not count.
 REPRISE_API int64_t live_bytes(c10::Device device);
 
-/// The most bytes that were alive at once since the start or the last reset_peak_bytes.
+/// The peak of live_bytes since the start or the last reset_peak_bytes.
 REPRISE_API int64_t peak_bytes(c10::Device device);
 
-/// Sets the peak to what is alive now.
+/// Sets the peak to the bytes that are live now.
 REPRISE_API void reset_peak_bytes(c10::Device device);
 
-/// Measures the peak of a scope. Trackers on one device may nest. A tracker sees what all threads
-/// allocate. On CUDA it leaves peak_bytes() at its own scope's peak, because the caching allocator
-/// cannot set a peak.
+/// Measures the peak within a scope, over all threads. Trackers on one device may be nested. On
+/// CUDA, peak_bytes() is that of the scope afterwards, because the caching allocator cannot restore
+/// an earlier peak.
 class REPRISE_API PeakTracker {
  public:
   explicit PeakTracker(c10::Device device);
@@ -41,11 +40,11 @@ class REPRISE_API PeakTracker {
   PeakTracker(const PeakTracker&) = delete;
   PeakTracker& operator=(const PeakTracker&) = delete;
 
-  /// Bytes alive when the tracker was made.
+  /// Live bytes when the tracker was constructed.
   int64_t start() const { return start_; }
-  /// The most bytes alive at once since then.
+  /// Peak of the live bytes since then.
   int64_t peak() const;
-  /// peak() - start(): what the scope needed on top.
+  /// peak() - start(): what the scope needed in addition.
   int64_t extra() const { return peak() - start_; }
 
  private:
@@ -53,8 +52,8 @@ class REPRISE_API PeakTracker {
 
   c10::Device device_;
   int64_t start_;
-  int64_t process_peak_;  // before the tracker
-  int64_t seen_;          // the most before the device's peak was last reset
+  int64_t process_peak_;  // the peak before the tracker
+  int64_t seen_;          // the peak until the device's peak was last reset
 };
 
 }  // namespace reprise

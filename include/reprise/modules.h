@@ -1,11 +1,9 @@
 // Checkpointing for torch::nn modules.
 //
-// Module::forward is not virtual, so nothing can slip in front of it from outside. What is
-// possible:
-// - A child of torch::nn::Sequential is called through a type-erased handle; that handle is
-// replaced.
-// - Any other module is marked, and obeys where its caller writes reprise::call(block, x) for
-// block(x).
+// Module::forward is not virtual, so it cannot be wrapped from outside. There are two ways:
+// - A torch::nn::Sequential calls its children through type-erased handles, which are replaced.
+// - Any other module is marked, and its caller must write reprise::call(block, x) instead of
+//   block(x).
 #pragma once
 
 #include <reprise/checkpoint.h>
@@ -25,13 +23,13 @@
 
 namespace reprise {
 
-/// Checkpoints every submodule of `model` that `is_region` accepts (the model itself is not asked).
-/// Options are copied; regions get the module's path as name unless options.name is set. Returns
-/// how many modules it affected. Throws, naming the types it saw, if that would be none, or if a
-/// match cannot be affected.
+/// Checkpoints every submodule of `model` (but not `model` itself) for which `is_region` returns
+/// true. Options are copied; the name of a region is the module's path unless options.name is set.
+/// Returns the number of affected modules. Throws if there are none, and lists the types it saw, or
+/// if a match cannot be affected.
 ///
-/// Parameters, buffers, names and train/eval state stay as they are. A child of a Sequential must
-/// map one tensor to one tensor; after wrapping, Sequential::at<T>() no longer finds it by type.
+/// Parameters, buffers, names and train/eval state do not change. A child of a Sequential must map
+/// one tensor to one tensor; Sequential::at<T>() no longer finds a wrapped child by its type.
 REPRISE_API size_t
 apply_activation_checkpointing(torch::nn::Module& model,
                                const CheckpointOptions& options,
@@ -45,25 +43,26 @@ size_t apply_activation_checkpointing(
   return apply_activation_checkpointing(*model.ptr(), options, is_region);
 }
 
-/// Undoes it for every submodule. Returns how many were affected.
+/// Undoes apply_activation_checkpointing for every submodule. Returns the number of affected
+/// modules.
 REPRISE_API size_t remove_activation_checkpointing(torch::nn::Module& model);
 
-/// Paths of marked submodules that no reprise::call has run yet: after one training step, these are
-/// the modules whose checkpointing has had no effect.
+/// Paths of marked submodules that reprise::call has not run yet. After a training step, these are
+/// the modules whose checkpointing has no effect.
 REPRISE_API std::vector<std::string> uncalled_marks(torch::nn::Module& model);
 
 namespace detail {
 
-/// The options a module was marked with, noting that it was asked; null if it is not marked.
+/// The options a module was marked with, or null. Notes that the module was called.
 REPRISE_API std::shared_ptr<const CheckpointOptions> mark_of(const torch::nn::Module& module);
 
 }  // namespace detail
 
-/// Calls `module->forward(args...)`, as a region if apply_activation_checkpointing marked the
+/// Calls `module->forward(args...)`, checkpointed if apply_activation_checkpointing marked the
 /// module.
 template <class M, class... Args>
 auto call(std::shared_ptr<M> module, Args&&... args) {
-  TORCH_CHECK(module != nullptr, "[reprise] call got no module.");
+  TORCH_CHECK(module != nullptr, "[reprise] call: the module is null.");
   auto forward = [module](auto&... values) { return module->forward(values...); };
   if (const auto options = detail::mark_of(*module)) {
     return checkpoint(*options, forward, std::forward<Args>(args)...);

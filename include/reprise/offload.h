@@ -1,7 +1,7 @@
-// Host memory for tensors that regions give away (Decision::Offload, offload_inputs).
+// Host memory for tensors that regions offload (Decision::Offload, offload_inputs).
 //
-// Process-wide: pinned pages are expensive to make, so all regions share them and keep them for
-// reuse. docs/checkpointing.md, "Offload", says what moves when.
+// There is one pool of pinned pages per process: pinning is expensive, so pages are shared by all
+// regions and reused. "Offload" in docs/checkpointing.md describes what is moved and when.
 #pragma once
 
 #include <reprise/export.h>
@@ -11,30 +11,30 @@
 
 namespace reprise {
 
-/// A tensor smaller than this stays where it is: it would cost more to move than it frees.
+/// Tensors smaller than this are not moved: it would not be worth the cost.
 inline constexpr size_t kSmallestMovedBytes = size_t{64} << 10;
 
 struct OffloadSettings {
-  /// The most host bytes that pages may take. A region that needs more fails before anything is
-  /// allocated. 0: half of the machine's memory.
+  /// Limit in bytes for the pages. A region that needs more throws before it allocates anything.
+  /// 0: half of the machine's memory.
   int64_t host_budget = 0;
-  /// While a region is recomputed, what this many regions before it gave away comes back. 0: each
-  /// region waits for its own.
+  /// How many regions ahead to fetch: while a region is recomputed, the tensors of this many
+  /// regions before it are copied back. 0: each region waits for its own.
   size_t prefetch = 1;
 };
 
-/// For what is moved from now on. Throws if more than `host_budget` is in use.
+/// Applies to later transfers. Throws if more than `host_budget` is in use.
 REPRISE_API void set_offload_settings(const OffloadSettings& settings);
 REPRISE_API OffloadSettings offload_settings();
 
 struct OffloadUse {
-  int64_t host_bytes = 0;         ///< pages that exist, in use or kept for reuse
+  int64_t host_bytes = 0;         ///< all pages, in use or free
   int64_t host_bytes_in_use = 0;  ///< pages that hold tensors
-  int64_t host_bytes_peak = 0;    ///< the most that were in use at once
+  int64_t host_bytes_peak = 0;    ///< the peak of host_bytes_in_use
 };
 REPRISE_API OffloadUse offload_use();
 
-/// Gives pages that hold nothing back to the system, and starts the peak anew.
+/// Returns free pages to the system and resets the peak.
 REPRISE_API void trim_offload_memory();
 
 }  // namespace reprise

@@ -1,4 +1,4 @@
-// How one region is checkpointed.
+// The options of a checkpointed region.
 #pragma once
 
 #include <reprise/export.h>
@@ -13,38 +13,41 @@
 
 namespace reprise {
 
-/// What is compared between forward and recompute.
+/// What is compared between the forward and the recompute of a region.
 enum class DeterminismCheck : uint8_t {
-  None,      ///< nothing but the number of tensors
-  Metadata,  ///< shape, dtype and device of every recomputed tensor
-  Values,    ///< its content too, by hash: slow, waits for the device; for finding nondeterminism
+  None,      ///< only the number of saved tensors
+  Metadata,  ///< also the shape, dtype and device of every saved tensor
+  Values,    ///< also their contents, by hash: slow and synchronizing; to find nondeterminism
 };
 
 struct CheckpointOptions {
-  /// Run backward of the region inside backward of the whole, as PyTorch's older variant does. Its
-  /// limits are refused with a message: docs/checkpointing.md.
+  /// Use PyTorch's older variant, which runs a nested backward call for the region. It has limits
+  /// (docs/checkpointing.md); what it cannot do throws.
   bool use_reentrant = false;
-  /// Give random operators the same numbers again when the region is recomputed.
+  /// Restore the state of the random number generators for the recompute, so that random operators
+  /// return the same numbers again.
   bool preserve_rng_state = true;
-  /// Stop recomputing as soon as the last needed tensor is there.
+  /// Stop the recompute as soon as the last needed tensor has been recomputed.
   bool early_stop = true;
   DeterminismCheck determinism_check = DeterminismCheck::Metadata;
-  /// Which results to keep; null recomputes everything.
+  /// Which operator results to keep instead of recomputing them; null: none.
   std::shared_ptr<const Policy> policy = nullptr;
-  /// Let Decision::Compress change values: gradients are then no longer those of plain training.
+  /// Allow Decision::Compress to change values. Gradients then differ from those of training
+  /// without checkpointing.
   bool allow_lossy = false;
-  /// Move the region's input activations to host memory until its recompute.
+  /// Move the region's input activations to host memory until the recompute.
   bool offload_inputs = false;
-  /// Generators used inside the region beyond the default ones.
+  /// Random generators that the region uses besides the default ones.
   std::vector<at::Generator> generators = {};
-  /// For messages and statistics.
+  /// Name of the region in messages and statistics.
   std::string name = {};
 };
 
-/// Thrown when a region cannot be recomputed as it ran: different work, changed state, misuse.
-/// Errors of user code inside a region keep their type in forward; in backward they arrive as a
-/// CheckpointError that names the region, with the original nested (std::rethrow_if_nested).
-/// LibTorch's own errors keep their type in both and get the region's name as context.
+/// Thrown if a region cannot be recomputed as it ran: it does different work, its inputs or state
+/// have changed, or it is misused. Exceptions of user code inside a region keep their type in
+/// forward; in backward they are nested in a CheckpointError that names the region
+/// (std::rethrow_if_nested). LibTorch's own errors keep their type in both cases and get the
+/// region's name as context.
 class REPRISE_API CheckpointError : public c10::Error {
  public:
   explicit CheckpointError(std::string message);

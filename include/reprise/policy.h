@@ -1,8 +1,9 @@
-// Per-operator memory policies: which results of a region are kept, and which are computed again.
+// Selective checkpointing: per operator, which results of a region are kept and which are
+// recomputed.
 //
-// A policy is asked once per operator call, in forward, below autograd: it sees aten::mm and
-// aten::addmm, never the composite aten::linear that they come from. Backward repeats what forward
-// decided and never asks again. The innermost region's policy alone applies to what runs inside it.
+// A policy decides once per operator call, in forward and below autograd: it sees aten::mm and
+// aten::addmm, never the composite aten::linear that they come from. The recompute replays these
+// decisions. In nested regions only the policy of the innermost region applies.
 #pragma once
 
 #include <reprise/export.h>
@@ -21,40 +22,39 @@ namespace reprise {
 
 /// What happens to the result of one operator call between forward and backward.
 enum class Decision : uint8_t {
-  Keep,       ///< stays in memory; replayed in backward instead of being computed again
-  Recompute,  ///< dropped and computed again in backward
-  Offload,    ///< moved to host memory when the region's forward ends; replayed like Keep
-  Compress,   ///< kept in a smaller form: bool exactly; floating only with options.allow_lossy
+  Keep,       ///< kept in memory; the recompute returns it instead of running the operator
+  Recompute,  ///< dropped; the recompute runs the operator again
+  Offload,    ///< moved to host memory when the region's forward ends; otherwise like Keep
+  Compress,   ///< kept in a smaller form: exact for bool, lossy (options.allow_lossy) for floats
 };
 
-/// What kind of work an operator does, so that a policy need not list every kernel of that kind.
+/// The kind of work of an operator, so that a policy need not list every kernel of that kind.
 enum class OpClass : uint8_t {
   Other,
-  Matmul,     ///< mm, addmm, bmm, baddbmm and their like: cost grows faster than the result's size
+  Matmul,     ///< mm, addmm, bmm, baddbmm and the like: expensive compared to their result's size
   Attention,  ///< fused scaled-dot-product attention of any backend
 };
 
-/// One operator call of a region's forward, as a policy sees it.
+/// One operator call in a region's forward.
 struct OpContext {
   std::string_view name;      ///< with namespace, e.g. "aten::mm"
   std::string_view overload;  ///< empty for the default overload
   OpClass op_class = OpClass::Other;
-  size_t call_index = 0;   ///< earlier calls of this operator in this region
-  size_t class_index = 0;  ///< earlier calls of this operator class in this region
+  size_t call_index = 0;   ///< number of earlier calls of this operator in this region
+  size_t class_index = 0;  ///< number of earlier calls of this operator class in this region
   c10::ArrayRef<c10::IValue> arguments;
 };
 
-/// An operator that a policy said Keep, Offload or Compress to at least once in a region, as
-/// reported to Policy::verify. (Views and factories among them are made again all the same.)
+/// An operator for which a policy decided Keep, Offload or Compress at least once in a region, as
+/// passed to Policy::verify. (Views and factory functions are run again even so.)
 struct KeptOp {
   std::string_view name;
   std::string_view overload;
   OpClass op_class = OpClass::Other;
-  size_t kept = 0;  ///< such decisions
+  size_t kept = 0;  ///< number of such decisions
 };
 
-/// Decides per operator call. Implementations are immutable and may be shared by regions and
-/// threads.
+/// Decides per operator call. Implementations must be immutable: regions and threads share them.
 class REPRISE_API Policy {
  public:
   virtual ~Policy();
@@ -63,11 +63,11 @@ class REPRISE_API Policy {
 
   virtual Decision decide(const OpContext& op) const = 0;
 
-  /// Called when a region's forward ends, with what was kept. Throws if the policy was meant to
-  /// keep something that the region never ran: a policy without effect is an error.
+  /// Called at the end of a region's forward with what was kept. Should throw if the policy was
+  /// meant to keep something that never ran, because a policy without effect is a mistake.
   virtual void verify(const std::vector<KeptOp>& kept) const;
 
-  /// One line for messages, e.g. "save_ops(aten::mm)".
+  /// A short description for messages, e.g. "save_ops(aten::mm)".
   virtual std::string describe() const = 0;
 
  protected:
@@ -76,34 +76,32 @@ class REPRISE_API Policy {
 
 namespace policy {
 
-/// Recompute everything: the same as no policy.
+/// Recomputes everything, like no policy.
 REPRISE_API std::shared_ptr<const Policy> full();
 
-/// Keep the results of these operators. A name is an operator ("aten::mm", every overload) or one
-/// overload ("aten::mm.default", "aten::add.Tensor"). Refused here: a name that is no operator, a
-/// composite that autograd takes apart before it can be kept, an operator that writes its
-/// arguments.
+/// Keeps the results of these operators. A name is an operator ("aten::mm", all overloads) or one
+/// overload ("aten::mm.default", "aten::add.Tensor"). Throws for a name that is not an operator,
+/// for a composite operator that autograd decomposes before its result can be kept, and for an
+/// operator that writes its arguments.
 REPRISE_API std::shared_ptr<const Policy> save_ops(std::vector<std::string> names);
 
-/// Keep the results of fused attention, whatever the backend. Attention that falls to the unfused
-/// math path matches nothing, which is an error.
+/// Keeps the results of fused attention of any backend. A region without any is an error, for
+/// example if attention falls back to the unfused math path.
 REPRISE_API std::shared_ptr<const Policy> save_attention();
 
-/// Keep every `every`-th matrix product of a region, beginning with the first.
+/// Keeps every `every`-th matrix product of a region, starting with the first.
 REPRISE_API std::shared_ptr<const Policy> save_matmuls(size_t every = 1);
 
-/// Decide by a callback. It runs once per operator call in forward, so it may count and look at
-/// shapes.
+/// Decides by a callback. It is called once per operator call in forward.
 REPRISE_API std::shared_ptr<const Policy> from(std::function<Decision(const OpContext&)> decide,
                                                std::string description = "callback");
 
 }  // namespace policy
 
-/// Declares the class of an operator, so that fused operators count as what they are. Names as in
-/// policy::save_ops.
+/// Sets the class of an operator, for example of a fused operator. Names as in policy::save_ops.
 REPRISE_API void register_op_class(const std::string& name, OpClass op_class);
 
-/// The class of an operator by name and overload; OpClass::Other if nothing was declared.
+/// The class of an operator; OpClass::Other if it was never set.
 REPRISE_API OpClass op_class(const std::string& name, const std::string& overload = "");
 
 }  // namespace reprise

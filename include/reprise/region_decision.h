@@ -1,4 +1,4 @@
-// What a memory plan decides, in plain values that can be written down and read back.
+// What a memory plan decides, as plain values that can be saved and loaded.
 #pragma once
 
 #include <reprise/policy.h>
@@ -9,25 +9,26 @@
 
 namespace reprise {
 
-/// What becomes of the result of one operator call; what is not named is computed again.
+/// What happens to the result of one operator call. Results without a decision are recomputed.
 struct OpDecision {
   std::string name;           ///< "aten::mm"
   std::string overload = {};  ///< empty for the default overload
-  size_t call_index = 0;      ///< as policies count: Note [Numbering of operator calls]
+  size_t call_index = 0;      ///< see Note [Numbering of operator calls]
   Decision decision = Decision::Keep;
 
   bool operator==(const OpDecision&) const = default;
 };
 
-/// What one outermost region of a step does, alone or joined with the regions after it. Joined ones
-/// run inside one outer region that holds the first one's inputs alone; there each is plain or
-/// computes everything again. Only code that runs regions in a chain can join them: a Model does.
+/// What one outermost region of a step does, alone or joined with the regions after it. Joined
+/// regions run inside one outer region that holds only the inputs of the first; inside it, each is
+/// plain or recomputes everything. Only code that runs regions as a chain, like a Model, can join
+/// them.
 struct RegionDecision {
-  std::string name;             ///< CheckpointOptions::name of the region that it is for
-  bool is_plain = false;        ///< run as if it were no region; nothing else is decided then
-  bool offload_inputs = false;  ///< its inputs wait in host memory
-  size_t joined = 0;            ///< regions after it that are joined with it
-  bool allow_lossy = false;     ///< Decision::Compress may change values: gradients are others then
+  std::string name;             ///< CheckpointOptions::name of the region
+  bool is_plain = false;        ///< run without checkpointing; then nothing else is decided
+  bool offload_inputs = false;  ///< the inputs wait in host memory
+  size_t joined = 0;            ///< number of regions after it that are joined with it
+  bool allow_lossy = false;     ///< Decision::Compress may change values, and so gradients
   std::vector<OpDecision> ops = {};
 
   bool operator==(const RegionDecision&) const = default;

@@ -1,4 +1,4 @@
-// Everything of Reprise::checkpoint.
+// Includes all public headers of Reprise::checkpoint.
 #pragma once
 
 #include <reprise/checkpoint.h>

@@ -1,4 +1,4 @@
-// What checkpointing did: counts, bytes and time, in all and per region name.
+// Statistics of checkpointing: counts, bytes and time, in total and per region name.
 #pragma once
 
 #include <reprise/export.h>
@@ -11,35 +11,35 @@
 namespace reprise {
 
 struct RegionStats {
-  size_t entered = 0;         ///< forward runs
-  size_t recomputed = 0;      ///< recompute runs
-  size_t early_stopped = 0;   ///< recompute runs that ended before the region did
-  size_t ops_replayed = 0;    ///< operator calls answered from kept results (regions with a policy)
-  size_t ops_recomputed = 0;  ///< operator calls run again (regions with a policy)
-  size_t tensors_dropped = 0;  ///< tensors that autograd would have kept
-  size_t bytes_dropped =
-      0;  ///< their bytes that were freed when forward ended; inputs and parameters are not
-  size_t bytes_kept = 0;           ///< bytes that policies kept on the device, in whatever form
-  size_t bytes_offloaded = 0;      ///< bytes that went to the host
-  size_t bytes_brought_back = 0;   ///< bytes that were fetched from there
-  size_t bytes_compressed = 0;     ///< bytes of kept tensors before they were compressed
-  size_t bytes_compressed_to = 0;  ///< and after
-  /// Bytes that should have been moved or compressed but stayed, or were held by the program
-  /// besides: small tensors, a region's results, inputs that are no activations.
+  size_t entered = 0;          ///< forward runs
+  size_t recomputed = 0;       ///< recompute runs
+  size_t early_stopped = 0;    ///< recompute runs that stopped before the end of the region
+  size_t ops_replayed = 0;     ///< operator calls replaced by kept results (with a policy)
+  size_t ops_recomputed = 0;   ///< operator calls run again (with a policy)
+  size_t tensors_dropped = 0;  ///< tensors that autograd would have saved
+  /// Bytes of these that were freed at the end of forward, unlike inputs, outputs and parameters.
+  size_t bytes_dropped = 0;
+  size_t bytes_kept = 0;           ///< bytes that policies kept on the device, compressed or not
+  size_t bytes_offloaded = 0;      ///< bytes moved to the host
+  size_t bytes_fetched = 0;        ///< bytes fetched from the host
+  size_t bytes_compressed = 0;     ///< bytes of compressed results, before compression
+  size_t bytes_compressed_to = 0;  ///< bytes of compressed results, after compression
+  /// Bytes that should have been offloaded or compressed but were not, or whose original the
+  /// program still held: small tensors, a region's outputs, inputs that are not activations.
   size_t bytes_not_moved = 0;
-  std::chrono::nanoseconds recompute_time{0};  ///< host time; on CUDA that is launch time
+  std::chrono::nanoseconds recompute_time{0};  ///< host time, which on CUDA is launch time
 };
 
 struct CheckpointStats {
   RegionStats total;
-  /// By CheckpointOptions::name; unnamed regions come under "".
+  /// By CheckpointOptions::name; unnamed regions are under "".
   std::map<std::string, RegionStats> regions;
 };
 
-/// Starts or stops counting. Off at first: counting takes a lock, not counting takes one load.
+/// Starts or stops counting. Initially off, because counting takes a lock.
 REPRISE_API void record_checkpoint_stats(bool enabled);
 
-/// What was counted since the last reset. Throws if counting was never switched on.
+/// The statistics since the last reset. Throws if counting was never started.
 REPRISE_API CheckpointStats checkpoint_stats();
 
 REPRISE_API void reset_checkpoint_stats();

@@ -1,25 +1,24 @@
 // How a region finds the tensors inside its arguments.
 //
-// A checkpointed region keeps its arguments until backward. Tensors among them must be found,
-// because they are saved the way autograd saves them: through an enclosing region when there is one
-// (else that region would free nothing), and with the version check that catches in-place changes.
+// A checkpointed region keeps its arguments until backward. It must find the tensors inside them to
+// save them the way autograd does: through the enclosing region if there is one (otherwise nested
+// regions would free nothing), and with the version check that detects in-place changes.
 //
-// Known out of the box: at::Tensor, std::optional, std::vector, std::array, std::pair, std::tuple,
-// std::map and std::unordered_map of known types, plain values (arithmetic, enums, strings,
-// trivially copyable structs), at::Scalar, at::Generator, shared pointers, module holders and
+// Supported types: at::Tensor; std::optional, std::vector, std::array, std::pair, std::tuple,
+// std::map and std::unordered_map of supported types; plain values (arithmetic, enums, strings,
+// trivially copyable structs); at::Scalar, at::Generator, shared pointers, module holders and
 // std::function.
 //
-// A struct of tensors says so with one member:
+// A struct with tensors needs one member:
 //
 //   struct Batch {
 //     at::Tensor ids, mask;
 //     template <class Visit> void for_each_tensor(Visit&& visit) { visit(ids); visit(mask); }
 //   };
 //
-// or, when it cannot be changed, with a specialisation of reprise::TensorFields<Batch>. Any other
-// class is refused at compile time. What hides behind a shared pointer or a std::function is
-// opaque: tensors reachable through it are used as captured, neither saved nor version-checked by
-// the region.
+// or, if the struct cannot be changed, a specialisation of reprise::TensorFields<Batch>. Any other
+// class is a compile-time error. What a shared pointer or a std::function refers to is opaque:
+// tensors in it are treated like captured ones, neither saved nor version-checked by the region.
 #pragma once
 
 #include <ATen/core/Generator.h>
@@ -45,7 +44,7 @@
 
 namespace reprise {
 
-/// Specialise for a type that cannot get a `for_each_tensor` member:
+/// Specialise this for a type that cannot get a `for_each_tensor` member:
 ///   template <> struct TensorFields<Batch> {
 ///     template <class Visit> static void visit(Batch& batch, Visit&& visit) { visit(batch.ids); }
 ///   };
@@ -79,7 +78,7 @@ concept HasForEachTensor = requires(T& value) {
   value.for_each_tensor([](at::Tensor&) {});
 };
 
-/// Views do not own what they show: by the time of backward it is gone.
+/// Non-owning views would dangle by the time of backward.
 template <class T>
 concept NonOwningView = kIsA<T, c10::ArrayRef> || kIsA<T, c10::OptionalArrayRef> ||
     kIsA<T, std::initializer_list> || std::is_same_v<T, std::string_view> || kIsSpan<T>;
@@ -91,8 +90,8 @@ concept PointsToTensor = (std::is_pointer_v<T> &&
                          std::is_same_v<T, std::reference_wrapper<at::Tensor>> ||
                          std::is_same_v<T, std::reference_wrapper<const at::Tensor>>;
 
-/// torch::nn::ModuleHolder and what TORCH_MODULE makes of it, without including them: a shared
-/// pointer.
+/// torch::nn::ModuleHolder and the classes of TORCH_MODULE, which wrap a shared pointer. Detected
+/// without including their headers.
 template <class T>
 concept ModuleHandle = requires(const T& module) {
   typename T::ContainedType;
@@ -128,13 +127,13 @@ constexpr bool visitable() {
   }
 }
 
-/// Calls `visit(at::Tensor&)` for every tensor inside `value`, always in the same order.
+/// Calls `visit(at::Tensor&)` for every tensor in `value`, always in the same order.
 template <class T, class Visit>
 void for_each_tensor(T& value, Visit&& visit) {
   static_assert(
       !NonOwningView<T>,
       "[reprise] a non-owning view (ArrayRef, string_view, span) cannot be an argument of a "
-      "checkpointed region: what it shows may be gone at backward. Pass a std::vector or "
+      "checkpointed region: what it refers to may be gone in backward. Pass a std::vector or "
       "std::string.");
   static_assert(
       !PointsToTensor<T>,

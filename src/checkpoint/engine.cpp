@@ -1,8 +1,8 @@
 // Note [How saved tensors are intercepted]
 // ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-// LibTorch's stack of saved-tensor hooks holds Python objects only. The one place where plain C++
-// can step in is the virtual Engine::get_default_saved_variable_hooks(), called for every tensor
-// that autograd saves. We install a subclass whose answer is the top of a stack of our own. The
+// LibTorch's stack of saved-tensor hooks can only hold Python objects. In plain C++ the only entry
+// point is the virtual Engine::get_default_saved_variable_hooks(), which is called for every tensor
+// that autograd saves. We install a subclass that returns the top of our own stack. The
 // alternative, a Python interpreter in every process, is what this library exists to avoid.
 #include "checkpoint/engine.h"
 
@@ -27,10 +27,10 @@ using torch::autograd::Engine;
 using torch::autograd::GraphTask;
 
 thread_local HookSource* hook_source = nullptr;
-thread_local int hook_source_graph_task =
-    -1;  // that it serves; see Note [A backward call inside a region]
+// The graph task that it serves, or -1. See Note [A backward call inside a region].
+thread_local int hook_source_graph_task = -1;
 
-// Graph task ids start at 0; keys leave 0 free for "no backward call". Group keys live far above.
+// Graph task ids start at 0, but key 0 means "no backward call". Group keys are far above.
 constexpr TaskKey kFirstGroupKey = TaskKey{1} << 62;
 TaskKey key_of(uint64_t graph_task_id) {
   return graph_task_id + 1;
@@ -38,7 +38,7 @@ TaskKey key_of(uint64_t graph_task_id) {
 
 thread_local TaskKey active_group = 0;
 
-/// Which frames hold recomputed tensors for which running task, and which tasks belong to a group.
+/// The frames that hold recomputed tensors for each running task, and the tasks of each group.
 class TaskRegistry {
  public:
   void join_group(TaskKey task, TaskKey group) {
@@ -91,14 +91,14 @@ TaskRegistry& registry() {
   return instance;
 }
 
-/// The backward call that Engine::execute is about to start on this thread, filled in by
-/// execute_with_graph_task, which is where its id is known.
+/// The backward call that Engine::execute is starting on this thread. Set in
+/// execute_with_graph_task, where its id is known.
 thread_local TaskKey* started_task = nullptr;
 
 class CheckpointEngine final : public Engine {
  public:
   CheckpointEngine() = default;
-  // The base class asks for it: its threads must be gone before our part of the object is.
+  // Required by the base class: its threads must end before this part of the object is destroyed.
   ~CheckpointEngine() override { stop(); }
 
   std::unique_ptr<torch::autograd::SavedVariableHooks> get_default_saved_variable_hooks() override {
@@ -133,8 +133,8 @@ class CheckpointEngine final : public Engine {
   }
 
  private:
-  /// Ends the task that starts while it lives, by return or by exception. Backward calls made
-  /// inside another one nest.
+  /// Ends the task that was started in its scope, on return and on exceptions. Backward calls may
+  /// be nested.
   struct TaskEnd {
     TaskEnd() : outer(std::exchange(started_task, &key)) {}
     ~TaskEnd() {
@@ -156,9 +156,8 @@ Engine& checkpoint_engine() {
   return engine;
 }
 
-/// Installed when this library is loaded, so that no backward call runs on one engine while a later
-/// one runs on another. An engine that is not LibTorch's own stays: require_engine() refuses it by
-/// name.
+/// Installed when this library is loaded, so that all backward calls run on the same engine. An
+/// engine other than LibTorch's own is left in place: require_engine() reports it.
 const bool installed_at_load = [] {
   if (&Engine::get_default_engine() == &Engine::get_base_engine()) {
     torch::autograd::set_default_engine_stub(&checkpoint_engine);

@@ -1,5 +1,5 @@
-// Everything that touches LibTorch's autograd engine: where saved tensors are intercepted, and when
-// a backward call begins and ends. One engine per process, in this shared object.
+// Everything that touches LibTorch's autograd engine: the interception of saved tensors, and the
+// begin and end of backward calls. There is one engine per process, in this shared object.
 #pragma once
 
 #include <torch/csrc/autograd/saved_variable_hooks.h>
@@ -11,7 +11,8 @@ namespace reprise::detail {
 
 class Frame;
 
-/// Supplies the hooks for tensors that autograd saves on this thread while it is on top.
+/// Creates the hooks for the tensors that autograd saves on this thread while it is on top of the
+/// stack.
 class HookSource {
  public:
   virtual std::unique_ptr<torch::autograd::SavedVariableHooks> make_hooks() = 0;
@@ -20,14 +21,14 @@ class HookSource {
   ~HookSource() = default;
 };
 
-/// Puts a source on top of this thread's stack.
+/// Pushes a source onto this thread's stack.
 ///
 /// Note [A backward call inside a region]
-/// Its nodes run on this thread, or on a device thread that knows nothing of the region, depending
-/// on device and on where the region runs. So that forward and recompute see the same either way, a
-/// source (and an operator observer) serves only what the region does itself, not what a backward
-/// call inside it does: it is bound to the backward call that was running when it was put there, or
-/// to none.
+/// The nodes of such a call run on this thread, or on a device thread that knows nothing about the
+/// region, depending on the device and on where the region runs. For forward and recompute to see
+/// the same in both cases, a source (like an operator observer) only serves what the region does
+/// itself, not what a backward call inside it does: it is bound to the backward call that was
+/// running when it was pushed, or to none.
 class HookSourceGuard {
  public:
   explicit HookSourceGuard(HookSource* source);
@@ -40,16 +41,17 @@ class HookSourceGuard {
   int previous_graph_task_;
 };
 
-/// Throws unless saved tensors really come to us: another library may have put in its own engine.
+/// Throws if another library has installed its own engine, so that saved tensors would not be
+/// intercepted.
 void require_engine();
 
-/// Identifies what recomputed tensors belong to: one backward call, or one GraphExecGroup.
+/// Identifies the owner of recomputed tensors: a backward call or a GraphExecGroup.
 using TaskKey = uint64_t;
 
-/// The key of the backward call that runs on this thread; 0 outside of one.
+/// The key of the backward call that runs on this thread; 0 if there is none.
 TaskKey current_task();
 
-/// Has `frame` drop its recomputed tensors when the task ends, however it ends.
+/// Makes `frame` drop its recomputed tensors when the task ends, by return or by exception.
 void release_at_task_end(TaskKey task, std::weak_ptr<Frame> frame);
 
 }  // namespace reprise::detail

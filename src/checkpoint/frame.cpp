@@ -1,7 +1,7 @@
 #include "checkpoint/frame.h"
 
+#include "checkpoint/state/value_hash.h"
 #include "checkpoint/stats.h"
-#include "checkpoint/value_hash.h"
 
 #include <ATen/SequenceNumber.h>
 #include <ATen/record_function.h>
@@ -20,24 +20,24 @@ namespace {
 
 bool is_result_of_node(const at::Tensor& tensor, uint64_t sequence_number) {
   const auto* meta = torch::autograd::impl::get_autograd_meta(tensor);
-  // Not through grad_fn(): that would rebuild the history of views.
+  // Not grad_fn(), which would rebuild the history of views.
   return meta != nullptr && meta->grad_fn_ && meta->grad_fn_->sequence_nr() == sequence_number;
 }
 
-/// Opens a field of Node that only its subclasses see.
+/// Gives access to a protected field of Node.
 struct NodeFields : torch::autograd::Node {
   static bool has_parent(const Node& node) { return node.*(&NodeFields::has_parent_); }
 };
 
-/// See Note [Custom functions save undisturbed]. The age of the node would not tell: a function may
-/// make younger nodes inside its forward. But nobody can have used its result yet.
+/// See Note [Custom functions save undisturbed]. The sequence number does not tell, because a
+/// custom function may create newer nodes in its forward. But nothing has used its result yet.
 bool is_result_of_saving_custom_function(const at::Tensor& tensor) {
   const auto* meta = torch::autograd::impl::get_autograd_meta(tensor);
   if (meta == nullptr || !meta->grad_fn_ || meta->grad_fn_->is_traceable()) {
     return false;
   }
   const torch::autograd::Node& node = *meta->grad_fn_;
-  // Every custom function has its own instance of this template, without a common base to ask for.
+  // Every custom function is its own instance of this template, without a common base class.
   const std::string_view type = typeid(node).name();
   return type.starts_with("N5torch8autograd7CppNodeI") && !NodeFields::has_parent(node);
 }
@@ -58,7 +58,7 @@ Slot::Slot(const at::Tensor& tensor, DeterminismCheck check)
   }
 }
 
-/// Counts what a region drops, for the statistics.
+/// Counts the tensors that a region drops, for the statistics.
 class Frame::DropCount {
  public:
   void add(const at::Tensor& tensor) {
@@ -68,13 +68,13 @@ class Frame::DropCount {
     }
     auto* storage = tensor.storage().unsafeGetStorageImpl();
     if (seen_.insert(storage).second) {
-      // Weak, so that nothing lives longer for being counted, and that no other storage gets this
-      // address meanwhile.
+      // A weak reference does not extend the storage's life, but keeps its address from being
+      // reused.
       storages_.emplace_back(tensor.storage().getWeakStorageImpl(), storage->nbytes());
     }
   }
 
-  /// Bytes that are gone now. Inputs, outputs and parameters are alive with or without the region.
+  /// Bytes that have been freed. Inputs, outputs and parameters are still alive.
   size_t bytes() const {
     size_t total = 0;
     for (const auto& [storage, size] : storages_) {
@@ -139,7 +139,7 @@ void Frame::hash_written() {
 
 void Frame::complete_forward() {
   forward_complete_ = true;
-  // No node was made after the one that saved last, and what it saved was its own result.
+  // No node was created after the one that saved last, and that one saved its own result.
   ends_with_last_slot_ = !slots_.empty() && slots_.back().is_result &&
                          slots_.back().sequence_number + 1 == at::sequence_number::peek();
   const bool counts = drops_ != nullptr;
@@ -155,7 +155,7 @@ void Frame::complete_forward() {
     recording_->verify();
   }
   region_.complete_forward(/*will_run_again=*/!slots_.empty());
-  send_parcel(counts);
+  offload_storages(counts);
 }
 
 bool Frame::stops_early_at(size_t slot) const {
@@ -165,10 +165,10 @@ bool Frame::stops_early_at(size_t slot) const {
 
 /// Note [Custom functions save undisturbed]
 /// ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-/// What torch::autograd::Function::forward gives to save_for_backward waits in its node until all
-/// of it is saved. If that holds a result, which holds the node, an exception in between would
-/// leave a cycle that is never freed. So a recompute stops at the first save after such a node
-/// instead.
+/// The tensors that torch::autograd::Function::forward passes to save_for_backward are held by its
+/// node until all of them are saved. If one is a result, which refers to the node, an exception in
+/// between would leave a reference cycle that is never freed. So a recompute does not stop inside
+/// such a node, but at the first save after it.
 bool Frame::is_saved_with_custom_result(size_t slot) const {
   const auto node = slots_[slot].sequence_number;
   size_t first = slot;
@@ -232,8 +232,8 @@ Frame::Recomputed& Frame::recomputed_for(TaskKey task) {
 void Frame::forget(TaskKey task) {
   const std::scoped_lock lock(mutex_);
   std::erase_if(recomputed_, [task](const Recomputed& entry) { return entry.task == task; });
-  if (parcel_) {
-    parcel_->release();
+  if (offload_group_) {
+    offload_group_->release();
   }
 }
 
@@ -247,7 +247,7 @@ at::Tensor Frame::unpack(size_t slot) {
                  label(),
                  " needs a tensor that only this recompute can give. The region runs a "
                  "backward call over its own forward graph: return the tensors instead of "
-                 "storing them outside."));
+                 "storing them outside of the region."));
   }
   auto& mine = recomputed_for(task);
   const bool is_first = mine.tensors.empty();
@@ -257,13 +257,13 @@ at::Tensor Frame::unpack(size_t slot) {
       release_at_task_end(task, weak_from_this());
     }
   } else if (slot >= mine.tensors.size() || !mine.tensors[slot].defined()) {
-    // Unpacked before in this task. Rare: a custom function that asks twice.
+    // Already unpacked in this task. Rare: a custom function that unpacks twice.
     recompute(mine, slot);
   }
-  // Moved out: as in plain autograd, a tensor lives no longer than the node that uses it.
+  // Moved out, so that as in plain autograd the tensor is freed with the node that uses it.
   auto tensor = std::move(mine.tensors[slot]);
   if (task == 0) {
-    // Read outside of any backward call: nothing would release the rest.
+    // Unpacked outside of a backward call: nothing would release the rest.
     forget(task);
   }
   return tensor;

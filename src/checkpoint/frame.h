@@ -1,10 +1,9 @@
-// A frame is one run of a region: what its backward needs in order to run it again. The frame is
-// owned by the hooks that stand in for the saved tensors of the region's graph, so it dies with
-// that graph.
+// A frame is one run of a region: everything that backward needs to recompute it. It is owned by
+// the hooks that replace the saved tensors in the region's graph, so it is freed with that graph.
 #pragma once
 
 #include "checkpoint/engine.h"
-#include "checkpoint/op_recorder.h"
+#include "checkpoint/ops/op_recorder.h"
 #include "checkpoint/region.h"
 
 #include <reprise/options.h>
@@ -24,31 +23,30 @@
 
 namespace reprise::detail {
 
-/// The tensor's sizes as far as one list tells them: none for nested tensors.
+/// The tensor's sizes; empty for a nested tensor, which has no single list of sizes.
 inline c10::IntArrayRef comparable_sizes(const at::Tensor& tensor) {
   return tensor.is_nested() ? c10::IntArrayRef() : tensor.sizes();
 }
 
-/// What autograd saved in forward, as far as we remember it without holding it.
+/// What is remembered about a tensor that autograd saved in forward, without holding the tensor.
 struct Slot {
   explicit Slot(const at::Tensor& tensor, DeterminismCheck check);
 
-  /// The saved tensor's own counter: plain autograd would refuse to use the tensor once this has
-  /// moved.
+  /// The saved tensor's version counter. As in autograd, a change since forward is an error.
   c10::VariableVersion version_counter;
   uint32_t version;
   c10::SmallVector<int64_t, 5> sizes;
   c10::ScalarType dtype;
   c10::Device device;
-  /// The node that saves it, in the numbering of the thread that ran forward.
+  /// Sequence number of the node that saved it, on the thread that ran forward.
   uint64_t sequence_number;
-  /// Saved by the node that computed it, so it is there already when it is saved.
+  /// Saved by the node that computed it, so it was complete when it was saved.
   bool is_result;
   /// Saved by the custom function that computed it: see Note [Custom functions save undisturbed].
   bool is_custom_result;
-  /// Content hash under DeterminismCheck::Values, on the tensor's device.
+  /// Content hash for DeterminismCheck::Values, on the tensor's device.
   at::Tensor hash;
-  /// False once autograd has let go of the slot.
+  /// False once autograd has released the slot.
   std::atomic<bool> is_needed{true};
 };
 
@@ -62,65 +60,65 @@ class Frame final : public std::enable_shared_from_this<Frame> {
   Frame& operator=(const Frame&) = delete;
 
   // Forward.
-  /// Null without a policy.
+  /// Null if there is no policy.
   std::unique_ptr<ForwardRecorder> make_recorder();
   size_t pack(const at::Tensor& tensor);
-  /// `target` is about to be written by forward.
+  /// Called before forward writes `target`.
   void before_write(const at::Tensor& target);
-  /// Hashes saved tensors that were not computed yet when they were packed.
+  /// Hashes the saved tensors that were not computed yet when they were packed.
   void hash_written();
   void complete_forward();
-  /// Forward failed.
+  /// Called if forward failed.
   void abandon() { region_.abandon(); }
 
   // Backward.
   at::Tensor unpack(size_t slot);
   void release(size_t slot) { slots_[slot].is_needed.store(false, std::memory_order_relaxed); }
-  /// Drops what was recomputed for a task, and what came back from the host ahead of a recompute.
+  /// Drops the tensors recomputed for a task, and what was fetched from the host.
   void forget(TaskKey task);
 
   std::string label() const { return region_.label(); }
 
-  /// Whether this thread is recomputing a region.
+  /// Whether this thread is recomputing any region.
   static bool is_recomputing_any();
 
  private:
   friend class RecomputePass;
   class DropCount;
 
-  /// Tensors recomputed for one task, by slot. A tensor leaves when it is unpacked.
+  /// Tensors recomputed for one task, by slot. A tensor is moved out when it is unpacked.
   struct Recomputed {
     TaskKey task;
     std::vector<at::Tensor> tensors;
   };
 
-  /// Whether work would be saved by stopping a recompute at this slot. An exception costs more than
-  /// nothing: it is not thrown where the region has nothing left to do but to return.
+  /// Whether it is worth stopping a recompute at this slot. An early stop throws an exception,
+  /// which is not worth its cost if the region has nothing left to do but return.
   bool stops_early_at(size_t slot) const;
   bool is_saved_with_custom_result(size_t slot) const;
   void check_not_modified(size_t slot) const;
   Recomputed& recomputed_for(TaskKey task);
-  /// Fills `into` with every needed slot, or with `only` that one.
+  /// Recomputes all needed slots into `into`, or `only` that one.
   void recompute(Recomputed& into, std::optional<size_t> only);
-  /// Moves to the host what the options and the policy give away. Counts it.
-  void send_parcel(bool counts);
-  /// Name of the node that saved a slot, found in the running graph task.
+  /// Starts to offload what the options and the policy ask for.
+  void offload_storages(bool counts);
+  /// Name of the node that saved a slot, looked up in the running graph task.
   std::string op_of(const Slot& slot) const;
 
   Region region_;
   std::unique_ptr<OpRecording> recording_;
-  std::shared_ptr<Parcel> parcel_;  // null if nothing was given away
+  std::shared_ptr<OffloadGroup> offload_group_;  // null if nothing was given away
   const uint64_t forward_thread_;
   bool forward_complete_ = false;
   bool ends_with_last_slot_ = false;
-  std::unique_ptr<DropCount> drops_;  // while forward runs and statistics are on
+  std::unique_ptr<DropCount> drops_;  // during forward, if statistics are on
   std::vector<std::pair<size_t, at::Tensor>> unwritten_;
 
-  // A deque, because slots are neither copied nor moved while hooks on other threads release them.
+  // A deque, because slots must not move while hooks on other threads release them.
   std::deque<Slot> slots_;
 
-  // Device threads of one backward call may unpack from one frame at the same time. Recursive, so
-  // that a recompute that comes back to its own frame is a message and not a deadlock.
+  // Several device threads of a backward call may unpack from a frame at the same time. Recursive,
+  // so that a recompute that needs its own frame is an error and not a deadlock.
   std::recursive_mutex mutex_;
   bool is_recomputing_ = false;
   std::vector<Recomputed> recomputed_;

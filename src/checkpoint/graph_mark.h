@@ -1,4 +1,4 @@
-// Tells autograd nodes made since some moment from older ones, by their sequence numbers.
+// Distinguishes autograd nodes created after some point from older ones, by their sequence numbers.
 #pragma once
 
 #include <ATen/SequenceNumber.h>
@@ -9,7 +9,7 @@
 
 namespace reprise::detail {
 
-/// Remembers where this thread's numbering stands. Nodes of other threads count as older.
+/// Remembers this thread's next sequence number. Nodes of other threads count as older.
 class GraphMark {
  public:
   bool is_older(const torch::autograd::Node& node) const {

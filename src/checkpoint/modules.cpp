@@ -21,7 +21,7 @@ struct Mark {
   bool was_called = false;
 };
 
-/// Marks live outside of the modules: a member, a buffer or a child would show in state_dict and in
+/// Marks are stored outside of the modules: a buffer or a child would show up in saved state and in
 /// copies.
 class Marks {
  public:
@@ -57,7 +57,7 @@ class Marks {
   }
 
  private:
-  /// Another module may have taken the address of one that is gone.
+  /// A new module may have the address of one that was freed.
   Mark* find(const torch::nn::Module* module) {
     const auto found = marks_.find(module);
     return found == marks_.end() || found->second.module.expired() ? nullptr : &found->second;
@@ -77,7 +77,7 @@ std::string type_of(const torch::nn::Module& module) {
   return c10::demangle(typeid(module).name());
 }
 
-/// Takes the place of a Sequential's child in its list of calls. See Note [Wrapped children of a
+/// Replaces a child of a Sequential in its list of handles. See Note [Wrapped children of a
 /// Sequential].
 class CheckpointedChild final : public torch::nn::Module {
  public:
@@ -115,9 +115,9 @@ class CheckpointedChild final : public torch::nn::Module {
 /// Note [Wrapped children of a Sequential]
 /// ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
 /// A Sequential registers each child under its name and calls it through a type-erased handle. Only
-/// the handle is replaced, so parameters and names stay. Whoever asks the handle for its module
-/// gets the child itself: Sequential::clone() registers with the copy what the handle's clone
-/// shows, and a wrapper without parameters in that place would make a model without parameters.
+/// the handle is replaced, so parameters and names do not change. ptr() of the new handle is still
+/// the child itself: Sequential::clone() registers ptr() of the cloned handle with the copy, and a
+/// wrapper without parameters there would give a model without parameters.
 template <>
 struct torch::nn::AnyModuleHolder<reprise::detail::CheckpointedChild, at::Tensor> final
     : torch::nn::AnyModulePlaceholder {
@@ -162,14 +162,14 @@ CheckpointOptions named(CheckpointOptions options, const std::string& path) {
   return options;
 }
 
-/// Where a child is registered. A module may be a child of several parents.
+/// The registration of a child with a parent. A module may have several parents.
 struct Edge {
   torch::nn::Module& parent;
   const std::string& path;
   const std::shared_ptr<torch::nn::Module>& child;
-  bool is_first;  // the first that leads to this child
-  /// Whose code calls the child: the nearest module above that is no mere container; null if only
-  /// the program's own code does.
+  bool is_first;  // the first edge to this child
+  /// The module whose code calls the child: the nearest ancestor that is not a container. Null if
+  /// there is none, so that the program itself calls it.
   const torch::nn::Module* caller;
 };
 
@@ -183,7 +183,7 @@ class ModuleWalk {
  public:
   explicit ModuleWalk(torch::nn::Module& model) : model_(model), seen_{&model} {}
 
-  /// Calls visit(edge) for every pair of parent and child once, parents first.
+  /// Calls visit(edge) once for every pair of parent and child, parents first.
   template <class Visit>
   void run(const Visit& visit) {
     descend(model_, "", nullptr, visit);
@@ -215,7 +215,7 @@ class ModuleWalk {
   std::set<std::pair<const torch::nn::Module*, const torch::nn::Module*>> edges_;
 };
 
-/// The handles through which the parent calls the child; none if it is not a Sequential.
+/// The handles through which the parent calls the child; empty if it is not a Sequential.
 std::vector<torch::nn::AnyModule*> handles_of(const Edge& edge) {
   std::vector<torch::nn::AnyModule*> handles;
   if (auto* sequential = dynamic_cast<torch::nn::SequentialImpl*>(&edge.parent)) {
@@ -232,12 +232,12 @@ bool is_wrapped(const torch::nn::AnyModule& handle) {
   return handle.type_info() == typeid(CheckpointedChild);
 }
 
-/// The handle as the Sequential had it.
+/// The original handle.
 torch::nn::AnyModule unwrapped(const torch::nn::AnyModule& handle) {
   return is_wrapped(handle) ? handle.get<CheckpointedChild>().child() : handle;
 }
 
-/// LibTorch's own modules call their children directly, so a mark would have no effect.
+/// LibTorch's own modules call their children directly, so marking them would have no effect.
 void check_caller(const Edge& edge) {
   if (edge.caller != nullptr && type_of(*edge.caller).starts_with("torch::nn::")) {
     throw CheckpointError(
@@ -247,8 +247,8 @@ void check_caller(const Edge& edge) {
                  type_of(*edge.child),
                  "): ",
                  type_of(*edge.caller),
-                 " calls it, which is LibTorch's own code and knows nothing of reprise::call. "
-                 "Checkpoint the whole of it, or write the loop over its layers yourself."));
+                 " calls it, which is LibTorch's own code and does not use reprise::call. "
+                 "Checkpoint that module as a whole, or write the loop over its layers yourself."));
   }
 }
 

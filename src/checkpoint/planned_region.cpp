@@ -1,3 +1,4 @@
+// Which planner is in force on a thread, and what a region may not ask for under a plan.
 #include <reprise/detail/planned_region.h>
 
 #include <c10/util/Exception.h>
@@ -11,12 +12,12 @@ void check_plannable(const CheckpointOptions& asked) {
   TORCH_CHECK(!asked.use_reentrant,
               "[plan] region \"",
               asked.name,
-              "\" asks for use_reentrant, which knows no decisions per operator: a plan cannot "
+              "\" asks for use_reentrant, which has no decisions per operator, so a plan cannot "
               "cover it. Use the default variant.");
   TORCH_CHECK(asked.policy == nullptr,
               "[plan] region \"",
               asked.name,
-              "\" brings the policy ",
+              "\" has the policy ",
               asked.policy->describe(),
               ", which the plan would override. Leave it to the plan.");
   TORCH_CHECK(!asked.offload_inputs,

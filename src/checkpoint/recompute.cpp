@@ -1,9 +1,9 @@
-// Running a region again. Early stop is thrown and caught in this file, and nowhere else.
-#include "checkpoint/engine_ops.h"
+// The recompute of a region. The early-stop exception is thrown and caught only in this file.
 #include "checkpoint/frame.h"
+#include "checkpoint/ops/engine_ops.h"
 #include "checkpoint/region_listener.h"
+#include "checkpoint/state/value_hash.h"
 #include "checkpoint/stats.h"
-#include "checkpoint/value_hash.h"
 
 #include <chrono>
 #include <utility>
@@ -11,13 +11,13 @@
 namespace reprise::detail {
 namespace {
 
-/// Unwinds user code when all needed tensors are there. Not derived from std::exception, so that
-/// only a catch (...) can swallow it; that case is detected.
+/// Unwinds user code once all needed tensors have been recomputed. Not derived from std::exception,
+/// so that only a catch (...) can swallow it, which is detected.
 struct EarlyStop {};
 
 at::Tensor detached(const at::Tensor& tensor) {
-  // Same version counter, so that a later change in place is noticed. A leaf has no history to let
-  // go of.
+  // Shares the version counter, so that a later in-place change is noticed. A leaf has no history
+  // to detach from.
   return tensor.requires_grad() && !tensor.is_leaf()
              ? at::Tensor(tensor.unsafeGetTensorImpl()->shallow_copy_and_detach(
                    tensor.unsafeGetTensorImpl()->version_counter(),
@@ -25,43 +25,43 @@ at::Tensor detached(const at::Tensor& tensor) {
              : tensor;
 }
 
-thread_local int recomputes = 0;  // under way on this thread, one inside the other
+thread_local int recompute_depth = 0;  // nested recomputes on this thread
 
-/// For the scope of a recompute: its region's parcel is on the device, and those of the regions
-/// before it are coming back.
-class Unpacking {
+/// In its scope, the offloaded storages of the region being recomputed are on the device, and those
+/// of the regions before it are being fetched.
+class FetchScope {
  public:
-  explicit Unpacking(Parcel* parcel) : parcel_(parcel) { ++recomputes; }
-  ~Unpacking() {
-    --recomputes;
-    if (parcel_ != nullptr) {
+  explicit FetchScope(OffloadGroup* group) : offload_group_(group) { ++recompute_depth; }
+  ~FetchScope() {
+    --recompute_depth;
+    if (offload_group_ != nullptr) {
       try {
-        parcel_->release();
+        offload_group_->release();
       } catch (...) {
-        // Another exception is on its way already, and it tells why the device does not answer.
+        // Another exception is being thrown already and tells why the device failed.
       }
     }
   }
-  Unpacking(const Unpacking&) = delete;
-  Unpacking& operator=(const Unpacking&) = delete;
+  FetchScope(const FetchScope&) = delete;
+  FetchScope& operator=(const FetchScope&) = delete;
 
   void begin(TaskKey task) {
-    if (parcel_ == nullptr) {
+    if (offload_group_ == nullptr) {
       return;
     }
-    parcel_->start_back();
+    offload_group_->start_fetch();
     if (task == 0) {
-      return;  // no backward call is under way that would reach the others
+      return;  // there is no backward call that would need the others
     }
-    for (const auto& previous : parcels_ahead_of(*parcel_)) {
-      // This backward call may end before it reaches that region.
+    for (const auto& previous : groups_to_prefetch(*offload_group_)) {
+      // Released even if this backward call ends before it reaches that region.
       release_at_task_end(task, previous->owner);
-      previous->start_back();
+      previous->start_fetch();
     }
   }
 
  private:
-  Parcel* parcel_;
+  OffloadGroup* offload_group_;
 };
 
 std::string describe(c10::ScalarType dtype, c10::IntArrayRef sizes, c10::Device device) {
@@ -70,7 +70,7 @@ std::string describe(c10::ScalarType dtype, c10::IntArrayRef sizes, c10::Device 
 
 }  // namespace
 
-/// One run of a region in backward.
+/// One recompute of a region.
 class RecomputePass final : public HookSource, public WriteListener {
  public:
   RecomputePass(Frame& frame, std::vector<at::Tensor>& into, std::optional<size_t> only)
@@ -107,15 +107,15 @@ class RecomputePass final : public HookSource, public WriteListener {
   bool awaits_write_ = false;
   bool stops_after_write_ = false;
   std::vector<std::pair<size_t, at::Tensor>> unwritten_;
-  // The first difference found. Thrown at the end, because user code may catch what is thrown
-  // inside it.
+  // The first difference found. Thrown at the end, because user code could catch an exception
+  // thrown inside it.
   std::string difference_;
 };
 
 namespace {
 
-/// Stands in for the tensors that the recompute's own graph saves. That graph is normally dropped;
-/// only a backward call inside the region unpacks from it.
+/// Hands the tensors that the recompute's own graph saves to the pass. That graph is normally
+/// dropped; only a backward call inside the region unpacks from it.
 class RecomputeHooks final : public torch::autograd::SavedVariableHooks {
  public:
   explicit RecomputeHooks(RecomputePass& pass) : pass_(pass) {}
@@ -172,8 +172,8 @@ void RecomputePass::receive(const at::Tensor& tensor, const at::Tensor& alias) {
   }
   if (index >= last_needed_ && !stops_after_write_ && frame_.stops_early_at(index)) {
     if (awaits_write_) {
-      // The operator that runs has saved a tensor, this one or one before it, and not computed it
-      // yet: let it finish.
+      // The running operator has saved a tensor (this one or an earlier one) that it has not
+      // computed yet. Let it finish.
       stops_after_write_ = true;
     } else {
       stop();
@@ -243,7 +243,7 @@ void RecomputePass::compare_values(size_t index, const at::Tensor& tensor) {
                            frame_.op_of(slot),
                            ", ",
                            describe(slot.dtype, slot.sizes, slot.device),
-                           ") came back with other values: content hash ",
+                           ") came back with different values: content hash ",
                            static_cast<uint64_t>(before),
                            " in forward, ",
                            static_cast<uint64_t>(now),
@@ -257,7 +257,7 @@ void RecomputePass::run_body(std::vector<at::Tensor> inputs) {
   } catch (const EarlyStop&) {
     return;
   } catch (...) {
-    // After the stop, it is what a catch (...) made of it.
+    // After the early stop, this is what a catch (...) in user code has thrown instead.
     if (!has_stopped_) {
       throw;
     }
@@ -277,7 +277,7 @@ void RecomputePass::check_finished() const {
     throw CheckpointError(
         c10::str("[reprise] ",
                  frame_.label(),
-                 " did other work when it was run again: ",
+                 " did different work when it was recomputed: ",
                  difference_,
                  ". The callable must compute the same from the same arguments: look for "
                  "state that changed in between, or random numbers from a generator that "
@@ -286,7 +286,7 @@ void RecomputePass::check_finished() const {
   if (has_stopped_ || received_ == expected) {
     return;
   }
-  // A backward call inside the region's own forward: what follows it was not saved yet.
+  // In a backward call inside the region's own forward, later tensors have not been saved yet.
   if (!frame_.forward_complete_ && received_ > expected) {
     return;
   }
@@ -345,7 +345,7 @@ void RecomputePass::run() {
 }
 
 bool Frame::is_recomputing_any() {
-  return recomputes > 0;
+  return recompute_depth > 0;
 }
 
 void Frame::recompute(Recomputed& into, std::optional<size_t> only) {
@@ -363,8 +363,8 @@ void Frame::recompute(Recomputed& into, std::optional<size_t> only) {
   };
   try {
     const Flag recomputing(is_recomputing_);
-    Unpacking unpacking(parcel_.get());
-    unpacking.begin(task);
+    FetchScope fetching(offload_group_.get());
+    fetching.begin(task);
     RecomputePass pass(*this, tensors, only);
     region_.check_inputs();
     pass.run();

@@ -1,8 +1,8 @@
-// Forward of a non-reentrant region.
+// RecordingScope: the forward of a non-reentrant region.
 #include <reprise/detail/region.h>
 
-#include "checkpoint/engine_ops.h"
 #include "checkpoint/frame.h"
+#include "checkpoint/ops/engine_ops.h"
 #include "checkpoint/region_listener.h"
 
 #include <ATen/core/grad_mode.h>
@@ -13,7 +13,7 @@
 namespace reprise::detail {
 namespace {
 
-/// Stands in for one saved tensor of the region's graph.
+/// Replaces one saved tensor of the region's graph by its slot in the frame.
 class ForwardHooks final : public torch::autograd::SavedVariableHooks {
  public:
   explicit ForwardHooks(std::shared_ptr<Frame> frame) : frame_(std::move(frame)) {}
@@ -25,8 +25,8 @@ class ForwardHooks final : public torch::autograd::SavedVariableHooks {
   ForwardHooks(const ForwardHooks&) = delete;
   ForwardHooks& operator=(const ForwardHooks&) = delete;
 
-  // Numbered here and not in the constructor: autograd makes hooks for wrapped numbers and never
-  // packs.
+  // The slot is numbered here and not in the constructor, because autograd also makes hooks for
+  // wrapped numbers and never packs those.
   void call_pack_hook(const at::Tensor& tensor) override {
     slot_ = frame_->pack(tensor);
     if (auto* listener = region_listener()) {
@@ -40,16 +40,16 @@ class ForwardHooks final : public torch::autograd::SavedVariableHooks {
   std::optional<size_t> slot_;
 };
 
-OpObserver* observer_of_forward(const std::shared_ptr<Frame>& frame,
-                                const CheckpointOptions& options,
-                                const std::vector<at::Tensor>& inputs,
-                                OpObserver* recorder) {
+OpObserver* forward_observer(const std::shared_ptr<Frame>& frame,
+                             const CheckpointOptions& options,
+                             const std::vector<at::Tensor>& inputs,
+                             OpObserver* recorder) {
   auto* listener = region_listener();
   return listener == nullptr ? recorder
                              : listener->forward_begins(frame, options, inputs, recorder);
 }
 
-void tell_forward_ended(const Frame& frame) {
+void notify_forward_ended(const Frame& frame) {
   if (auto* listener = region_listener()) {
     listener->forward_ended(frame);
   }
@@ -66,7 +66,7 @@ struct RecordingScope::State final : HookSource, WriteListener {
         hooks(this),
         writes(kWriteKey),
         listening(this, WriteListenerGuard::Others::Listen),
-        observing(observer_of_forward(frame, options, inputs, recorder.get())) {}
+        observing(forward_observer(frame, options, inputs, recorder.get())) {}
 
   std::unique_ptr<torch::autograd::SavedVariableHooks> make_hooks() override {
     return std::make_unique<ForwardHooks>(frame);
@@ -95,7 +95,7 @@ RecordingScope::~RecordingScope() {
   if (!is_complete_) {
     state_.reset();
     frame_->abandon();
-    tell_forward_ended(*frame_);
+    notify_forward_ended(*frame_);
   }
 }
 
@@ -103,7 +103,7 @@ void RecordingScope::complete() {
   state_.reset();
   frame_->complete_forward();
   is_complete_ = true;
-  tell_forward_ended(*frame_);
+  notify_forward_ended(*frame_);
 }
 
 void RecordingScope::annotate(c10::Error& error) const {
@@ -112,24 +112,6 @@ void RecordingScope::annotate(c10::Error& error) const {
 
 bool records_gradients() {
   return at::GradMode::is_enabled();
-}
-
-std::vector<size_t> segment_starts(size_t count, size_t segments) {
-  TORCH_CHECK(count > 0, "[reprise] checkpoint_sequential needs at least one function.");
-  TORCH_CHECK(segments >= 1 && segments <= count,
-              "[reprise] checkpoint_sequential: cannot cut ",
-              count,
-              " functions into ",
-              segments,
-              " segments; choose 1 to ",
-              count,
-              ".");
-  std::vector<size_t> starts;
-  for (size_t i = 0; i < segments; ++i) {
-    starts.push_back(i * (count / segments));
-  }
-  starts.push_back(count);
-  return starts;
 }
 
 }  // namespace reprise::detail

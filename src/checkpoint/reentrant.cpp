@@ -1,12 +1,12 @@
-// The reentrant variant: forward leaves no graph; one node stands for the whole region and runs a
-// backward call of its own inside backward. Its limits are PyTorch's, but each is refused instead
-// of passing over.
+// The reentrant variant: forward builds no graph, and a single node for the whole region runs a
+// nested backward call. Its limits are PyTorch's, but exceeding one is an error instead of passing
+// silently.
 #include <reprise/detail/region.h>
 
 #include "checkpoint/engine.h"
-#include "checkpoint/engine_ops.h"
 #include "checkpoint/graph_mark.h"
-#include "checkpoint/op_observer.h"
+#include "checkpoint/ops/engine_ops.h"
+#include "checkpoint/ops/op_observer.h"
 #include "checkpoint/region.h"
 #include "checkpoint/stats.h"
 
@@ -33,19 +33,20 @@ namespace {
 using torch::autograd::Node;
 using torch::autograd::variable_list;
 
-/// Logs the writes of a forward or undoes those of a recompute.
+/// Logs the writes of a forward.
 struct ForwardWrites final : WriteListener {
   explicit ForwardWrites(WriteLog& write_log) : log(write_log) {}
   void before_write(const at::Tensor& target) override {
-    // Gradients are off because we switched them off: the recompute will do this write with
+    // Grad mode is off only because we turned it off: in the recompute this write will have
     // history.
-    const at::AutoGradMode as_written(true);
+    const at::AutoGradMode as_in_recompute(true);
     log.record(target);
   }
   void after_write() override {}
   WriteLog& log;
 };
 
+/// Undoes the writes of a recompute.
 struct RecomputeWrites final : WriteListener {
   explicit RecomputeWrites(const Region& written_region)
       : region(written_region), undo(region.write_log) {}
@@ -60,11 +61,11 @@ struct RecomputeWrites final : WriteListener {
 };
 
 // Note [Reentrant regions and autocast's cache]
-// Autocast remembers the casts of parameters, each with its place in the graph of whoever cast
-// first. A cast of the no-grad forward has none: later users would find it and their gradients
-// would end there. A cast of the outer graph, found by the recompute, would lead the inner
-// backward out of the region. So reentrant regions neither read nor fill the cache. Non-reentrant
-// ones share it: they drop the graph of their recompute.
+// Autocast caches the casts of parameters, together with their autograd history. A cast made in the
+// no-grad forward has no history: later users would find it and get no gradient through it. A cast
+// made in the outer graph would lead the inner backward out of the region. So reentrant regions
+// neither read nor fill the cache. Non-reentrant ones share it, because they drop the graph of
+// their recompute.
 using NoAutocastCache = WithoutAutocastCache;
 
 bool is_differentiable(const at::Tensor& tensor) {
@@ -89,7 +90,7 @@ class ReentrantNode final : public Node {
   void release_variables() override { region_.reset(); }
   std::string name() const override { return "ReentrantCheckpointBackward"; }
 
-  /// What the outputs were in forward, to compare with.
+  /// Metadata of the outputs in forward, to compare with.
   std::vector<at::TensorOptions> output_options;
   std::vector<std::vector<int64_t>> output_sizes;
 
@@ -130,7 +131,7 @@ variable_list ReentrantNode::apply(variable_list&& grads) {
 
 std::vector<at::Tensor> ReentrantNode::rerun(std::vector<at::Tensor> inputs,
                                              RecomputeWrites& writes) const {
-  // First: it sets the dispatch keys that the guards after it add to.
+  // Must come first: it sets the dispatch keys that the other guards add to.
   const ThreadStateGuard state(region_->thread_state);
   const NoAutocastCache no_cache;
   const c10::impl::IncludeDispatchKeyGuard observed(kWriteKey);
@@ -163,7 +164,7 @@ variable_list ReentrantNode::run_backward(const variable_list& grads) {
   check_outputs(outputs);
 
   variable_list differentiable;
-  // Outputs that the loss does not use come with an undefined gradient, which means zero.
+  // Outputs that the loss does not use have an undefined gradient, which means zero.
   variable_list roots;
   variable_list root_grads;
   for (size_t i = 0; i < outputs.size(); ++i) {
@@ -181,7 +182,7 @@ variable_list ReentrantNode::run_backward(const variable_list& grads) {
                                    region_->label(),
                                    " has requires_grad = true when it is run again, so this "
                                    "checkpoint is not necessary. Call the "
-                                   "function plainly."));
+                                   "function directly."));
   }
   check_captures(differentiable, mark);
   if (!roots.empty()) {
@@ -210,7 +211,7 @@ void ReentrantNode::check_outputs(const std::vector<at::Tensor>& outputs) const 
     throw CheckpointError(
         c10::str("[reprise] ",
                  region_->label(),
-                 " returned other tensors when it was run again: their number, shape, "
+                 " returned different tensors when it was recomputed: their number, shape, "
                  "dtype or device differs from forward's. The callable must compute the "
                  "same from the same arguments."));
   }
@@ -218,8 +219,8 @@ void ReentrantNode::check_outputs(const std::vector<at::Tensor>& outputs) const 
 
 /// Note [Captured tensors in reentrant regions]
 /// Only arguments get gradients through the node. A captured tensor with history would get its
-/// gradient inside our inner backward, which would run (and free) a part of the outer graph that
-/// the outer backward still has to run. PyTorch leaves that to luck; we look for it and refuse.
+/// gradient in the inner backward, which would run (and free) a part of the outer graph that the
+/// outer backward still has to run. PyTorch does not check this; we do.
 void ReentrantNode::check_captures(const variable_list& roots, const GraphMark& mark) const {
   std::vector<Node*> open;
   std::unordered_set<Node*> seen;
@@ -241,7 +242,7 @@ void ReentrantNode::check_captures(const variable_list& roots, const GraphMark& 
       throw CheckpointError(
           c10::str("[reprise] ",
                    region_->label(),
-                   " is reentrant and uses a captured tensor that requires grad and is no "
+                   " is reentrant and uses a captured tensor that requires grad and is not a "
                    "leaf (made by ",
                    node->name(),
                    "). Pass it as an argument, or use use_reentrant = false."));
@@ -320,7 +321,7 @@ std::vector<at::Tensor> run_reentrant(const CheckpointOptions& options,
     node->output_options.push_back(output.defined() ? output.options() : at::TensorOptions());
     node->output_sizes.push_back(output.defined() ? output.sizes().vec() : std::vector<int64_t>());
     if (is_differentiable(output)) {
-      // A new tensor, also for an input that is returned as it came: it gets this node as its
+      // A new tensor, even for an input that is returned unchanged: it gets this node as its
       // history.
       output = output.detach();
       torch::autograd::set_history(output, node);

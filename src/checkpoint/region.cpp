@@ -23,27 +23,28 @@ Region::Region(const CheckpointOptions& region_options,
       callable(body->callable_type()),
       inputs(region_inputs) {
   check_options();
-  check_recordable();
+  check_capturable();
   if (options.preserve_rng_state) {
     rng = take_rng_state(options.generators);
   }
 }
 
-void Region::check_recordable() const {
+void Region::check_capturable() const {
   const bool checks_values = options.determinism_check == DeterminismCheck::Values;
-  if ((!options.preserve_rng_state && !checks_values) || !is_recorded()) {
+  if ((!options.preserve_rng_state && !checks_values) || !is_capturing_graph()) {
     return;
   }
   throw CheckpointError(
       options.preserve_rng_state
-          ? c10::str("[reprise] ",
-                     label(),
-                     " is recorded as a CUDA graph, where the state of random numbers cannot be "
-                     "taken and put back. If the region draws none (no dropout), set "
-                     "CheckpointOptions::preserve_rng_state = false; otherwise do not record it.")
+          ? c10::str(
+                "[reprise] ",
+                label(),
+                " is captured into a CUDA graph, where the state of random generators cannot be "
+                "saved and restored. If the region uses no random numbers (no dropout), set "
+                "CheckpointOptions::preserve_rng_state = false; otherwise do not capture it.")
           : c10::str("[reprise] ",
                      label(),
-                     " is recorded as a CUDA graph, where DeterminismCheck::Values cannot read "
+                     " is captured into a CUDA graph, where DeterminismCheck::Values cannot read "
                      "values. Use DeterminismCheck::Metadata."));
 }
 
@@ -56,7 +57,7 @@ void Region::check_options() const {
   }
   if (options.allow_lossy && options.determinism_check == DeterminismCheck::Values) {
     refuse(
-        "with allow_lossy values come back changed, which DeterminismCheck::Values would report. "
+        "allow_lossy changes values, which DeterminismCheck::Values would report. "
         "Use DeterminismCheck::Metadata.");
   }
   if (options.offload_inputs && options.use_reentrant) {
@@ -71,8 +72,8 @@ void Region::check_options() const {
 
 void Region::complete_forward(bool will_run_again) {
   write_log.prune();
-  // What the region did not draw from it will not draw from when it runs again. Other threads may:
-  // a generator is only turned back where it must be.
+  // The region will use the same generators when it runs again. Forget the others: they must not be
+  // rewound, because other threads may use them.
   if (rng && !rng->keep_changed()) {
     rng.reset();
   }

@@ -1,11 +1,11 @@
-// What a region remembers in order to be run again, whichever way its backward works.
+// What a region stores for its recompute, whether it is reentrant or not.
 #pragma once
 
-#include "checkpoint/process_globals.h"
-#include "checkpoint/rng_state.h"
-#include "checkpoint/saved_inputs.h"
-#include "checkpoint/thread_state.h"
-#include "checkpoint/write_log.h"
+#include "checkpoint/state/process_globals.h"
+#include "checkpoint/state/rng_state.h"
+#include "checkpoint/state/saved_inputs.h"
+#include "checkpoint/state/thread_state.h"
+#include "checkpoint/state/write_log.h"
 
 #include <reprise/detail/region.h>
 #include <reprise/options.h>
@@ -18,31 +18,31 @@
 namespace reprise::detail {
 
 struct Region {
-  /// Takes the calling thread's state as forward's.
+  /// Captures the state of the calling thread, which is about to run forward.
   Region(const CheckpointOptions& region_options,
          std::unique_ptr<RegionBody> region_body,
          const std::vector<at::Tensor>& region_inputs);
 
-  /// Forward has run. Throws if it changed an input in such a way that it cannot be run again.
+  /// Call after forward. Throws if it modified an input so that the region cannot be run again.
   void complete_forward(bool will_run_again);
 
   /// Throws if an option has no effect here.
   void check_options() const;
-  /// Throws if process-wide settings changed since forward.
+  /// Throws if process-wide settings have changed since forward.
   void check_globals() const;
-  /// Throws if an input was changed in place since forward. Call it with the writes of forward
-  /// undone.
+  /// Throws if an input was modified in place since forward. Call it while the writes of forward
+  /// are undone.
   void check_inputs() const;
 
-  /// The region can never be run again. Lets go of the callable, because what it captures may hold
-  /// the graph that holds us.
+  /// The region can never be run again. Frees the callable, because what it captures may own the
+  /// graph that owns this region.
   void abandon() { body.reset(); }
   void check_not_abandoned() const;
 
-  /// Throws if the region is being recorded as a CUDA graph with options that need the host.
-  void check_recordable() const;
+  /// Throws if the region is captured into a CUDA graph with options that need the host.
+  void check_capturable() const;
 
-  /// How messages call the region.
+  /// The region in messages: its name, or the type of its callable.
   std::string label() const;
 
   const CheckpointOptions options;
@@ -51,18 +51,18 @@ struct Region {
   SavedInputs inputs;
   const ThreadState thread_state;
   const ProcessGlobals globals;
-  RngStatePtr rng;  // null if it need not be restored
+  RngStatePtr rng;  // null if there is nothing to restore
   WriteLog write_log;
 };
 
-/// The region did something that cannot be done again.
+/// The region did something that cannot be repeated.
 class UnrepeatableError final : public CheckpointError {
  public:
   using CheckpointError::CheckpointError;
 };
 
-/// Rethrows the exception in flight so that it names the region and is one that the autograd engine
-/// can carry: on its threads, anything but a std::exception would end the process.
+/// Rethrows the current exception with the region's name, as a type that the autograd engine can
+/// propagate: on its threads, anything but a std::exception would terminate the process.
 [[noreturn]] void rethrow_naming(const Region& region);
 
 }  // namespace reprise::detail

@@ -9,7 +9,7 @@ std::atomic<RegionListener*> RegionListener::current_{nullptr};
 RegionListenerGuard::RegionListenerGuard(RegionListener* listener) {
   RegionListener* nobody = nullptr;
   TORCH_CHECK(RegionListener::current_.compare_exchange_strong(nobody, listener),
-              "[reprise] regions are being listened to already: trace one step at a time.");
+              "[reprise] a step is being traced already: trace one step at a time.");
 }
 
 RegionListenerGuard::~RegionListenerGuard() {

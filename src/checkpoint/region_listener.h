@@ -1,11 +1,11 @@
-// Where the planner hears of regions as they run. One listener per process at a time; without one,
-// a region pays one load per question.
+// Lets the planner observe regions as they run. There is at most one listener per process; without
+// one, each check costs a region one atomic load.
 //
-// Only non-reentrant regions are told of. A listener may be called on the threads of the autograd
-// engine, and must not throw from the calls that end something.
+// Only non-reentrant regions are reported. A listener may be called on threads of the autograd
+// engine, and must not throw from forward_ended and recompute_ended.
 #pragma once
 
-#include "checkpoint/op_observer.h"
+#include "checkpoint/ops/op_observer.h"
 
 #include <reprise/options.h>
 
@@ -21,17 +21,18 @@ class Frame;
 
 class RegionListener {
  public:
-  /// Forward of `frame` begins. Returns who observes its operators: `recorder` (null without a
-  /// policy), or somebody who calls `recorder` in turn.
+  /// The forward of `frame` begins. Returns the observer of its operators: `recorder` (null without
+  /// a policy), or an observer that forwards to it.
   virtual OpObserver* forward_begins(const std::shared_ptr<Frame>& frame,
                                      const CheckpointOptions& options,
                                      const std::vector<at::Tensor>& inputs,
                                      OpObserver* recorder) = 0;
-  /// Autograd has saved `tensor` in the region's forward.
+  /// Autograd has saved `tensor` in the forward of the region.
   virtual void packed(const Frame& frame, const at::Tensor& tensor) = 0;
   /// Forward has returned or thrown.
   virtual void forward_ended(const Frame& frame) = 0;
-  /// As forward_begins.
+  /// The recompute of `frame` begins. Returns the observer of its operators, as forward_begins
+  /// does.
   virtual OpObserver* recompute_begins(const Frame& frame, OpObserver* replayer) = 0;
   virtual void recompute_ended(const Frame& frame) = 0;
 
@@ -44,12 +45,12 @@ class RegionListener {
   static std::atomic<RegionListener*> current_;
 };
 
-/// Null: nobody listens.
+/// The current listener, or null.
 inline RegionListener* region_listener() {
   return RegionListener::current_.load(std::memory_order_acquire);
 }
 
-/// Makes `listener` listen. Throws if another one does.
+/// Installs `listener` for its scope. Throws if there is one already.
 class RegionListenerGuard {
  public:
   explicit RegionListenerGuard(RegionListener* listener);
@@ -58,7 +59,7 @@ class RegionListenerGuard {
   RegionListenerGuard& operator=(const RegionListenerGuard&) = delete;
 };
 
-/// Tells the listener that a recompute runs while it lives.
+/// Reports a recompute to the listener for its scope.
 class RecomputeNotice {
  public:
   RecomputeNotice(const Frame& frame, OpObserver* replayer);
@@ -66,7 +67,7 @@ class RecomputeNotice {
   RecomputeNotice(const RecomputeNotice&) = delete;
   RecomputeNotice& operator=(const RecomputeNotice&) = delete;
 
-  /// Who observes the recompute's operators.
+  /// The observer of the recompute's operators.
   OpObserver* observer() const { return observer_; }
 
  private:

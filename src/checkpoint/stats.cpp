@@ -32,7 +32,7 @@ void add(RegionStats& to, const RegionStats& delta) {
   to.bytes_dropped += delta.bytes_dropped;
   to.bytes_kept += delta.bytes_kept;
   to.bytes_offloaded += delta.bytes_offloaded;
-  to.bytes_brought_back += delta.bytes_brought_back;
+  to.bytes_fetched += delta.bytes_fetched;
   to.bytes_compressed += delta.bytes_compressed;
   to.bytes_compressed_to += delta.bytes_compressed_to;
   to.bytes_not_moved += delta.bytes_not_moved;

@@ -1,4 +1,4 @@
-// Where the engine reports to the statistics of reprise/stats.h.
+// The engine's side of reprise/stats.h: adding to the statistics.
 #pragma once
 
 #include <reprise/stats.h>
@@ -14,7 +14,7 @@ inline bool counts_stats() {
   return stats_enabled.load(std::memory_order_relaxed);
 }
 
-/// Adds `delta` to the total and to the region of that name.
+/// Adds `delta` to the total and to the statistics of the region.
 void count(const std::string& region, const RegionStats& delta);
 
 }  // namespace reprise::detail

@@ -1,7 +1,8 @@
-// Reads who this process is from the variables of those who start processes.
+// Reads the rank of this process from the environment variables of its launcher.
 //
-// The first set that is there counts: torchrun's, as it is what people set by hand, then mpirun's,
-// then srun's. A set that is there but wrong is refused, never passed over for the next.
+// The first launcher whose variables are set counts: torchrun's, which people also set by hand,
+// then mpirun's, then srun's. Variables that are set but wrong are an error; the next launcher's
+// are not tried.
 #include <reprise/dist/connect.h>
 
 #include <c10/util/Exception.h>
@@ -20,7 +21,7 @@ std::optional<std::string> variable(const char* name) {
   return value == nullptr || *value == '\0' ? std::nullopt : std::optional<std::string>(value);
 }
 
-/// The number that a variable has, from `least` to `most`.
+/// The value of a variable as a number from `least` to `most`.
 int64_t number(const char* name, int64_t least, int64_t most, const std::string& expected) {
   const auto text = variable(name).value_or("");
   int64_t value = 0;
@@ -35,9 +36,9 @@ int64_t number(const char* name, int64_t least, int64_t most, const std::string&
   return value;
 }
 
-/// What one way of starting processes calls its variables.
+/// The variable names of a launcher.
 struct Names {
-  const char* starter;
+  const char* launcher;
   const char* rank;
   const char* size;
   const char* local_rank;
@@ -49,19 +50,19 @@ constexpr Names kOpenMpi{
 constexpr Names kMpich{"MPICH", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"};
 constexpr Names kSlurm{"srun", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"};
 
-WorldPlace numbers(const Names& names) {
+Rendezvous numbers(const Names& names) {
   constexpr int64_t kMost = 1 << 20;
-  WorldPlace place;
-  place.size = number(names.size, 1, kMost, "the number of processes");
-  const auto last = std::to_string(place.size - 1);
+  Rendezvous rendezvous;
+  rendezvous.size = number(names.size, 1, kMost, "the number of processes");
+  const auto last = std::to_string(rendezvous.size - 1);
   const auto in_world =
-      c10::str("0 to ", last, ", as ", names.size, "=", place.size, " (", names.starter, ")");
-  place.rank = number(names.rank, 0, place.size - 1, in_world);
-  // MPICH does not always say it; processes of one machine are then numbered as in the world.
-  place.local_rank = variable(names.local_rank)
-                         ? number(names.local_rank, 0, place.size - 1, in_world)
-                         : place.rank;
-  return place;
+      c10::str("0 to ", last, ", as ", names.size, "=", rendezvous.size, " (", names.launcher, ")");
+  rendezvous.rank = number(names.rank, 0, rendezvous.size - 1, in_world);
+  // MPICH does not always set it. The processes then count as being on one machine.
+  rendezvous.local_rank = variable(names.local_rank)
+                              ? number(names.local_rank, 0, rendezvous.size - 1, in_world)
+                              : rendezvous.rank;
+  return rendezvous;
 }
 
 int port_or(std::optional<int> otherwise) {
@@ -70,12 +71,12 @@ int port_or(std::optional<int> otherwise) {
              : *otherwise;
 }
 
-/// Where the processes are on one machine, they find each other there.
+/// MASTER_ADDR, or the loopback address if all processes are on one machine.
 std::string address_or_local(const Names& names, bool is_one_machine) {
   const auto address = variable("MASTER_ADDR");
   TORCH_CHECK(address || is_one_machine,
               "[world] ",
-              names.starter,
+              names.launcher,
               " started this process (",
               names.rank,
               " is set), but not all on one machine, and does not say where rank 0 is: set "
@@ -83,67 +84,68 @@ std::string address_or_local(const Names& names, bool is_one_machine) {
   return address.value_or("127.0.0.1");
 }
 
-WorldPlace torchrun_place() {
-  auto place = numbers(kTorchrun);
+Rendezvous torchrun_rendezvous() {
+  auto rendezvous = numbers(kTorchrun);
   const auto address = variable("MASTER_ADDR");
   TORCH_CHECK(address,
               "[world] RANK and WORLD_SIZE are set, but MASTER_ADDR is not; expected the name or "
               "address of the machine of rank 0 (127.0.0.1 if all are on this one)");
-  place.address = *address;
-  place.port = port_or(std::nullopt);
+  rendezvous.address = *address;
+  rendezvous.port = port_or(std::nullopt);
   if (variable("TORCHELASTIC_USE_AGENT_STORE").value_or("") == "True") {
-    place.attempt = variable("TORCHELASTIC_RESTART_COUNT").value_or("0");
+    rendezvous.attempt = variable("TORCHELASTIC_RESTART_COUNT").value_or("0");
   }
-  return place;
+  return rendezvous;
 }
 
-WorldPlace mpi_place(const Names& names, const char* local_size) {
-  auto place = numbers(names);
+Rendezvous mpi_rendezvous(const Names& names, const char* local_size) {
+  auto rendezvous = numbers(names);
   const bool is_one_machine =
-      place.size == 1 ||
+      rendezvous.size == 1 ||
       (variable(local_size) &&
-       number(local_size, 1, place.size, "the number of processes here") == place.size);
-  place.address = address_or_local(names, is_one_machine);
-  place.port = port_or(kDefaultPort);
-  return place;
+       number(local_size, 1, rendezvous.size, "the number of processes here") == rendezvous.size);
+  rendezvous.address = address_or_local(names, is_one_machine);
+  rendezvous.port = port_or(kDefaultPort);
+  return rendezvous;
 }
 
-WorldPlace slurm_place() {
-  auto place = numbers(kSlurm);
-  const auto launcher = variable("SLURM_LAUNCH_NODE_IPADDR");
+Rendezvous slurm_rendezvous() {
+  auto rendezvous = numbers(kSlurm);
+  const auto launch_node = variable("SLURM_LAUNCH_NODE_IPADDR");
   // srun is called on the first machine of a batch job, where rank 0 is.
-  place.address =
-      !variable("MASTER_ADDR") && launcher ? *launcher : address_or_local(kSlurm, place.size == 1);
-  place.port = port_or(kDefaultPort);
-  return place;
+  rendezvous.address = !variable("MASTER_ADDR") && launch_node
+                           ? *launch_node
+                           : address_or_local(kSlurm, rendezvous.size == 1);
+  rendezvous.port = port_or(kDefaultPort);
+  return rendezvous;
 }
 
-// As mpirun or srun says it.
-std::optional<WorldPlace> place_of_job() {
+// The rendezvous that mpirun or srun has set, if any.
+std::optional<Rendezvous> mpi_or_slurm_rendezvous() {
   if (variable(kOpenMpi.rank)) {
-    return mpi_place(kOpenMpi, "OMPI_COMM_WORLD_LOCAL_SIZE");
+    return mpi_rendezvous(kOpenMpi, "OMPI_COMM_WORLD_LOCAL_SIZE");
   }
   if (variable(kMpich.rank)) {
-    return mpi_place(kMpich, "MPI_LOCALNRANKS");
+    return mpi_rendezvous(kMpich, "MPI_LOCALNRANKS");
   }
-  // The script of a batch job has Slurm's variables too, for one task, but is not in a step.
+  // A batch script has Slurm's variables too, for one task, but does not belong to a step.
   const bool is_batch_script =
       variable("SLURM_JOB_ID") && !variable("SLURM_STEP_ID") && !variable("SLURM_STEPID");
   if (variable(kSlurm.rank) && !is_batch_script) {
-    return slurm_place();
+    return slurm_rendezvous();
   }
   return std::nullopt;
 }
 
 }  // namespace
 
-std::optional<WorldPlace> place_from_environment() {
+std::optional<Rendezvous> rendezvous_from_environment() {
   if (variable(kTorchrun.rank) || variable(kTorchrun.size)) {
-    return torchrun_place();
+    return torchrun_rendezvous();
   }
-  const auto place = place_of_job();
-  // A shell of `srun --pty bash` has these variables too, and hands them to all that it starts.
-  return place && place->size > 1 ? place : std::nullopt;
+  const auto rendezvous = mpi_or_slurm_rendezvous();
+  // A shell started by `srun --pty bash` has these variables too, and so has all that it starts.
+  return rendezvous && rendezvous->size > 1 ? rendezvous : std::nullopt;
 }
 
 }  // namespace reprise

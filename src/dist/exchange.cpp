@@ -14,14 +14,15 @@ namespace reprise::dist {
 
 namespace {
 
-/// Chunks under way at once: one travels while another is added.
+/// Chunks in flight at once: one is transferred while another is added.
 constexpr int64_t kAhead = 2;
-/// Of the chunks that arrive together, one from each: large, as every message wakes threads.
+/// Total size of the chunks that arrive together, one from each process. Large, because every
+/// message wakes threads.
 constexpr int64_t kArrivingBytes = int64_t{4} << 20;
 constexpr int64_t kLeastChunkBytes = int64_t{64} << 10;
 constexpr int64_t kAlignment = 64;
 constexpr int kUnusedTag = std::numeric_limits<int>::max();
-/// What is no longer is sent whole to everyone: one journey instead of two.
+/// Tensors up to this size are sent whole to every process: one round trip instead of two.
 constexpr int64_t kSmallBytes = int64_t{32} << 10;
 
 constexpr int64_t divide_up(int64_t a, int64_t b) {
@@ -49,7 +50,7 @@ void Exchange::stop(const std::string& why) {
   }
 }
 
-void Exchange::look_for_losses() {
+void Exchange::check_connections() {
   try {
     for (int64_t step = 1; step < size_; ++step) {
       std::vector<at::Tensor> one{at::empty({1}, at::kByte)};
@@ -61,7 +62,7 @@ void Exchange::look_for_losses() {
   }
 }
 
-/// The others, beginning with the next: not everyone writes to the same one first.
+/// The other ranks, starting after this one, so that not all processes send to the same one first.
 int64_t Exchange::peer(int64_t step) const {
   return (rank_ + step) % size_;
 }
@@ -110,15 +111,15 @@ Exchange::Parts Exchange::parts_of(const at::Tensor& whole, int64_t part) const 
   return {.whole = whole, .part = part, .chunk = chunk};
 }
 
-at::Tensor Exchange::room(int64_t slot, const at::Tensor& like) {
-  if (!room_.defined()) {
-    room_ = at::empty({kAhead * (size_ - 1) * chunk_bytes_}, at::kByte);
+at::Tensor Exchange::buffer(int64_t slot, const at::Tensor& like) {
+  if (!buffer_.defined()) {
+    buffer_ = at::empty({kAhead * (size_ - 1) * chunk_bytes_}, at::kByte);
   }
   const auto bytes = like.numel() * static_cast<int64_t>(like.element_size());
-  return room_.narrow(0, slot * chunk_bytes_, bytes).view(like.scalar_type());
+  return buffer_.narrow(0, slot * chunk_bytes_, bytes).view(like.scalar_type());
 }
 
-void Exchange::reduce(const Parts& parts, const at::Tensor& own, Result result, int tag) {
+void Exchange::reduce_parts(const Parts& parts, const at::Tensor& own, Result result, int tag) {
   const int results_tag = tag + 1;
   std::array<Messages, kAhead> arriving;
   Messages others;
@@ -129,12 +130,12 @@ void Exchange::reduce(const Parts& parts, const at::Tensor& own, Result result, 
     for (int64_t step = 1; step < size_; ++step) {
       const auto to = peer(step), from = peer(size_ - step);
       receive(arriving[static_cast<size_t>(index % kAhead)],
-              room(slot(index, from), parts.at(rank_, index)),
+              buffer(slot(index, from), parts.at(rank_, index)),
               from,
               tag);
       send(others, parts.at(to, index), to, tag);
       if (result == Result::ForAll) {
-        // It is overwritten when `from` has had what was there: its answer comes after that.
+        // Safe to overwrite: `from` answers only after it has received what was there.
         receive(others, parts.at(from, index), from, results_tag);
       }
     }
@@ -144,7 +145,7 @@ void Exchange::reduce(const Parts& parts, const at::Tensor& own, Result result, 
     const auto mine = parts.at(rank_, index);
     std::vector<at::Tensor> terms;
     for (int64_t rank = 0; rank < size_; ++rank) {
-      terms.push_back(rank == rank_ ? mine : room(slot(index, rank), mine));
+      terms.push_back(rank == rank_ ? mine : buffer(slot(index, rank), mine));
     }
     const auto target = own.narrow(0, index * parts.chunk, mine.numel());
     ordered_sum(target, terms);
@@ -163,11 +164,11 @@ void Exchange::reduce(const Parts& parts, const at::Tensor& own, Result result, 
   finish(others);
 }
 
-void Exchange::sum(const at::Tensor& value, int tag) {
+void Exchange::all_reduce(const at::Tensor& value, int tag) {
   const auto flat = value.view({-1});
   if (flat.numel() * static_cast<int64_t>(flat.element_size()) <= kSmallBytes) {
     const auto all = at::empty({size_ * flat.numel()}, flat.options());
-    gather(all, flat, tag);
+    all_gather(all, flat, tag);
     const auto terms = all.view({size_, flat.numel()}).unbind();
     ordered_sum(flat, terms);
     return;
@@ -175,32 +176,32 @@ void Exchange::sum(const at::Tensor& value, int tag) {
   const auto parts = parts_of(flat, divide_up(flat.numel(), size_));
   const auto begin = std::min(rank_ * parts.part, flat.numel());
   const auto own = flat.narrow(0, begin, std::min(parts.part, flat.numel() - begin));
-  reduce(parts, own, Result::ForAll, tag);
+  reduce_parts(parts, own, Result::ForAll, tag);
 }
 
-void Exchange::reduce(const at::Tensor& part, const at::Tensor& whole, int tag) {
-  reduce(parts_of(whole, part.numel()), part, Result::ForOne, tag);
+void Exchange::reduce_scatter(const at::Tensor& part, const at::Tensor& whole, int tag) {
+  reduce_parts(parts_of(whole, part.numel()), part, Result::ForOne, tag);
 }
 
-void Exchange::gather(const at::Tensor& whole, const at::Tensor& part, int tag) {
-  const auto place = [&](int64_t rank) {
+void Exchange::all_gather(const at::Tensor& whole, const at::Tensor& part, int tag) {
+  const auto part_of = [&](int64_t rank) {
     return whole.narrow(0, rank * part.numel(), part.numel());
   };
   Messages messages;
   for (int64_t step = 1; step < size_; ++step) {
     const auto to = peer(step), from = peer(size_ - step);
-    receive(messages, place(from), from, tag);
+    receive(messages, part_of(from), from, tag);
     send(messages, part, to, tag);
   }
-  if (place(rank_).data_ptr() != part.data_ptr()) {
-    place(rank_).copy_(part);
+  if (part_of(rank_).data_ptr() != part.data_ptr()) {
+    part_of(rank_).copy_(part);
   }
   finish(messages);
 }
 
-std::vector<std::string> Exchange::gather(const std::string& own, int tag) {
+std::vector<std::string> Exchange::all_gather(const std::string& own, int tag) {
   const auto lengths = at::empty({size_}, at::kLong);
-  gather(lengths, at::full({1}, static_cast<int64_t>(own.size()), at::kLong), tag);
+  all_gather(lengths, at::full({1}, static_cast<int64_t>(own.size()), at::kLong), tag);
   std::vector<std::string> all;
   for (int64_t rank = 0; rank < size_; ++rank) {
     const auto length = lengths[rank].item<int64_t>();

@@ -1,6 +1,6 @@
-// The code is LibTorch's, and so is the Gloo in it; the headers are Debian's (libgloo-dev), of
-// another version. So nothing here looks into a type of Gloo's: a device is made by LibTorch and
-// handed back to it.
+// Gloo through LibTorch's process group. LibTorch contains Gloo's code but not its headers; those
+// come from Debian (libgloo-dev) and are of another version. So this file never looks inside a type
+// of Gloo's: a device is made by LibTorch and handed back to it.
 #include "dist/groups.h"
 
 #include <c10/util/Exception.h>
@@ -14,18 +14,19 @@ namespace reprise::dist {
 
 void check_gloo() {}
 
-Group connect_gloo(const GroupPlace& place, const std::string& address) {
+Group connect_gloo(const GroupOptions& group_options, const std::string& address) {
   using c10d::ProcessGroupGloo;
   const char* interface = std::getenv("GLOO_SOCKET_IFNAME");
-  const bool is_told = interface != nullptr && *interface != '\0';
-  TORCH_CHECK(is_told || !address.empty(),
+  const bool has_interface = interface != nullptr && *interface != '\0';
+  TORCH_CHECK(has_interface || !address.empty(),
               "[world] this machine has no address on the way to rank 0's. Check MASTER_ADDR, or "
               "set GLOO_SOCKET_IFNAME to the network interface to use");
-  auto options = ProcessGroupGloo::Options::create(place.timeout);
-  options->devices.push_back(is_told ? ProcessGroupGloo::createDeviceForInterface(interface)
-                                     : ProcessGroupGloo::createDeviceForHostname(address));
-  options->threads = 1;  // its collectives are not used: messages need none
-  return c10::make_intrusive<ProcessGroupGloo>(place.store, place.rank, place.size, options);
+  auto options = ProcessGroupGloo::Options::create(group_options.timeout);
+  options->devices.push_back(has_interface ? ProcessGroupGloo::createDeviceForInterface(interface)
+                                           : ProcessGroupGloo::createDeviceForHostname(address));
+  options->threads = 1;  // for Gloo's own collectives, which are not used
+  return c10::make_intrusive<ProcessGroupGloo>(
+      group_options.store, group_options.rank, group_options.size, options);
 }
 
 }  // namespace reprise::dist

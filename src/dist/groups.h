@@ -1,4 +1,4 @@
-// c10d's process groups that worlds are made of: Gloo for CPU tensors, NCCL for those on a GPU.
+// The c10d process groups behind a world: Gloo for CPU tensors, NCCL for GPU tensors.
 #pragma once
 
 #include <reprise/export.h>
@@ -14,23 +14,24 @@ namespace reprise::dist {
 
 using Group = c10::intrusive_ptr<c10d::Backend>;
 
-struct GroupPlace {
+struct GroupOptions {
   c10::intrusive_ptr<c10d::Store> store;
   int rank;
   int size;
   std::chrono::milliseconds timeout;
 };
 
-/// Throws, naming the package, where Reprise was built without it.
+/// Throws, naming the package to install, if Reprise was built without Gloo.
 void check_gloo();
-/// Connected to all others. `address` is where this process listens; GLOO_SOCKET_IFNAME overrules.
-Group connect_gloo(const GroupPlace& place, const std::string& address);
+/// A group connected to all other processes. This process listens at `address`, unless
+/// GLOO_SOCKET_IFNAME names an interface.
+Group connect_gloo(const GroupOptions& options, const std::string& address);
 
-/// libreprise_cuda gives this when it is loaded, if it was built with NCCL.
-using MakeGpuGroup = Group (*)(const GroupPlace& place, c10::Device device);
+/// Set by libreprise_cuda when it is loaded, if it was built with NCCL.
+using MakeGpuGroup = Group (*)(const GroupOptions& options, c10::Device device);
 REPRISE_API void provide_gpu_group(MakeGpuGroup make);
-/// Throws, saying what is missing.
+/// Throws if GPU groups are not available, and says what is missing.
 void check_gpu_group();
-Group connect_gpu_group(const GroupPlace& place, c10::Device device);
+Group connect_gpu_group(const GroupOptions& options, c10::Device device);
 
 }  // namespace reprise::dist

@@ -1,5 +1,5 @@
-// The roll call: a world begins when every rank is there once and all say the same size. Whoever
-// finds that it cannot be says so to all, so that nobody waits for it.
+// The roll call: a world begins once every rank has joined exactly once with the same size. A
+// process that finds an error announces it to all, so that nobody waits in vain.
 #pragma once
 
 #include "dist/network.h"
@@ -12,8 +12,8 @@
 
 namespace reprise::dist {
 
-/// Returns the address at which this process listens for the others; throws in all processes if
-/// a rank is missing at the deadline or there twice, or the sizes differ.
-std::string join(c10d::Store& store, const WorldPlace& place, Deadline deadline);
+/// Returns the address at which this process listens for the others. Throws in all processes if a
+/// rank is missing at the deadline, if two processes have the same rank, or if the sizes differ.
+std::string join(c10d::Store& store, const Rendezvous& rendezvous, Deadline deadline);
 
 }  // namespace reprise::dist

@@ -13,7 +13,7 @@
 
 namespace reprise::dist {
 
-/// A collective of CPU tensors, from start() until the worker has done it.
+/// A collective of CPU tensors, queued for the worker.
 struct JoinedWorld::Job {
   int64_t number;
   std::string what;
@@ -27,21 +27,21 @@ struct JoinedWorld::Job {
     const std::scoped_lock lock(mutex);
     error = std::move(why);
     is_done = true;
-    work = nullptr;  // and its tensors
+    work = nullptr;  // releases its tensors
     changed.notify_all();
   }
 };
 
 class JoinedWorld::Pending final : public Collective {
  public:
-  /// The exchange lives until all jobs are done.
+  /// `exchange` lives until all jobs are done.
   Pending(std::shared_ptr<Job> job, Exchange& exchange)
       : job_(std::move(job)), exchange_(exchange) {}
   void wait() override {
-    constexpr auto kPatience = std::chrono::seconds(1);
+    constexpr auto kCheckInterval = std::chrono::seconds(1);
     std::unique_lock lock(job_->mutex);
-    while (!job_->changed.wait_for(lock, kPatience, [&] { return job_->is_done; })) {
-      exchange_.look_for_losses();
+    while (!job_->changed.wait_for(lock, kCheckInterval, [&] { return job_->is_done; })) {
+      exchange_.check_connections();
     }
     TORCH_CHECK(job_->error.empty(), job_->error);
   }
@@ -53,7 +53,7 @@ class JoinedWorld::Pending final : public Collective {
 
 namespace {
 
-/// Of tensors on a GPU. NCCL's own threads watch over its time.
+/// A collective of GPU tensors. NCCL's own watchdog enforces the timeout.
 class PendingOnGpu final : public Collective {
  public:
   explicit PendingOnGpu(c10::intrusive_ptr<c10d::Work> work) : work_(std::move(work)) {}
@@ -101,24 +101,24 @@ void check_parts(const at::Tensor& whole,
 
 }  // namespace
 
-JoinedWorld::JoinedWorld(const WorldPlace& place,
+JoinedWorld::JoinedWorld(const Rendezvous& rendezvous,
                          StorePointer store,
-                         std::unique_ptr<Watch> watch,
+                         std::unique_ptr<HeartbeatMonitor> monitor,
                          Group gloo,
                          Group gpu)
-    : place_(place),
+    : rendezvous_(rendezvous),
       store_(std::move(store)),
-      watch_(std::move(watch)),
+      monitor_(std::move(monitor)),
       gloo_(std::move(gloo)),
       gpu_(std::move(gpu)),
       exchange_(std::make_unique<Exchange>(gloo_)),
       exceptions_(std::uncaught_exceptions()) {
-  worker_ = std::thread([this] { work_off(); });
+  worker_ = std::thread([this] { run_jobs(); });
 }
 
 JoinedWorld::~JoinedWorld() {
   if (std::uncaught_exceptions() > exceptions_) {
-    report("it ended by an exception, which it has not told the others");
+    report("it ended by an exception that it did not report");
   }
   {
     const std::scoped_lock lock(mutex_);
@@ -127,20 +127,21 @@ JoinedWorld::~JoinedWorld() {
   changed_.notify_all();
   exchange_->stop("this process leaves the world");
   worker_.join();
-  watch_->leave();
-  // Others who wait for this process find its connections closed, and look in the store why.
+  monitor_->leave();
+  // Processes that wait for this one find its connections closed and look up the reason in the
+  // store.
   exchange_.reset();
   gloo_.reset();
   try {
-    if (gpu_ && watch_->has_reported()) {
-      gpu_->abort();  // what is pending will never end
+    if (gpu_ && monitor_->has_reported()) {
+      gpu_->abort();  // pending collectives would never finish
     } else if (gpu_) {
       gpu_->shutdown();
     }
-  } catch (const std::exception&) {  // nothing to be done in a destructor
+  } catch (const std::exception&) {  // a destructor cannot report it
   }
   gpu_.reset();
-  watch_->linger();
+  monitor_->linger();
 }
 
 PendingCollective JoinedWorld::start(const char* kind, const std::string& what, Work work) const {
@@ -149,14 +150,14 @@ PendingCollective JoinedWorld::start(const char* kind, const std::string& what, 
   job->work = std::move(work);
   {
     const std::scoped_lock lock(mutex_);
-    job->number = watch_->enter(job->what);
+    job->number = monitor_->enter(job->what);
     jobs_.push_back(job);
   }
   changed_.notify_all();
   return std::make_unique<Pending>(std::move(job), *exchange_);
 }
 
-void JoinedWorld::work_off() {
+void JoinedWorld::run_jobs() {
   const at::AutoDispatchBelowADInplaceOrView no_autograd;
   std::unique_lock lock(mutex_);
   while (true) {
@@ -179,7 +180,7 @@ void JoinedWorld::run(Job& job) {
   }
   const auto begin = std::chrono::steady_clock::now();
   try {
-    // Two tags each; all processes number alike.
+    // Each collective has two tags. All processes number collectives alike.
     job.work(*exchange_, static_cast<int>(job.number % (int64_t{1} << 29)) * 2);
     job.finish({});
   } catch (const std::exception& error) {
@@ -189,7 +190,7 @@ void JoinedWorld::run(Job& job) {
       return is_leaving_;
     }();
     const auto cause =
-        is_leaving ? "this process leaves the world" : watch_->find_cause(job.number, job.what);
+        is_leaving ? "this process leaves the world" : monitor_->find_cause(job.number, job.what);
     const auto* own = dynamic_cast<const c10::Error*>(&error);
     failure_ = c10::str("[world] rank ",
                         rank(),
@@ -205,7 +206,7 @@ void JoinedWorld::run(Job& job) {
                         cause,
                         ". Gloo says: ",
                         own != nullptr ? own->what_without_backtrace() : error.what());
-    watch_->report(failure_, Watch::Cause::Elsewhere);
+    monitor_->report(failure_, HeartbeatMonitor::Cause::Elsewhere);
     job.finish(failure_);
   }
 }
@@ -217,50 +218,52 @@ c10d::Backend& JoinedWorld::gpu(const char* kind, const std::string& what) const
               " of tensors on a GPU: this world was connected for the CPU. Set "
               "WorldOptions::device");
   const std::scoped_lock lock(mutex_);
-  watch_->enter(described(kind, what));
+  monitor_->enter(described(kind, what));
   return *gpu_;
 }
 
-PendingCollective JoinedWorld::start_sum(const at::Tensor& value, const std::string& what) const {
+PendingCollective JoinedWorld::start_all_reduce(const at::Tensor& value,
+                                                const std::string& what) const {
   TORCH_CHECK(value.is_contiguous(), "[world] ", what, ": expected a contiguous tensor");
   if (value.is_cuda()) {
     std::vector<at::Tensor> one{value};
     return std::make_unique<PendingOnGpu>(gpu("sum", what).allreduce(one));
   }
-  return start("sum", what, [value](Exchange& exchange, int tag) { exchange.sum(value, tag); });
+  return start(
+      "sum", what, [value](Exchange& exchange, int tag) { exchange.all_reduce(value, tag); });
 }
 
-PendingCollective JoinedWorld::start_gather(const at::Tensor& whole,
-                                            const at::Tensor& part,
-                                            const std::string& what) const {
+PendingCollective JoinedWorld::start_all_gather(const at::Tensor& whole,
+                                                const at::Tensor& part,
+                                                const std::string& what) const {
   check_parts(whole, part, size(), what);
   if (whole.is_cuda()) {
     auto out = whole, in = part;
     return std::make_unique<PendingOnGpu>(gpu("gather", what)._allgather_base(out, in));
   }
   return start("gather", what, [whole, part](Exchange& exchange, int tag) {
-    exchange.gather(whole, part, tag);
+    exchange.all_gather(whole, part, tag);
   });
 }
 
-PendingCollective JoinedWorld::start_reduce(const at::Tensor& part,
-                                            const at::Tensor& whole,
-                                            const std::string& what) const {
+PendingCollective JoinedWorld::start_reduce_scatter(const at::Tensor& part,
+                                                    const at::Tensor& whole,
+                                                    const std::string& what) const {
   check_parts(whole, part, size(), what);
   if (whole.is_cuda()) {
     auto out = part, in = whole;
     return std::make_unique<PendingOnGpu>(gpu("reduce", what)._reduce_scatter_base(out, in));
   }
   return start("reduce", what, [part, whole](Exchange& exchange, int tag) {
-    exchange.reduce(part, whole, tag);
+    exchange.reduce_scatter(part, whole, tag);
   });
 }
 
-std::vector<std::string> JoinedWorld::gather(const std::string& own,
-                                             const std::string& what) const {
+std::vector<std::string> JoinedWorld::all_gather(const std::string& own,
+                                                 const std::string& what) const {
   const auto all = std::make_shared<std::vector<std::string>>();
   start("gather", what, [all, own](Exchange& exchange, int tag) {
-    *all = exchange.gather(own, tag);
+    *all = exchange.all_gather(own, tag);
   })->wait();
   return std::move(*all);
 }

@@ -1,4 +1,4 @@
-// NCCL by LibTorch's process group; a part of libreprise_cuda.
+// NCCL through LibTorch's process group; part of libreprise_cuda.
 #include "dist/groups.h"
 
 #include <c10/cuda/CUDAGuard.h>
@@ -11,7 +11,7 @@ namespace reprise::dist {
 
 namespace {
 
-Group make_nccl_group(const GroupPlace& place, c10::Device device) {
+Group make_nccl_group(const GroupOptions& group_options, c10::Device device) {
   // LibTorch's types contain NCCL's, whose size changes with its version.
   TORCH_CHECK(c10d::getNcclVersionNumber() / 100 == NCCL_VERSION_CODE / 100,
               "[world] libreprise_cuda was built with the header of NCCL ",
@@ -22,10 +22,11 @@ Group make_nccl_group(const GroupPlace& place, c10::Device device) {
               c10d::getNcclVersion(),
               ". Build with the header of that version");
   auto options = c10d::ProcessGroupNCCL::Options::create();
-  options->timeout = place.timeout;
+  options->timeout = group_options.timeout;
   auto group = c10::make_intrusive<c10d::ProcessGroupNCCL>(
-      place.store, place.rank, place.size, std::move(options));
-  // Now, where it can be reported as a failure to connect, and not in the first collective.
+      group_options.store, group_options.rank, group_options.size, std::move(options));
+  // Connect now, so that an error is reported as a failure to connect and not in the first
+  // collective.
   const c10::cuda::CUDAGuard guard(device);
   group->setBoundDeviceId(device);
   group->eagerConnectSingleDevice(device);

@@ -21,12 +21,11 @@ class Socket {
  public:
   explicit Socket(const addrinfo& address)
       : handle_(socket(address.ai_family, address.ai_socktype | SOCK_CLOEXEC, 0)) {
-    // A firewall that drops packets would hold connect() for minutes.
-    const timeval patience{.tv_sec = 1, .tv_usec = 0};
-    is_connected_ =
-        handle_ >= 0 &&
-        setsockopt(handle_, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience)) == 0 &&
-        connect(handle_, address.ai_addr, address.ai_addrlen) == 0;
+    // Behind a firewall that drops packets, connect() would block for minutes.
+    const timeval timeout{.tv_sec = 1, .tv_usec = 0};
+    is_connected_ = handle_ >= 0 &&
+                    setsockopt(handle_, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout)) == 0 &&
+                    connect(handle_, address.ai_addr, address.ai_addrlen) == 0;
   }
   ~Socket() {
     if (handle_ >= 0) {
@@ -74,7 +73,7 @@ std::string machine_id() {
 }
 
 std::string address_towards(const std::string& host) {
-  // Connecting a datagram socket sends nothing: it asks the routes.
+  // Connecting a datagram socket sends nothing: it only looks up the route.
   const auto addresses = resolve(host, 9, SOCK_DGRAM);
   for (const auto* each = addresses.get(); each != nullptr; each = each->ai_next) {
     const Socket probe(*each);

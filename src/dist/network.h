@@ -1,4 +1,4 @@
-// What a process has to know of the network to find the others.
+// What a process needs to know about the network to find the others.
 #pragma once
 
 #include <chrono>
@@ -8,16 +8,16 @@ namespace reprise::dist {
 
 using Deadline = std::chrono::steady_clock::time_point;
 
-/// The same in two processes if they can reach each other by the loopback address: containers and
-/// network namespaces of one machine are apart.
+/// Equal in two processes if they can reach each other by the loopback address. Containers and
+/// network namespaces on one machine have different ids.
 std::string machine_id();
 
-/// The address that this machine has on the way to another; empty if there is no way.
+/// The address of this machine on the route to `host`; empty if there is no route.
 std::string address_towards(const std::string& host);
 
 bool is_loopback(const std::string& address);
 
-/// Returns when somebody listens there: true, or false at the deadline.
+/// Waits until somebody listens there. False if nobody does by the deadline.
 bool await_listener(const std::string& host, int port, Deadline deadline);
 
 }  // namespace reprise::dist

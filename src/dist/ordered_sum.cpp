@@ -8,12 +8,12 @@ namespace reprise::dist {
 
 namespace {
 
-// Shorter than what ATen gives to several threads: the thread that sums is beside those that
-// compute, and would get as many again.
+// Below the size from which ATen uses several threads: the summing thread runs beside the compute
+// threads, and would start as many again.
 constexpr int64_t kSerial = 32000;
 
 void sum_directly(at::Tensor out, std::vector<at::Tensor>& terms) {
-  // `out` is complete with the last term only; until then a later term must not be overwritten.
+  // If `out` is one of the later terms, it must not be overwritten before that term is added.
   const auto is_needed = std::any_of(terms.begin() + 2, terms.end(), [&](const auto& term) {
     return term.data_ptr() == out.data_ptr();
   });
@@ -37,7 +37,7 @@ void sum_in_float(const at::Tensor& out, const std::vector<at::Tensor>& terms) {
 
 void ordered_sum(const at::Tensor& out, const std::vector<at::Tensor>& terms) {
   const auto type = out.scalar_type();
-  // Of two 16-bit terms the sum is rounded once anyhow.
+  // The sum of two 16-bit terms is rounded only once anyway.
   const bool is_rounded_often = (type == at::kHalf || type == at::kBFloat16) && terms.size() > 2;
   for (int64_t begin = 0; begin < out.numel(); begin += kSerial) {
     const auto length = std::min(kSerial, out.numel() - begin);

@@ -1,4 +1,4 @@
-// The sum of what the processes sent, in the order of their ranks.
+// The sum of the tensors of all processes, in the order of their ranks.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -7,8 +7,8 @@
 
 namespace reprise::dist {
 
-/// See Note [Sums in the order of ranks]. Flat tensors of one length; `out` may be one of the
-/// terms. The terms may be written to.
+/// See Note [Sums in the order of ranks]. All tensors are flat and of one length; `out` may be one
+/// of the terms. The terms may be overwritten.
 void ordered_sum(const at::Tensor& out, const std::vector<at::Tensor>& terms);
 
 }  // namespace reprise::dist

@@ -1,7 +1,7 @@
-// What all worlds share, and the world of one process.
+// What all worlds have in common, and the world of a single process.
 #include <reprise/dist/world.h>
 
-#include "dist/lonely_world.h"
+#include "dist/fake_world.h"
 
 #include <ATen/ATen.h>
 #include <c10/util/Exception.h>
@@ -16,7 +16,7 @@ World::~World() = default;
 
 at::Tensor World::sum(const at::Tensor& value, const std::string& what) const {
   auto total = value.detach().clone(at::MemoryFormat::Contiguous);
-  start_sum(total, what)->wait();
+  start_all_reduce(total, what)->wait();
   return total;
 }
 
@@ -32,38 +32,38 @@ double World::max(double value, const std::string& what) const {
     return value;
   }
   const auto all = at::empty({size()}, at::kDouble);
-  start_gather(all, at::full({1}, value, at::kDouble), what)->wait();
+  start_all_gather(all, at::full({1}, value, at::kDouble), what)->wait();
   return all.max().item<double>();
 }
 
-void World::wait_for_all(const std::string& what) const {
+void World::barrier(const std::string& what) const {
   if (size() > 1) {
     sum(0.0, what);
   }
 }
 
-std::string World::from_first(const std::string& own, const std::string& what) const {
-  return gather(is_first() ? own : std::string(), what).front();
+std::string World::broadcast(const std::string& own, const std::string& what) const {
+  return all_gather(is_first() ? own : std::string(), what).front();
 }
 
-// Each says how it went: nothing, or "!" and its error.
-void World::together(const std::string& what, const std::function<void()>& work) const {
+// Each process sends an empty string for success, or "!" and its error.
+void World::run_on_all(const std::string& what, const std::function<void()>& work) const {
   if (size() == 1) {
     work();
     return;
   }
   std::exception_ptr error;
-  std::string said;
+  std::string status;
   try {
     work();
   } catch (const c10::Error& failure) {
     error = std::current_exception();
-    said = std::string("!") + failure.what_without_backtrace();
+    status = std::string("!") + failure.what_without_backtrace();
   } catch (const std::exception& failure) {
     error = std::current_exception();
-    said = std::string("!") + failure.what();
+    status = std::string("!") + failure.what();
   }
-  const auto all = gather(said, what);
+  const auto all = all_gather(status, what);
   if (error) {
     std::rethrow_exception(error);
   }
@@ -78,8 +78,8 @@ void World::together(const std::string& what, const std::function<void()>& work)
               failed->substr(1));
 }
 
-void World::first_alone(const std::string& what, const std::function<void()>& work) const {
-  together(what, [&] {
+void World::run_on_first(const std::string& what, const std::function<void()>& work) const {
+  run_on_all(what, [&] {
     if (is_first()) {
       work();
     }
@@ -87,7 +87,7 @@ void World::first_alone(const std::string& what, const std::function<void()>& wo
 }
 
 const World& World::single() {
-  static const LonelyWorld world(/*rank=*/0, /*size=*/1);
+  static const FakeWorld world(/*rank=*/0, /*size=*/1);
   return world;
 }
 

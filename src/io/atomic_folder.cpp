@@ -14,8 +14,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// A rename is durable only when the folder around it is. Some file systems cannot sync a folder:
-// what is in it is whole all the same.
+// A rename is durable only once the parent folder is synced. Some file systems cannot sync a
+// folder; its content is complete all the same.
 void sync_folder(const fs::path& folder) {
   const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor >= 0) {
@@ -26,7 +26,7 @@ void sync_folder(const fs::path& folder) {
 
 }  // namespace
 
-// Links are followed now: a rename would replace the link itself.
+// Resolves links now, because a rename would replace the link itself.
 AtomicFolder::AtomicFolder(const fs::path& path)
     : final_(fs::weakly_canonical(fs::absolute(path))) {
   if (!final_.has_filename()) {

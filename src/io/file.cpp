@@ -1,4 +1,4 @@
-// Files through POSIX calls: mapping, fsync and atomic rename have no standard C++ counterpart.
+// Uses POSIX calls: mapping, fsync and atomic rename have no counterpart in standard C++.
 #include <reprise/io/file.h>
 
 #include "io/last_error.h"
@@ -20,7 +20,7 @@
 namespace reprise {
 namespace {
 
-using detail::last_error;
+using io::last_error;
 
 /// Closes what it opened.
 class Descriptor {
@@ -41,7 +41,7 @@ class Descriptor {
   int number_;
 };
 
-/// The size of a file that was opened for reading. Only a regular file has all its bytes at hand.
+/// The size of a file that was opened for reading. Only a regular file has a size to rely on.
 size_t check_regular(const Descriptor& file, const std::filesystem::path& path) {
   TORCH_CHECK(file.valid(), "[file] cannot open ", path.string(), ": ", last_error());
   struct stat status {};
@@ -58,7 +58,7 @@ size_t check_regular(const Descriptor& file, const std::filesystem::path& path) 
   return static_cast<size_t>(status.st_size);
 }
 
-constexpr int kReadFlags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;  // opening a pipe would wait
+constexpr int kReadFlags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;  // opening a pipe would block
 
 std::filesystem::path folder_of(const std::filesystem::path& path) {
   return path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
@@ -96,7 +96,7 @@ void create_folder(const std::filesystem::path& folder) {
   TORCH_CHECK(std::filesystem::is_directory(folder),
               "[file] ",
               folder.string(),
-              ": the folder cannot be made: ",
+              ": cannot create the folder: ",
               failed.message());
 }
 
@@ -104,7 +104,7 @@ MappedFile::MappedFile(const std::filesystem::path& path) : path_(path) {
   const Descriptor file(path, kReadFlags);
   size_ = check_regular(file, path);
   if (size_ == 0) {
-    return;  // an empty mapping is not allowed
+    return;  // mmap refuses an empty mapping
   }
   void* const address = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file.number(), 0);
   TORCH_CHECK(address != MAP_FAILED, "[file] cannot map ", path.string(), ": ", last_error());
@@ -124,12 +124,12 @@ MappedFile::MappedFile(MappedFile&& other) noexcept
 
 void MappedFile::release(size_t offset, size_t length) const {
   const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
-  // The last page may hold the beginning of what is read next, unless the file ends there.
+  // The last page may hold the start of what is read next, unless the file ends there.
   const size_t end = std::min(size_, offset + std::min(length, SIZE_MAX - offset));
   const size_t last = end == size_ ? (end + page - 1) / page * page : end / page * page;
   const size_t first = offset / page * page;
   if (data_ != nullptr && first < last) {
-    // Advice only: when it is not taken, the pages stay in memory until the mapping ends.
+    // Only advice: if the kernel ignores it, the pages stay in memory until the file is unmapped.
     ::madvise(const_cast<std::byte*>(data_) + first, last - first, MADV_DONTNEED);
   }
 }
@@ -140,7 +140,7 @@ AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)) {
   TORCH_CHECK(path_.has_filename(), "[file] expected the name of a file, found ", path_.string());
   const std::string stem = "." + path_.filename().string() + "." + std::to_string(::getpid()) + ".";
   do {
-    // A process of the same number may have been killed here and have left its file.
+    // An earlier process with the same id may have been killed and have left its file.
     temporary_ = folder_of(path_) / (stem + std::to_string(serial++));
     descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kAllButUmask);
   } while (descriptor_ < 0 && errno == EEXIST);
@@ -200,8 +200,8 @@ void AtomicFile::commit() {
               ": ",
               last_error());
   temporary_.clear();
-  // The name is durable only when the folder is. Some file systems cannot sync a folder: the file
-  // is whole all the same.
+  // The name is durable only once the folder is synced. Some file systems cannot sync a folder; the
+  // file is complete all the same.
   if (const Descriptor folder(folder_of(path_), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
       folder.valid()) {
     ::fsync(folder.number());

@@ -1,6 +1,6 @@
-// parse_json: nlohmann's SAX parser with a handler of our own, for four reasons: depth is bounded
-// while parsing, duplicate keys are refused, errors carry a position, and an object is built in
-// linear time (ordered_json's own insertion searches the whole object: quadratic in a vocabulary).
+// parse_json uses nlohmann's SAX parser with its own handler, for four reasons: depth is bounded
+// while parsing, duplicate keys are refused, errors have a position, and objects are built in
+// linear time (ordered_json's own insertion searches the whole object: quadratic for a vocabulary).
 #include <reprise/io/file.h>
 #include <reprise/io/json.h>
 
@@ -15,7 +15,7 @@
 namespace reprise {
 namespace {
 
-/// Walks the text and leaves in `position` how far the parser has read.
+/// Iterates over the text and records in `position` how far the parser has read.
 class TrackedIterator {
  public:
   using iterator_category = std::input_iterator_tag;
@@ -43,8 +43,8 @@ class TrackedIterator {
   const char** position_;
 };
 
-/// "file.json:3:17", counting lines and bytes of the line from 1.
-std::string place(const std::string& source, std::string_view text, size_t offset) {
+/// "file.json:3:17": line, and byte of the line, both from 1.
+std::string location(const std::string& source, std::string_view text, size_t offset) {
   const std::string_view before = text.substr(0, std::min(offset, text.size()));
   const auto line = 1 + std::count(before.begin(), before.end(), '\n');
   const size_t newline = before.rfind('\n');
@@ -52,8 +52,8 @@ std::string place(const std::string& source, std::string_view text, size_t offse
   return source + ":" + std::to_string(line) + ":" + std::to_string(column);
 }
 
-/// Without the exception's id and position, which the message gives in its own way, and without the
-/// whole of a very long token.
+/// The exception's text without its id and position, which our messages give themselves, and
+/// shortened in case of a very long token.
 std::string reason(const nlohmann::json::exception& error) {
   constexpr size_t kLongest = 300;
   const std::string_view text = error.what();
@@ -129,8 +129,9 @@ class Builder {
   }
 
   bool parse_error(size_t at, const std::string&, const nlohmann::json::exception& error) {
-    // `at` counts the bytes read, so the last of them is the one that does not fit.
-    TORCH_CHECK(false, "[json] ", place(source_, text_, at == 0 ? 0 : at - 1), ": ", reason(error));
+    // `at` counts the bytes read; the last of them is the wrong one.
+    TORCH_CHECK(
+        false, "[json] ", location(source_, text_, at == 0 ? 0 : at - 1), ": ", reason(error));
   }
 
  private:
@@ -151,7 +152,7 @@ class Builder {
   bool open(bool is_object) {
     TORCH_CHECK(open_.size() < max_depth_,
                 "[json] ",
-                place(source_, text_, offset() - 1),
+                location(source_, text_, offset() - 1),
                 ": nested more than ",
                 max_depth_,
                 " deep");
@@ -176,7 +177,7 @@ class Builder {
       const Member& second = **std::next(twice);
       TORCH_CHECK(false,
                   "[json] ",
-                  place(source_, text_, second.offset - 1),
+                  location(source_, text_, second.offset - 1),
                   ": the key \"",
                   second.key.substr(0, 200),
                   "\" appears twice in one object");
@@ -201,10 +202,10 @@ Json parse_json(std::string_view text, const std::string& source, const JsonLimi
               limits.max_bytes,
               " bytes, found ",
               text.size());
-  // The parser takes a zero byte for the end of the text.
+  // The parser would take a zero byte for the end of the text.
   const size_t zero = text.find('\0');
   TORCH_CHECK(
-      zero == std::string_view::npos, "[json] ", place(source, text, zero), ": a zero byte");
+      zero == std::string_view::npos, "[json] ", location(source, text, zero), ": a zero byte");
   return Builder(text, source, limits.max_depth).build();
 }
 

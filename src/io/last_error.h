@@ -1,15 +1,15 @@
-// What the system said last.
+// The error of the last system call, as text.
 #pragma once
 
 #include <cerrno>
 #include <string>
 #include <system_error>
 
-namespace reprise::detail {
+namespace reprise::io {
 
-/// errno as text: to be asked before the next call of the system.
+/// Text of errno. Call it before the next system call.
 inline std::string last_error() {
   return std::generic_category().message(errno);
 }
 
-}  // namespace reprise::detail
+}  // namespace reprise::io

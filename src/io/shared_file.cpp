@@ -12,9 +12,9 @@
 #include <string>
 #include <utility>
 
-namespace reprise::detail {
-// For writing only: a client of a network file system that never read a page sends just the bytes
-// that were written to it, and not what other processes' bytes in that page once were.
+namespace reprise::io {
+// Opened for writing only: then a client of a network file system never reads a page, and sends
+// only the bytes that were written to it, not stale bytes of other processes in that page.
 SharedFile::SharedFile(std::filesystem::path path, uint64_t bytes, int64_t rank)
     : path_(std::move(path)), descriptor_(::open(path_.c_str(), O_WRONLY | O_CLOEXEC)) {
   TORCH_CHECK(descriptor_ >= 0 || errno != ENOENT,
@@ -61,4 +61,4 @@ void SharedFile::sync() {
       ::fsync(descriptor_) == 0, "[file] cannot write ", path_.string(), ": ", last_error());
 }
 
-}  // namespace reprise::detail
+}  // namespace reprise::io

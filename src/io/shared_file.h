@@ -1,5 +1,5 @@
-// A file that another process made, under its temporary name and in its full length, and that
-// several write into, each at places of its own.
+// A file that one process created, under its temporary name and with its full length, and that
+// several processes write to, each to ranges of its own.
 #pragma once
 
 #include <cstddef>
@@ -7,18 +7,19 @@
 #include <filesystem>
 #include <span>
 
-namespace reprise::detail {
+namespace reprise::io {
 
 class SharedFile {
  public:
-  /// Throws if `rank` does not see the file, or sees another one by its name.
+  /// Throws, naming `rank`, if the file does not exist or has another length: the processes do not
+  /// share the folder.
   SharedFile(std::filesystem::path path, uint64_t bytes, int64_t rank);
   ~SharedFile();
   SharedFile(const SharedFile&) = delete;
   SharedFile& operator=(const SharedFile&) = delete;
 
   void write_at(uint64_t offset, std::span<const std::byte> bytes);
-  /// Waits until what was written is on disk.
+  /// Waits until everything written is on disk.
   void sync();
 
  private:
@@ -26,4 +27,4 @@ class SharedFile {
   int descriptor_ = -1;
 };
 
-}  // namespace reprise::detail
+}  // namespace reprise::io

@@ -1,5 +1,7 @@
-// Tells torn files by their names and by when they were last written to.
-#include <reprise/io/torn_files.h>
+// Recognises torn files by their names and by the time of their last write.
+#include "io/torn_files.h"
+
+#include <reprise/io/file.h>
 
 #include <sys/types.h>
 
@@ -13,11 +15,13 @@
 #include <vector>
 
 namespace reprise {
+
+namespace io {
 namespace {
 
 namespace fs = std::filesystem;
 
-/// Cuts a dot and the number behind it off the end of a name.
+/// Removes a trailing ".<number>" from a name and returns the number.
 std::optional<int64_t> take_number(std::string_view& name) {
   const size_t dot = name.rfind('.');
   if (dot == std::string_view::npos) {
@@ -35,7 +39,7 @@ std::optional<int64_t> take_number(std::string_view& name) {
 
 bool is_alive(int64_t process) {
   const auto number = static_cast<pid_t>(process);
-  // Signal 0 asks whether one could be sent; not being allowed to means that there is a process.
+  // Signal 0 only checks for the process; EPERM means that it exists.
   return number > 0 && number == process && (::kill(number, 0) == 0 || errno == EPERM);
 }
 
@@ -93,6 +97,20 @@ void remove_abandoned_files(const fs::path& folder) noexcept {
       }
     }
   } catch (...) {  // NOLINT(bugprone-empty-catch): no memory to list them; they do no harm
+  }
+}
+
+}  // namespace io
+
+void remove_unfinished_files(const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> unfinished;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (io::writer_of_torn_file(entry.path())) {
+      unfinished.push_back(entry.path());
+    }
+  }
+  for (const auto& path : unfinished) {
+    std::filesystem::remove(path);
   }
 }
 

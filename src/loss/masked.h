@@ -1,8 +1,8 @@
-// Per-token values of completions of uneven length, where what stands behind the end must not be
-// seen: 0 * NaN is NaN, so it is replaced, not multiplied.
+// Masking of per-token values. Values outside the mask are replaced, not multiplied by 0, because
+// they may be NaN.
 #pragma once
 
-#include "loss/widened.h"
+#include "loss/upcast.h"
 
 #include <ATen/ATen.h>
 
@@ -11,25 +11,25 @@
 
 namespace reprise {
 
-/// The values under the mask (bool), in float32 at least, 0 elsewhere; differentiable.
-inline at::Tensor kept(const at::Tensor& values, const at::Tensor& mask) {
-  return widened(values).masked_fill(~mask, 0);
+/// The values inside the mask (bool), in at least float32, and 0 elsewhere. Differentiable.
+inline at::Tensor masked(const at::Tensor& values, const at::Tensor& mask) {
+  return upcast(values).masked_fill(~mask, 0);
 }
 
-/// mask (B, T) of any type as bool, after a check that all these are defined and of its shape.
+/// mask (B, T) of any dtype as bool. Throws unless all `tensors` are defined and have its shape.
 inline at::Tensor checked_mask(
     const char* whose,
     const at::Tensor& mask,
     std::initializer_list<std::pair<const char*, const at::Tensor&>> tensors) {
   TORCH_CHECK(mask.defined() && mask.dim() == 2, "[", whose, "] expected a mask of shape (B, T)");
   for (const auto& [name, tensor] : tensors) {
-    TORCH_CHECK(tensor.defined(), "[", whose, "] ", name, " are needed and were not given");
+    TORCH_CHECK(tensor.defined(), "[", whose, "] ", name, " are required but missing");
     TORCH_CHECK(tensor.sizes() == mask.sizes(),
                 "[",
                 whose,
                 "] expected ",
                 name,
-                " in the shape of the mask, ",
+                " with the shape of the mask, ",
                 mask.sizes(),
                 "; found ",
                 tensor.sizes());

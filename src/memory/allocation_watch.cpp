@@ -1,9 +1,9 @@
-// Note [How a device's allocations are heard of]
+// Note [How a device's allocations are observed]
 // ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-// Caching allocators report every allocation, with the bytes then alive, to the profiler of the
-// thread, which autograd's threads inherit from the one that calls backward(). A watch stands in
-// that place as a profiler that is off. What is refused there stays allocated, since the allocator
-// has handed it out to nobody yet: one block is lost to a process that is out of its budget.
+// Caching allocators report every allocation, with the live bytes, to the thread's profiler, which
+// autograd's threads inherit from the one that calls backward(). A watch is installed as a disabled
+// profiler. A block that it refuses is leaked, because the allocator has not returned it to anybody
+// yet: one block, in a process that has exceeded its budget.
 #include "memory/allocation_watch.h"
 
 #include <reprise/memory.h>
@@ -14,7 +14,7 @@
 
 #include <algorithm>
 
-namespace reprise::detail {
+namespace reprise::memory {
 
 void WatchedBytes::begin(int64_t floor, int64_t limit) {
   floor_.store(floor, std::memory_order_relaxed);
@@ -86,7 +86,8 @@ AllocationWatch::AllocationWatch(c10::Device device, int64_t limit) : device_(de
   TORCH_CHECK(limit >= 0, "[memory] expected a limit of 0 bytes or more, got ", limit);
   const int64_t live = live_bytes(device);
   if (device.is_cpu()) {
-    TORCH_CHECK(!cpu_watch().is_on(), "[memory] CPU tensors are watched already: one at a time.");
+    TORCH_CHECK(!cpu_watch().is_on(),
+                "[memory] there is already a watch on CPU tensors: use one at a time.");
     cpu_watch().begin(live, limit);
     return;
   }
@@ -118,4 +119,4 @@ int64_t AllocationWatch::now() const {
   return live_bytes(device_) - counts().floor();
 }
 
-}  // namespace reprise::detail
+}  // namespace reprise::memory

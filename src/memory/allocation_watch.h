@@ -1,7 +1,7 @@
-// A bound on the bytes alive on a device that is minded at every allocation, not noticed after it.
+// Measures and limits the live bytes of a device, checked at every allocation.
 //
-// Bytes are counted above a floor, which begins with what is alive and can be raised as tensors
-// become something that is not counted (gradients in place). An allocation that would end above
+// Bytes are counted above a floor. The floor starts at what is alive, and can be raised as tensors
+// become something that should not count, such as gradients. An allocation that would exceed
 // floor + limit throws c10::OutOfMemoryError.
 #pragma once
 
@@ -14,9 +14,9 @@
 #include <limits>
 #include <memory>
 
-namespace reprise::detail {
+namespace reprise::memory {
 
-/// What a watch counts, read and written by every thread that allocates.
+/// The counters of a watch, used by every thread that allocates.
 class WatchedBytes {
  public:
   void begin(int64_t floor, int64_t limit);
@@ -27,9 +27,9 @@ class WatchedBytes {
   int64_t floor() const { return floor_.load(std::memory_order_relaxed); }
   int64_t most() const { return most_.load(std::memory_order_relaxed); }
 
-  /// Whether `live` bytes in all may be alive. Those that may are noted.
+  /// Whether a total of `live` bytes is within the limit. Updates the peak if so.
   bool admits(int64_t live);
-  /// Throws: an allocation of `bytes` was not admitted.
+  /// Throws the error for an allocation of `bytes` that was not admitted.
   [[noreturn]] void refuse(int64_t bytes, int64_t live, c10::Device device) const;
 
  private:
@@ -39,11 +39,11 @@ class WatchedBytes {
   std::atomic<int64_t> most_{0};
 };
 
-/// The watch on CPU tensors: one at a time, over all threads.
+/// The watch on CPU tensors, for all threads.
 WatchedBytes& cpu_watch();
 
-/// In force while it lives. On the CPU for all threads (track_cpu_memory() first); on another
-/// device for the thread that made it and for the backward calls made there. One at a time.
+/// Watches allocations in its scope: on the CPU those of all threads (call track_cpu_memory()
+/// first), on other devices those of this thread and of its backward calls. One at a time.
 class REPRISE_API AllocationWatch {
  public:
   static constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
@@ -53,9 +53,9 @@ class REPRISE_API AllocationWatch {
   AllocationWatch(const AllocationWatch&) = delete;
   AllocationWatch& operator=(const AllocationWatch&) = delete;
 
-  /// So many bytes of those alive do not count from here on.
+  /// Stops counting this many of the live bytes.
   void raise_floor(int64_t bytes);
-  /// The most bytes above the floor so far.
+  /// Peak of the bytes above the floor.
   int64_t most() const;
   /// Bytes above the floor now.
   int64_t now() const;
@@ -68,4 +68,4 @@ class REPRISE_API AllocationWatch {
   std::shared_ptr<Reporter> reporter_;  // null for the CPU
 };
 
-}  // namespace reprise::detail
+}  // namespace reprise::memory

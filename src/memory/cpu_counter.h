@@ -3,17 +3,17 @@
 
 #include <cstdint>
 
-namespace reprise::detail {
+namespace reprise::memory {
 
 struct CpuCounter {
   static void install();
   static bool is_installed();
   static int64_t live();
   static int64_t peak();
-  /// What a live block counts for.
+  /// The bytes that a live block counts for.
   static int64_t size_of(const void* data);
-  /// Sets the peak to `bytes`, but not below what is alive.
+  /// Sets the peak to `bytes`, but not below the live bytes.
   static void set_peak(int64_t bytes);
 };
 
-}  // namespace reprise::detail
+}  // namespace reprise::memory

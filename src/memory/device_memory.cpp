@@ -11,11 +11,11 @@
 #include <optional>
 #include <string>
 
-namespace reprise::detail {
+namespace reprise::memory {
 
 namespace {
 
-/// A number of bytes in a file of the kernel; nothing if there is no file or no limit.
+/// The number in a file of the kernel; std::nullopt if there is no file, or no limit in it.
 std::optional<int64_t> number_in(const std::string& path) {
   std::ifstream file(path);
   int64_t number = 0;
@@ -57,9 +57,9 @@ DeviceMemory device_memory(c10::Device device) {
   }
   auto* allocator = dynamic_cast<c10::DeviceAllocator*>(c10::GetAllocator(device.type()));
   TORCH_CHECK(allocator != nullptr && allocator->initialized(),
-              "[reprise] how much memory ",
+              "[reprise] the memory of ",
               device,
-              " has is not known: nothing was allocated there yet.");
+              " is not known: nothing was allocated there yet.");
   const auto index = device.has_index()
                          ? device.index()
                          : c10::impl::getDeviceGuardImpl(device.type())->getDevice().index();
@@ -71,4 +71,4 @@ DeviceMemory device_memory(c10::Device device) {
                   stats.allocated_bytes[kAll].current};
 }
 
-}  // namespace reprise::detail
+}  // namespace reprise::memory

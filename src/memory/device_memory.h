@@ -1,4 +1,4 @@
-// How much memory a device has, and how much of it tensors could still take.
+// The memory of a device, and how much of it tensors could still use.
 #pragma once
 
 #include <reprise/export.h>
@@ -7,16 +7,16 @@
 
 #include <cstdint>
 
-namespace reprise::detail {
+namespace reprise::memory {
 
 struct DeviceMemory {
   int64_t total = 0;
-  /// What tensors could take on top of those alive: free memory, and what the device's allocator
-  /// holds without using it.
+  /// What tensors could use in addition to the live ones: free memory, and what the device's
+  /// allocator has reserved but does not use.
   int64_t left = 0;
 };
 
-/// Of the CPU: main memory, or the share of it that this process's control group may have.
+/// For the CPU: main memory, or the limit of this process's control group.
 REPRISE_API DeviceMemory device_memory(c10::Device device);
 
-}  // namespace reprise::detail
+}  // namespace reprise::memory

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 
-namespace reprise::detail {
+namespace reprise::memory {
 
 namespace {
 
@@ -19,7 +19,7 @@ size_t whole_pages(size_t bytes) {
   return (bytes + page_size() - 1) / page_size() * page_size();
 }
 
-// Malloc's blocks are seldom aligned like this, so that most of them need no look into the table.
+// Malloc's blocks are rarely page-aligned, so most of them need no lookup in the table.
 bool may_be_ours(const void* block) {
   return reinterpret_cast<uintptr_t>(block) % page_size() == 0;
 }
@@ -50,7 +50,7 @@ size_t LargeBlocks::size_of(const void* block) const {
   }
   const std::scoped_lock lock(mutex_);
   const auto found = live_.find(block);
-  return found == live_.end() ? 0 : found->second.asked;
+  return found == live_.end() ? 0 : found->second.requested;
 }
 
 bool LargeBlocks::free(void* block) {
@@ -69,7 +69,7 @@ bool LargeBlocks::free(void* block) {
   return true;
 }
 
-// The smallest that is large enough. What it has too much stays kept, if it is worth it.
+// Takes the smallest block that is large enough. A large enough remainder stays kept.
 LargeBlocks::Block LargeBlocks::take_kept(size_t size) {
   auto best = kept_.end();
   for (auto it = kept_.begin(); it != kept_.end(); ++it) {
@@ -91,7 +91,7 @@ LargeBlocks::Block LargeBlocks::take_kept(size_t size) {
   return block;
 }
 
-// Joined with kept neighbours, so that what was split can serve large requests again.
+// Merges the block with kept neighbours, so that split blocks can serve large requests again.
 void LargeBlocks::keep(Block block) {
   kept_bytes_ += block.size;
   for (auto it = kept_.begin(); it != kept_.end();) {
@@ -111,7 +111,7 @@ void LargeBlocks::keep(Block block) {
 
 LargeBlocks::Block LargeBlocks::map_new(size_t size) {
   while (!kept_.empty() && live_bytes_ + kept_bytes_ + size > most_live_bytes_) {
-    give_back_oldest();
+    unmap_oldest();
   }
   while (true) {
     void* data = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -121,14 +121,14 @@ LargeBlocks::Block LargeBlocks::map_new(size_t size) {
     if (kept_.empty()) {
       return {nullptr, 0};
     }
-    give_back_oldest();
+    unmap_oldest();
   }
 }
 
-void LargeBlocks::give_back_oldest() {
+void LargeBlocks::unmap_oldest() {
   munmap(kept_.front().data, kept_.front().size);
   kept_bytes_ -= kept_.front().size;
   kept_.erase(kept_.begin());
 }
 
-}  // namespace reprise::detail
+}  // namespace reprise::memory

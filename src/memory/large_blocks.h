@@ -1,4 +1,4 @@
-// Large blocks of CPU memory, kept for reuse when they are freed.
+// Large blocks of CPU memory, which are kept for reuse when they are freed.
 #pragma once
 
 #include <cstddef>
@@ -6,29 +6,29 @@
 #include <unordered_map>
 #include <vector>
 
-namespace reprise::detail {
+namespace reprise::memory {
 
 /// Note [Freed blocks are reused]
-/// Training asks for the same large sizes step after step, and malloc serves that badly. Below its
-/// threshold for mapping, an aligned block that was freed is often just too small for the next
-/// request of its own size, so that the heap grows to almost twice of what is live. Above it, every
-/// block is mapped anew, and each of its pages faults and is zeroed again.
+/// Training allocates the same large sizes step after step, for which malloc is bad. Below its mmap
+/// threshold, a freed aligned block is often just too small for the next request of the same size,
+/// so the heap grows to almost twice the live bytes. Above it, every block is mapped anew, and each
+/// of its pages faults and is zeroed again.
 ///
-/// Here blocks are pieces of mappings that stay mapped when they are freed. What is kept never
-/// raises the process above its own peak: live and kept blocks together take at most what live
-/// blocks alone once took. Where a new mapping would exceed that, the kept blocks that have waited
-/// longest are given back first.
+/// Here blocks are parts of mappings that stay mapped when blocks are freed. Kept blocks never
+/// raise the process above its peak: live and kept blocks together take at most what live blocks
+/// alone took at their peak. If a new mapping would exceed that, the blocks kept longest are
+/// unmapped first.
 class LargeBlocks {
  public:
   static constexpr size_t kSmallest = size_t{1} << 20;
 
-  /// Aligned to pages, of undefined content; null: there is no memory.
+  /// Page-aligned memory with undefined content; null if there is none.
   void* allocate(size_t bytes);
 
-  /// Bytes of a block, as they were asked for, rounded up to pages; 0: it is none of ours.
+  /// The requested bytes of a block, rounded up to pages; 0 if it was not allocated here.
   size_t size_of(const void* block) const;
 
-  /// False: it is none of ours.
+  /// False if the block was not allocated here.
   bool free(void* block);
 
  private:
@@ -40,18 +40,18 @@ class LargeBlocks {
   Block take_kept(size_t size);
   void keep(Block block);
   Block map_new(size_t size);
-  void give_back_oldest();
+  void unmap_oldest();
 
   mutable std::mutex mutex_;
   struct Live {
-    size_t asked;
+    size_t requested;
     size_t mapped;
   };
   std::unordered_map<const void*, Live> live_;
-  std::vector<Block> kept_;  // longest kept first
+  std::vector<Block> kept_;  // the longest kept first
   size_t live_bytes_ = 0;
   size_t kept_bytes_ = 0;
   size_t most_live_bytes_ = 0;
 };
 
-}  // namespace reprise::detail
+}  // namespace reprise::memory

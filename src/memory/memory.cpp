@@ -14,23 +14,22 @@
 namespace reprise {
 namespace {
 
-using detail::CpuCounter;
-using detail::MetaCounter;
+using memory::CpuCounter;
+using memory::MetaCounter;
 
 void require_meta_counter() {
-  TORCH_CHECK(
-      MetaCounter::is_installed(),
-      "[reprise] no byte counts for meta: tensors without memory are counted only for plans, see "
-      "reprise/train/model_plan.h.");
+  TORCH_CHECK(MetaCounter::is_installed(),
+              "[reprise] no byte counts for meta: its tensors are counted only for plans, see "
+              "reprise/train/model_plan.h.");
 }
 
 void require_cpu_counter() {
   TORCH_CHECK(CpuCounter::is_installed(),
-              "[reprise] CPU bytes are not counted: call reprise::track_cpu_memory() first thing "
-              "in main().");
+              "[reprise] CPU bytes are not counted: call reprise::track_cpu_memory() at the start "
+              "of main().");
 }
 
-/// The caching allocator of a device, reached through c10, so that nothing needs to link CUDA.
+/// The caching allocator of a device, through c10's interface, so that nothing links CUDA.
 c10::DeviceAllocator& counting_allocator(c10::Device device) {
   auto* allocator = dynamic_cast<c10::DeviceAllocator*>(c10::GetAllocator(device.type()));
   TORCH_CHECK(allocator != nullptr && allocator->initialized(),
@@ -50,13 +49,13 @@ c10::CachingAllocator::Stat allocated(c10::Device device) {
   return counting_allocator(device).getDeviceStats(index_of(device)).allocated_bytes[kAll];
 }
 
-/// With its index, so that devices can be compared.
-c10::Device whole(c10::Device device) {
+/// The device with its index, so that devices can be compared.
+c10::Device with_index(c10::Device device) {
   const bool is_one = device.is_cpu() || device.is_meta();
   return is_one ? c10::Device(device.type()) : c10::Device(device.type(), index_of(device));
 }
 
-/// All trackers that live. Who resets a device's peak tells them what it was.
+/// All live trackers. They are told the peak of a device before it is reset.
 struct Trackers {
   std::mutex mutex;
   std::vector<PeakTracker*> list;
@@ -101,7 +100,7 @@ void reset_peak_bytes(c10::Device device) {
   const std::scoped_lock lock(trackers().mutex);
   const auto peak = peak_bytes(device);
   for (auto* tracker : trackers().list) {
-    if (tracker->device_ == whole(device)) {
+    if (tracker->device_ == with_index(device)) {
       tracker->seen_ = std::max(tracker->seen_, peak);
     }
   }
@@ -119,7 +118,7 @@ PeakTracker::PeakTracker(c10::Device device)
       start_(live_bytes(device)),
       process_peak_(peak_bytes(device)),
       seen_(start_) {
-  device_ = whole(device);
+  device_ = with_index(device);
   reset_peak_bytes(device_);
   const std::scoped_lock lock(trackers().mutex);
   trackers().list.push_back(this);

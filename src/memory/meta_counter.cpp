@@ -1,49 +1,42 @@
 #include "memory/meta_counter.h"
 
+#include "memory/byte_count.h"
 #include "memory/large_blocks.h"
-
-#include <reprise/detail/planned_device.h>
+#include "memory/planned_device.h"
 
 #include <c10/core/Allocator.h>
 
-#include <algorithm>
 #include <atomic>
 #include <mutex>
 
-namespace reprise::detail {
+namespace reprise::memory {
 namespace {
 
-std::atomic<bool> installed{false};
-std::atomic<int64_t> live_bytes{0};
-std::atomic<int64_t> peak_bytes{0};
+std::atomic<bool> meta_counter_installed{false};
+ByteCount meta_bytes;
 
-constexpr size_t kCudaBlock = 512;  // of the caching allocator
-constexpr size_t kPage = 4096;      // of large blocks on a CPU
+constexpr size_t kCudaBlock = 512;  // rounding of the caching allocator
+constexpr size_t kPage = 4096;      // rounding of large blocks on a CPU
 constexpr size_t kMallocStep = 16, kMallocHeader = 8;
 
 size_t rounded_up(size_t bytes, size_t step) {
   return (bytes + step - 1) / step * step;
 }
 
-/// There is no data. The context, which a deleter gets, is the number of bytes itself.
-class CountingAllocator final : public c10::Allocator {
+/// There is no data. The context, which the deleter gets, is the number of bytes itself.
+class MetaCountingAllocator final : public c10::Allocator {
  public:
   c10::DataPtr allocate(size_t bytes) override {
     const int64_t size = MetaCounter::rounded(bytes);
-    const int64_t now = live_bytes.fetch_add(size, std::memory_order_relaxed) + size;
-    int64_t seen = peak_bytes.load(std::memory_order_relaxed);
-    while (now > seen && !peak_bytes.compare_exchange_weak(seen, now, std::memory_order_relaxed)) {
-    }
-    // NOLINTNEXTLINE(performance-no-int-to-ptr): a number, never a place
+    meta_bytes.raise_peak(meta_bytes.add(size));
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): a number, not an address
     return {nullptr, reinterpret_cast<void*>(size), &forget, c10::Device(c10::kMeta)};
   }
 
   void copy_data(void* /*to*/, const void* /*from*/, std::size_t /*bytes*/) const override {}
 
  private:
-  static void forget(void* size) {
-    live_bytes.fetch_sub(reinterpret_cast<int64_t>(size), std::memory_order_relaxed);
-  }
+  static void forget(void* size) { meta_bytes.subtract(reinterpret_cast<int64_t>(size)); }
 };
 
 }  // namespace
@@ -51,27 +44,27 @@ class CountingAllocator final : public c10::Allocator {
 void MetaCounter::install() {
   static std::once_flag once;
   std::call_once(once, [] {
-    // Never destroyed: tensors with static storage are freed through it at exit.
-    static auto* allocator = new CountingAllocator();  // allow: owning-new
+    // Never destroyed: tensors with static storage duration are freed through it at exit.
+    static auto* allocator = new MetaCountingAllocator();  // allow: owning-new
     c10::SetAllocator(c10::kMeta, allocator, /*priority=*/255);
-    installed.store(true, std::memory_order_release);
+    meta_counter_installed.store(true, std::memory_order_release);
   });
 }
 
 bool MetaCounter::is_installed() {
-  return installed.load(std::memory_order_acquire);
+  return meta_counter_installed.load(std::memory_order_acquire);
 }
 
 int64_t MetaCounter::live() {
-  return live_bytes.load(std::memory_order_relaxed);
+  return meta_bytes.live();
 }
 
 int64_t MetaCounter::peak() {
-  return peak_bytes.load(std::memory_order_relaxed);
+  return meta_bytes.peak();
 }
 
 void MetaCounter::set_peak(int64_t bytes) {
-  peak_bytes.store(std::max(bytes, live()), std::memory_order_relaxed);
+  meta_bytes.set_peak(bytes);
 }
 
 int64_t MetaCounter::rounded(size_t bytes) {
@@ -81,7 +74,7 @@ int64_t MetaCounter::rounded(size_t bytes) {
   switch (planned_device().type) {
     case c10::kCUDA:
       return static_cast<int64_t>(rounded_up(bytes, kCudaBlock));
-    case c10::kCPU:  // as CpuCounter sees them
+    case c10::kCPU:  // as CpuCounter counts them
       return static_cast<int64_t>(bytes >= LargeBlocks::kSmallest
                                       ? rounded_up(bytes, kPage)
                                       : rounded_up(bytes + kMallocHeader, kMallocStep) -
@@ -91,4 +84,4 @@ int64_t MetaCounter::rounded(size_t bytes) {
   }
 }
 
-}  // namespace reprise::detail
+}  // namespace reprise::memory

@@ -1,23 +1,22 @@
-// Bytes that tensors without memory would take on the device that is planned for: a counting
-// allocator for the meta device, which allocates nothing.
+// Counts the bytes that meta tensors would take on the planned device: a counting allocator for the
+// meta device, which allocates nothing.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
-namespace reprise::detail {
+namespace reprise::memory {
 
 struct MetaCounter {
-  /// For the rest of the process; calling it again does nothing. Only what is made afterwards
-  /// counts.
+  /// For the rest of the process. Idempotent. Only later tensors are counted.
   static void install();
   static bool is_installed();
   static int64_t live();
   static int64_t peak();
-  /// Sets the peak to `bytes`, but not below what is alive.
+  /// Sets the peak to `bytes`, but not below the live bytes.
   static void set_peak(int64_t bytes);
-  /// What a request counts for: as the planned device's allocator rounds it.
+  /// The bytes that a request counts for: rounded as by the planned device's allocator.
   static int64_t rounded(size_t bytes);
 };
 
-}  // namespace reprise::detail
+}  // namespace reprise::memory

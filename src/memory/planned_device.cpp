@@ -1,8 +1,8 @@
-#include <reprise/detail/planned_device.h>
+#include "memory/planned_device.h"
 
 #include <utility>
 
-namespace reprise::detail {
+namespace reprise::memory {
 namespace {
 
 thread_local PlannedDevice planned;
@@ -20,4 +20,4 @@ PlannedDeviceGuard::~PlannedDeviceGuard() {
   planned = previous_;
 }
 
-}  // namespace reprise::detail
+}  // namespace reprise::memory

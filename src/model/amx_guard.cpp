@@ -1,5 +1,7 @@
 #include <reprise/model/amx_guard.h>
 
+#include "model/child_process.h"
+
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,7 +15,7 @@
 
 namespace reprise {
 
-bool detail::dies_in_a_child(void (*probe)()) {
+bool model::dies_in_child(void (*probe)()) {
   const pid_t child = fork();
   if (child < 0) {
     return false;
@@ -32,7 +34,7 @@ namespace {
 
 constexpr const char* kIsaVariable = "ONEDNN_MAX_CPU_ISA";
 
-bool announces_amx() {
+bool claims_amx() {
   constexpr unsigned kExtendedFeatures = 7;
   constexpr unsigned kAmxBf16 = 1U << 22, kAmxTile = 1U << 24;
   unsigned a = 0, b = 0, c = 0, d = 0;
@@ -40,8 +42,8 @@ bool announces_amx() {
          (d & kAmxTile) != 0;
 }
 
-// One tile product, as oneDNN would do it. Where the kernel does not grant tiles, oneDNN finds
-// that out by itself.
+// One tile product, as oneDNN would do it. If the kernel does not grant tiles, oneDNN notices that
+// by itself.
 __attribute__((target("amx-tile,amx-bf16"))) void multiply_tiles() {
   constexpr long kRequestPermission = 0x1023, kTileData = 18;
   if (syscall(SYS_arch_prctl, kRequestPermission, kTileData) != 0) {
@@ -65,8 +67,7 @@ __attribute__((target("amx-tile,amx-bf16"))) void multiply_tiles() {
 }  // namespace
 
 bool guard_against_faulting_amx() {
-  if (getenv(kIsaVariable) != nullptr || !announces_amx() ||
-      !detail::dies_in_a_child(multiply_tiles)) {
+  if (getenv(kIsaVariable) != nullptr || !claims_amx() || !model::dies_in_child(multiply_tiles)) {
     return false;
   }
   setenv(kIsaVariable, "AVX512_CORE_BF16", /*overwrite=*/0);

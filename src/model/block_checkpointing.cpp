@@ -12,7 +12,7 @@ namespace reprise {
 
 namespace {
 
-constexpr int64_t kMostBlocks = 100'000;  // in a range: more than any model has
+constexpr int64_t kMostBlocks = 100'000;  // in a range; more than any model has
 
 template <class Number>
 Number parse_number(std::string_view text, const std::string& whole) {
@@ -43,7 +43,7 @@ std::vector<int64_t> parse_list(std::string_view text, const std::string& whole)
                 whole,
                 "\": \"",
                 item,
-                "\" is no range of blocks.");
+                "\" is not a range of blocks.");
     for (int64_t block = first; block <= last; ++block) {
       numbers.push_back(block);
     }
@@ -123,7 +123,7 @@ std::vector<int64_t> BlockChoice::choose(int64_t blocks) const {
                 blocks - 1,
                 "; ",
                 describe(),
-                " names one that is not there.");
+                " names one that does not exist.");
     return blocks_;
   }
   const auto count = kind_ == Kind::Ratio
@@ -135,9 +135,9 @@ std::vector<int64_t> BlockChoice::choose(int64_t blocks) const {
   TORCH_CHECK(count > 0,
               "[checkpointing] ",
               describe(),
-              " is none of the ",
+              " selects none of the ",
               blocks,
-              " that the model has: disable checkpointing to have none.");
+              " blocks of the model: disable checkpointing to have none.");
   const int64_t step = kind_ == Kind::Every ? count_ : 1;
   std::vector<int64_t> chosen;
   for (int64_t block = 0; block < count; ++block) {

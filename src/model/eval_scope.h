@@ -1,4 +1,4 @@
-// Eval mode and no gradients for a scope; every module's own mode is restored at its end.
+// A scope with eval mode and without gradients. Its end restores the mode of every module.
 #pragma once
 
 #include <ATen/core/grad_mode.h>
@@ -20,7 +20,8 @@ class EvalScope {
     module.eval();
   }
   ~EvalScope() {
-    // train() reaches down, so parents go first; modules() lists them so, and the root is last.
+    // train() also sets all children, so parents go first: the root, which is last in the list,
+    // then the order of modules().
     modes_.back().first->train(modes_.back().second);
     for (const auto& [part, was_training] : modes_) {
       if (part->is_training() != was_training) {

@@ -1,8 +1,8 @@
-// Fresh parameters, as transformers draws them.
+// Initial values of parameters, drawn as in transformers.
 #include <reprise/model/model.h>
 
-#include "model/block.h"
-#include "model/linear.h"
+#include "model/layers/block.h"
+#include "model/layers/linear.h"
 
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
@@ -18,7 +18,7 @@ class Initializer {
  public:
   explicit Initializer(uint64_t seed) : generator_(at::detail::createCPUGenerator(seed)) {}
 
-  // Drawn on the CPU in float32, so that a seed means the same weights on every device.
+  // Drawn on the CPU in float32, so that a seed gives the same weights on every device.
   void normal(at::Tensor& target, double deviation) {
     const auto values = at::empty(target.sizes(), at::kFloat).normal_(0, deviation, generator_);
     target.copy_(values);
@@ -50,7 +50,7 @@ void Model::initialize(uint64_t seed) {
   const at::NoGradGuard no_grad;
   Initializer initializer(seed);
   const double deviation = config_.initializer_range;
-  // GPT-2 draws what is added to the stream smaller, the more often it is added.
+  // GPT-2 scales the layers that write to the residual stream down by their number.
   const double residual = deviation / std::sqrt(2.0 * static_cast<double>(config_.layers));
   for (const auto& item : named_modules(/*name_prefix=*/"", /*include_self=*/false)) {
     const bool is_residual = config_.family == Family::Gpt2 && item.key().ends_with(".c_proj");

@@ -1,9 +1,9 @@
-// Opening a Hugging Face directory: config.json, then every tensor to its parameter, or in its
-// place.
-#include <reprise/model/checkpoint.h>
+// Loads a Hugging Face folder: config.json, then every tensor, which is copied into its parameter
+// or mapped as the parameter itself.
+#include <reprise/model/pretrained.h>
 
-#include "model/architecture.h"
-#include "model/put_parameters.h"
+#include "model/families/architecture.h"
+#include "model/replace_parameters.h"
 
 #include <reprise/io/safetensors.h>
 
@@ -29,7 +29,7 @@ std::string listed(const std::vector<std::string>& names) {
 }
 
 // Parameter name -> name in the checkpoint. Checkpoints of the bare backbone lack its prefix
-// (wte.weight for transformer.wte.weight), and old ones hold buffers that are computed.
+// (wte.weight for transformer.wte.weight), and old ones contain buffers that are computed here.
 std::map<std::string, std::string> checkpoint_names(const SafetensorsCheckpoint& checkpoint,
                                                     const Architecture& architecture) {
   const auto names = checkpoint.names();
@@ -53,7 +53,7 @@ std::map<std::string, std::string> checkpoint_names(const SafetensorsCheckpoint&
   return result;
 }
 
-// Copies tensor by tensor, or maps them; says what did not fit together.
+// Copies or maps tensor by tensor, and reports what does not fit.
 class Loading {
  public:
   Loading(const std::filesystem::path& folder, const LoadOptions& options)
@@ -75,9 +75,9 @@ class Loading {
     resolve_tied_head();
     const auto dtype = options_.dtype.value_or(stored_dtype());
     if (options_.mapped) {
-      config_.dtype = dtype;  // which it gets when it is spread
+      config_.dtype = dtype;  // converted when the model is sharded
     }
-    // What is mapped takes the place of parameters that never had memory.
+    // Mapped tensors replace meta parameters, which never had memory.
     const auto device = options_.mapped ? at::Device(at::kMeta) : options_.device;
     model_ =
         std::make_shared<Model>(config_, options_.head, at::TensorOptions(dtype).device(device));
@@ -94,7 +94,7 @@ class Loading {
     return names_.contains(path + ".weight");
   }
 
-  // A head made anew is as wide as asked for; one that is there is as wide as its config says.
+  // A new head has the requested width; an existing one the width in config.json.
   void choose_labels() {
     if (options_.head == HeadKind::CausalLm) {
       return;
@@ -105,7 +105,7 @@ class Loading {
                 folder_.string(),
                 ": the head has ",
                 config_.labels,
-                " labels, asked for were ",
+                " labels, but the options ask for ",
                 options_.labels.value_or(0));
     if (!is_there) {
       config_.labels =
@@ -118,7 +118,7 @@ class Loading {
     return name == names_.end() ? nullptr : checkpoint_.find(name->second);
   }
 
-  // Before anything is allocated by what config.json says.
+  // Called before anything is allocated by the sizes in config.json.
   void check_sizes() const {
     const std::string last = architecture_.blocks + "." + std::to_string(config_.layers - 1) + ".";
     const auto first_of_last = names_.lower_bound(last);
@@ -136,8 +136,9 @@ class Loading {
     }
   }
 
-  // A file may hold a head beside the embedding that config.json says it is tied to. As in
-  // transformers, a head that differs is a head of its own, and one alone is the embedding.
+  // A checkpoint may contain a head although config.json ties it to the embedding. As in
+  // transformers, a head that differs from the embedding is not tied, and a head without an
+  // embedding is the embedding.
   void resolve_tied_head() {
     const std::string embedding = architecture_.embedding + ".weight";
     const std::string head = architecture_.lm_head + ".weight";
@@ -186,7 +187,7 @@ class Loading {
       names_.erase(name);
     }
     if (options_.mapped) {
-      put_parameters(*model_, views);
+      replace_parameters(*model_, views);
     }
     make_missing(missing);
   }
@@ -195,7 +196,7 @@ class Loading {
     if (missing.empty()) {
       return;
     }
-    // A head may be made anew, but whole: half of one is a file that does not fit.
+    // A whole head may be newly initialised; a part of one means that the file does not fit.
     const std::string head = model_->head_path() + ".";
     const auto in_head = [&](const auto& name) { return name.starts_with(head); };
     const bool is_whole_head = std::all_of(missing.begin(), missing.end(), in_head) &&
@@ -211,7 +212,7 @@ class Loading {
         const at::Tensor planned = model_->named_parameters()[name];
         fresh.emplace(name, at::empty_like(planned, planned.options().device(at::kCPU)));
       }
-      put_parameters(*model_, fresh);
+      replace_parameters(*model_, fresh);
     }
     model_->initialize_head(options_.seed);
     warnings_.push_back(folder_.string() + ": has no " + listed(missing) +
@@ -250,13 +251,13 @@ class Loading {
                 c10::toString(info.dtype));
   }
 
-  // What is left over may only be a head that this model does not have.
+  // Tensors that are left over may only be a head of another kind.
   void check_leftovers() {
     std::vector<std::string> unexpected, dropped;
     for (const auto& [name, stored] : names_) {
       const std::string path = name.substr(0, name.rfind('.'));
       if (name == architecture_.lm_head + ".weight") {
-        continue;  // tied, or not wanted under another head
+        continue;  // tied, or the model has another kind of head
       }
       const bool is_other_head =
           path != model_->head_path() &&

@@ -1,22 +1,11 @@
+// Construction of a model, its accessors, and which blocks are checkpointed.
 #include <reprise/model/model.h>
 
-#include "model/architecture.h"
-#include "model/block.h"
-#include "model/joined_blocks.h"
+#include "model/families/architecture.h"
+#include "model/layers/block.h"
 #include "model/module_tree.h"
-#include "model/rope.h"
-#include "ops/few_rows_linear.h"
-
-#include <reprise/autocast.h>
-#include <reprise/checkpoint.h>
-#include <reprise/cuda_kernels.h>
-#include <reprise/detail/planned_device.h>
-
-#include <ATen/ATen.h>
 
 #include <algorithm>
-#include <cmath>
-#include <optional>
 #include <utility>
 
 namespace reprise {
@@ -34,22 +23,6 @@ std::string path_of_head(const Architecture& architecture, HeadKind kind) {
       break;
   }
   return architecture.token_head;
-}
-
-// Asked in this order: looking through a block's parameters is the dear part.
-bool runs_as_region(const std::shared_ptr<const CheckpointOptions>& region,
-                    const Block& block,
-                    const at::Tensor& x,
-                    const Pass& pass) {
-  return region != nullptr && !pass.has_cache && at::GradMode::is_enabled() &&
-         (x.requires_grad() || block.is_trained(pass.adapters));
-}
-
-// Whoever asks for the head may do so before or after the pass that it belongs to.
-void bring_head(ParameterKeeper* keeper, size_t blocks) {
-  if (keeper != nullptr) {
-    keeper->enter(blocks + 1, {});
-  }
 }
 
 }  // namespace
@@ -166,142 +139,6 @@ std::vector<int64_t> Model::recomputed_blocks() const {
 
 std::string Model::block_path(int64_t block) const {
   return architecture_of(config_).blocks + "." + std::to_string(block);
-}
-
-at::Tensor Model::embed(const ModelInput& input, const at::Tensor& positions) {
-  auto x = embedding_->forward(input.input_ids, input.adapters);
-  if (positions_ != nullptr) {
-    x = x + positions_->forward(positions, input.adapters);
-  }
-  if (embedding_noise_ > 0 && at::GradMode::is_enabled()) {
-    const double strength =
-        embedding_noise_ / std::sqrt(static_cast<double>(x.size(1) * x.size(2)));
-    x = x + at::empty_like(x).uniform_(-strength, strength);
-  }
-  const double dropout = config_.embedding_dropout;
-  return dropout > 0 && is_training() ? at::dropout(x, dropout, true) : x;
-}
-
-at::Tensor Model::hidden_states(const ModelInput& input, KvCache* cache) {
-  if (input.input_ids.is_cuda()) {
-    load_cuda_kernels();
-  }
-  TORCH_CHECK(
-      cache == nullptr || !at::GradMode::is_enabled(),
-      "[model] a KV cache is for inference: switch gradients off (torch::NoGradGuard), or pass "
-      "the whole sequence without a cache.");
-  const int64_t past = cache == nullptr ? 0 : cache->length();
-  const bool goes_by_runs =
-      input.document_starts.defined() &&
-      serves_documents(
-          config_,
-          {.device = detail::kernel_type(input.input_ids.device()),
-           .type = attention_type(dtype(), detail::kernel_type(input.input_ids.device())),
-           .head_dim = config_.head_dim,
-           .dropout = is_training() ? config_.attention_dropout : 0.0,
-           .has_cache = cache != nullptr});
-  const auto masks = attention_masks(input, past, config_.windows, goes_by_runs);
-  const auto positions = positions_of(input, past);
-  TORCH_CHECK(positions_ == nullptr || past + input.input_ids.size(1) <= config_.max_positions,
-              "[model] a sequence of ",
-              past + input.input_ids.size(1),
-              " tokens: this model has learned ",
-              config_.max_positions,
-              " positions.");
-  const RopeTables rope = rope_tables(config_.rope, positions);
-  const Pass pass{is_training(), input.adapters, /*has_cache=*/cache != nullptr};
-  std::optional<WithoutAutocastCache> no_cache;
-  if (keeper_ != nullptr) {
-    no_cache.emplace();  // what it keeps would be a second model, whole
-    keeper_->enter(0, {});
-  }
-  auto x = embed(input, positions);
-  if (keeper_ != nullptr) {
-    x = keeper_->leave(0, std::move(x));
-  }
-  std::vector<AttentionContext> contexts;
-  contexts.reserve(config_.windows.size());
-  for (const int64_t window : config_.windows) {
-    contexts.push_back({rope.cos, rope.sin, masks.at(window)});
-  }
-  for (size_t i = 0; i < blocks_.size();) {
-    // A keeper counts blocks one by one.
-    const bool is_planned = keeper_ == nullptr && detail::has_region_planner() &&
-                            runs_as_region(regions_[i], *blocks_[i], x, pass);
-    if (const auto joined = is_planned ? joined_from(regions_, i) : std::nullopt) {
-      x = run_joined(*joined, blocks_, contexts, i, pass, std::move(x));
-      i += joined->inside.size();
-    } else {
-      x = run_kept_block(i, std::move(x), contexts[i], pass, cache);
-      ++i;
-    }
-  }
-  if (cache != nullptr) {
-    cache->advance(input.input_ids.size(1));
-  }
-  if (keeper_ != nullptr) {
-    x = keeper_->enter(blocks_.size() + 1, std::move(x));  // the head is the unit's too: no leave
-  }
-  return final_norm_->forward(x);
-}
-
-at::Tensor Model::run_kept_block(
-    size_t index, at::Tensor x, const AttentionContext& context, const Pass& pass, KvCache* cache) {
-  if (keeper_ == nullptr) {
-    return run_block(index, std::move(x), context, pass, cache);
-  }
-  x = keeper_->enter(index + 1, std::move(x));
-  return keeper_->leave(index + 1, run_block(index, std::move(x), context, pass, cache));
-}
-
-at::Tensor Model::run_block(
-    size_t index, at::Tensor x, const AttentionContext& context, const Pass& pass, KvCache* cache) {
-  const auto& block = blocks_[index];
-  const auto& region = regions_[index];
-  if (!runs_as_region(region, *block, x, pass)) {
-    return block->forward(x, context, pass, cache);
-  }
-  if (region->use_reentrant && !x.requires_grad()) {
-    // The reentrant variant follows gradients through its arguments only. Nothing lies below that
-    // could be trained, so the gradient ends here.
-    x = x.detach().requires_grad_();
-  }
-  const auto run = [block](const at::Tensor& input, const AttentionContext& shared, Pass mode) {
-    return block->forward(input, shared, mode);
-  };
-  return checkpoint(*region, run, std::move(x), context, pass);
-}
-
-at::Tensor Model::apply_head(const at::Tensor& hidden, AdapterUse adapters) {
-  bring_head(keeper_.get(), blocks_.size());
-  auto x = hidden;
-  const bool is_classifier = head_kind_ == HeadKind::TokenClasses;
-  if (is_classifier && is_training() && config_.classifier_dropout > 0) {
-    x = at::dropout(x, config_.classifier_dropout, true);
-  }
-  const Pass pass{is_training(), adapters};
-  if (head_ != nullptr) {
-    return head_in_float32_ ? head_->forward_in_float32(x, pass) : head_->forward(x, pass);
-  }
-  if (head_in_float32_) {
-    return linear_in_float32(x, embedding_->weight);
-  }
-  return apply_linear(x, embedding_->weight);
-}
-
-LinearHead Model::linear_head(AdapterUse adapters) const {
-  TORCH_CHECK(head_kind_ == HeadKind::CausalLm,
-              "[model] a language-model head was asked for; this model has another kind.");
-  bring_head(keeper_.get(), blocks_.size());
-  if (head_ == nullptr) {
-    return {embedding_->weight, {}, head_in_float32_};
-  }
-  return head_->as_head(Pass{is_training(), adapters}, head_in_float32_);
-}
-
-at::Tensor Model::forward(const ModelInput& input) {
-  const auto result = apply_head(hidden_states(input), input.adapters);
-  return head_kind_ == HeadKind::Value ? result.squeeze(-1) : result;
 }
 
 }  // namespace reprise

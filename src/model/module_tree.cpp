@@ -6,7 +6,7 @@ namespace reprise {
 
 namespace {
 
-// A step on a path: holds children, computes nothing.
+// An inner module of a path: it has children and computes nothing.
 class Folder : public torch::nn::Module {};
 
 }  // namespace

@@ -1,15 +1,15 @@
-// Writing a Hugging Face directory: weights first and config.json last, so that a folder that opens
-// is whole. Weights that are spread over processes are written by all of them, each what it has;
-// the rest by the first alone.
-#include <reprise/model/checkpoint.h>
+// Writes a Hugging Face folder: weights first and config.json last, so that a folder that can be
+// loaded is complete. Sharded weights are written by all processes, each its part; the first
+// process alone writes the other files.
+#include <reprise/model/pretrained.h>
 
-#include "model/architecture.h"
+#include "model/families/architecture.h"
 
 #include <reprise/io/file.h>
 #include <reprise/io/json.h>
 #include <reprise/io/safetensors.h>
-#include <reprise/io/write_together.h>
 #include <reprise/model/lora.h>
+#include "io/safetensors/distributed_write.h"
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
@@ -23,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What belongs to a model beside its weights and is not ours to change.
+// Files beside the weights that are copied unchanged.
 constexpr std::array kCompanions = {"tokenizer.json",
                                     "tokenizer_config.json",
                                     "special_tokens_map.json",
@@ -102,7 +102,7 @@ void copy_companions(const fs::path& source, const fs::path& folder) {
   }
 }
 
-// Converted and fetched from the device one at a time, as they are written.
+// Each tensor is converted and copied to the CPU only when it is written.
 std::vector<LazyTensor> tensors_of(const Model& model, at::ScalarType dtype) {
   std::vector<LazyTensor> tensors;
   for (const auto& item : model.named_parameters()) {
@@ -114,7 +114,7 @@ std::vector<LazyTensor> tensors_of(const Model& model, at::ScalarType dtype) {
   return tensors;
 }
 
-// Buffers that the family's own code expects in its checkpoints, as they were.
+// Unchanged buffers that the family's own code expects in its checkpoints.
 NamedTensors carried_buffers(const Model& model, const fs::path& source) {
   NamedTensors buffers;
   const auto ends = architecture_of(model.config()).carried_buffers;
@@ -132,10 +132,10 @@ NamedTensors carried_buffers(const Model& model, const fs::path& source) {
   return buffers;
 }
 
-void write_own_weights(const Model& model,
-                       const fs::path& folder,
-                       const SaveOptions& options,
-                       at::ScalarType dtype) {
+void write_whole_weights(const Model& model,
+                         const fs::path& folder,
+                         const SaveOptions& options,
+                         at::ScalarType dtype) {
   auto tensors = tensors_of(model, dtype);
   for (const auto& [name, buffer] : carried_buffers(model, options.source)) {
     tensors.push_back(
@@ -144,26 +144,27 @@ void write_own_weights(const Model& model,
   stream_checkpoint(folder, tensors, options.max_shard_bytes);
 }
 
-// A parameter of a kept model may have no memory: its values are what the keepers have.
-void write_kept_weights(const Model& model,
-                        const fs::path& folder,
-                        const SaveOptions& options,
-                        at::ScalarType dtype) {
-  const ParameterKeeper& keeper = *model.keeper();
+// Parameters of a sharded model may have no memory: their values are in the parts of all ranks.
+void write_sharded_weights(const Model& model,
+                           const fs::path& folder,
+                           const SaveOptions& options,
+                           at::ScalarType dtype) {
+  const ShardedParameters& sharded = *model.sharded_parameters();
   std::vector<TensorInfo> tensors;
   std::vector<TensorPart> parts;
   for (const auto& item : model.named_parameters()) {
     tensors.push_back({item.key(), dtype, item.value().sizes().vec(), 0, 0});
-    parts.push_back(keeper.part_of(item.key(), item.value()));
+    parts.push_back(sharded.part_of(item.key(), item.value()));
   }
   NamedTensors buffers;
-  keeper.world().together("reading " + options.source.string(),
-                          [&] { buffers = carried_buffers(model, options.source); });
+  sharded.world().run_on_all("reading " + options.source.string(),
+                             [&] { buffers = carried_buffers(model, options.source); });
   for (const auto& [name, buffer] : buffers) {
     tensors.push_back({name, buffer.scalar_type(), buffer.sizes().vec(), 0, 0});
     parts.push_back({name, buffer.sizes().vec(), 0, buffer});
   }
-  write_checkpoint_together(keeper.world(), folder, tensors, parts, options.max_shard_bytes);
+  io::write_checkpoint_distributed(
+      sharded.world(), folder, tensors, parts, options.max_shard_bytes);
 }
 
 void write_companions(const Model& model,
@@ -187,18 +188,20 @@ void save_model(const Model& model, const fs::path& folder, const SaveOptions& o
       !has_lora(model),
       "[save] the model has LoRA adapters: write them with save_adapter, or merge_lora first.");
   const auto dtype = options.dtype.value_or(model.dtype());
-  const World& world = model.keeper() == nullptr ? World::single() : model.keeper()->world();
-  world.first_alone("making " + folder.string(), [&] {
+  const World& world =
+      model.sharded_parameters() == nullptr ? World::single() : model.sharded_parameters()->world();
+  world.run_on_first("making " + folder.string(), [&] {
     TORCH_CHECK(options.source.empty() || fs::is_directory(options.source),
                 "[save] ",
                 options.source.string(),
                 ": no such folder to copy the tokenizer from.");
     create_folder(folder);
   });
-  const auto write_weights = model.keeper() == nullptr ? write_own_weights : write_kept_weights;
+  const auto write_weights =
+      model.sharded_parameters() == nullptr ? write_whole_weights : write_sharded_weights;
   write_weights(model, folder, options, dtype);
-  world.first_alone("completing " + folder.string(),
-                    [&] { write_companions(model, folder, options, dtype); });
+  world.run_on_first("completing " + folder.string(),
+                     [&] { write_companions(model, folder, options, dtype); });
 }
 
 }  // namespace reprise

@@ -1,5 +1,5 @@
-// The proof is a count of regions before and after, which holds for every thread of the process.
-#include <reprise/model/without_checkpointing.h>
+// Compares the number of entered regions before and after, over all threads of the process.
+#include "model/without_checkpointing.h"
 
 #include <reprise/stats.h>
 
@@ -23,7 +23,7 @@ void without_checkpointing(const char* what, const std::function<void()>& pass) 
               what,
               " entered ",
               entered,
-              " checkpointed regions: it needs no gradient and must not pay for them.");
+              " checkpointed regions, although it needs no gradients.");
 }
 
 }  // namespace reprise

@@ -1,7 +1,7 @@
-// The activation functions by ATen's operators, and their gradients.
+// Activation functions and their gradients by ATen's operators.
 #pragma once
 
-#include <reprise/activation.h>
+#include <reprise/ops/activation.h>
 
 #include <ATen/core/Tensor.h>
 

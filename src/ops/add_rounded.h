@@ -1,4 +1,5 @@
-// A sum in the wider of two types, rounded once to the first, in one pass (reprise::add_rounded).
+// x + added in the wider of their types, rounded once to the type of x, in one pass over memory
+// (reprise::add_rounded). Adds a float32 LoRA branch to a 16-bit output.
 #pragma once
 
 #include <reprise/export.h>
@@ -7,10 +8,10 @@
 
 namespace reprise::ops {
 
-/// x + added in the type of x, both of one shape. Nothing is kept for backward.
+/// x + added in the type of x; both have one shape. Saves nothing for backward.
 REPRISE_API at::Tensor add_rounded(const at::Tensor& x, const at::Tensor& added);
 
-/// out = that, out being of the type of x and perhaps x itself. Below autograd.
+/// out = add_rounded(x, added). `out` has the type of x and may be x. Autograd does not see it.
 REPRISE_API void add_rounded_into(at::Tensor& out, const at::Tensor& x, const at::Tensor& added);
 
 }  // namespace reprise::ops

@@ -1,10 +1,12 @@
 #include "ops/cross_entropy.h"
 
+#include "ops/kernel_allocations.h"
 #include "ops/operator.h"
 #include "ops/reference.h"
 
-#include <reprise/cuda_kernels.h>
-#include <reprise/detail/planned_device.h>
+#include <reprise/ops/cuda_kernels.h>
+
+#include "memory/planned_device.h"
 
 #include <ATen/ATen.h>
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -36,11 +38,10 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> cross_entropy_(at::Tensor& logits
 }  // namespace reference
 
 bool has_cross_entropy_kernel(const at::Tensor& logits) {
-  const auto type = logits.scalar_type();
   const auto device = logits.device();
   const bool has_kernels =
-      device.is_meta() ? detail::is_for_cuda(device) : device.is_cuda() && load_cuda_kernels();
-  return has_kernels && (type == at::kBFloat16 || type == at::kHalf || type == at::kFloat);
+      device.is_meta() ? memory::is_for_cuda(device) : device.is_cuda() && load_cuda_kernels();
+  return has_kernels && are_kernel_types(logits);
 }
 
 RowLosses cross_entropy_(at::Tensor& logits, const at::Tensor& targets, bool weighted) {

@@ -1,4 +1,5 @@
-#include <reprise/cuda_kernels.h>
+// Opens libreprise_cuda, which registers our CUDA kernels with the dispatcher.
+#include <reprise/ops/cuda_kernels.h>
 
 #include <ATen/Context.h>
 #include <ATen/detail/CUDAHooksInterface.h>
@@ -11,7 +12,7 @@ namespace reprise {
 
 namespace {
 
-// Beside the library that this function is in.
+// libreprise_cuda.so, beside the library that this function is in.
 std::filesystem::path library_path() {
   Dl_info info{};
   const bool is_known = dladdr(reinterpret_cast<const void*>(&load_cuda_kernels), &info) != 0;
@@ -19,7 +20,7 @@ std::filesystem::path library_path() {
   return own.parent_path() / "libreprise_cuda.so";
 }
 
-// What went wrong; empty: nothing.
+// Returns what went wrong; empty: nothing.
 std::string open_library() {
   if (!at::globalContext().hasCUDA() || at::detail::getCUDAHooks().deviceCount() == 0) {
     return "there is no GPU, or LibTorch's CUDA library is not loaded";

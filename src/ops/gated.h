@@ -1,15 +1,15 @@
-// The gated part of a feed-forward layer: activation(gate) * up, as one operator
-// (reprise::gated) that keeps nothing but its input.
+// The gated activation of an MLP, activation(gate) * up, as one operator (reprise::gated) that
+// saves only its input for backward.
 #pragma once
 
-#include <reprise/activation.h>
 #include <reprise/export.h>
+#include <reprise/ops/activation.h>
 
 #include <ATen/core/Tensor.h>
 
 namespace reprise::ops {
 
-/// gate_up (..., 2 width), the gate first -> (..., width). Computed in float32, rounded once.
+/// gate_up (..., 2 width), the gate first -> (..., width). Computed in float32 and rounded once.
 REPRISE_API at::Tensor gated(const at::Tensor& gate_up, Activation activation);
 
 }  // namespace reprise::ops

@@ -1,10 +1,10 @@
-// What our operators' autograd nodes have in common.
+// Helpers for the autograd nodes of our operators.
 //
 // Note [Nodes by hand]
-// torch::autograd::Function saves what backward needs after forward has run. A region that is
-// computed again stops as soon as it has the last tensor that backward asks for (early stop); for
-// the last projection of a block, saving first spares that product. So our nodes save their inputs
-// first, as LibTorch's own do.
+// torch::autograd::Function saves what backward needs after forward has run. The recompute of a
+// checkpointed region stops as soon as it has the last tensor that backward asks for (early stop).
+// An operator that saves its inputs before it computes, as LibTorch's own operators do, is not run
+// again if it is the last of its region: for a block that spares the last matmul.
 #pragma once
 
 #include <ATen/core/grad_mode.h>
@@ -21,13 +21,13 @@ namespace reprise::ops {
 using torch::autograd::SavedVariable;
 using torch::autograd::variable_list;
 
-/// A node over these inputs, if one of them needs a gradient; otherwise null.
+/// A node whose edges lead to these inputs, if one of them needs a gradient; otherwise null.
 template <class Node, class... Inputs>
 std::shared_ptr<Node> node_over(const Inputs&... inputs) {
   if (!torch::autograd::compute_requires_grad(inputs...)) {
     return nullptr;
   }
-  // deleteNode takes long graphs apart without recursion.
+  // deleteNode destroys long graphs without recursion.
   std::shared_ptr<Node> node(std::make_unique<Node>().release(), torch::autograd::deleteNode);
   node->set_next_edges(torch::autograd::collect_next_edges(inputs...));
   return node;
@@ -37,7 +37,7 @@ inline SavedVariable saved_input(const at::Tensor& tensor) {
   return {tensor, /*is_output=*/false};
 }
 
-/// For backwards that autograd does not see into: second derivatives would come out as zero.
+/// For a backward that autograd does not record: second derivatives would silently be zero.
 inline void check_differentiated_once(const char* name) {
   TORCH_CHECK(!at::GradMode::is_enabled(),
               "[",

@@ -1,4 +1,4 @@
-// Small helps for operators of the dispatcher and their references.
+// Helpers for calling operators through the dispatcher, and for their references.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,13 +9,13 @@
 
 namespace reprise::ops {
 
-/// An operator by its name and C++ signature; dear, so keep it.
+/// Finds an operator by its name and C++ signature. The lookup is slow: keep the handle.
 template <class Signature>
 c10::TypedOperatorHandle<Signature> find_operator(const char* name) {
   return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Signature>();
 }
 
-/// In what sums and functions are computed.
+/// The type that sums and functions of `tensor` are computed in.
 inline at::ScalarType wide_type(const at::Tensor& tensor) {
   return tensor.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
 }

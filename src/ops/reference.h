@@ -1,5 +1,5 @@
-// The operators by ATen's own: what runs on every device and type without a kernel of ours, and
-// what kernels are tested against. Schemas stand beside their definitions.
+// Reference implementations of our operators with ATen: they serve every device and type that our
+// kernels do not, and kernels are tested against them. Schemas are beside the definitions.
 #pragma once
 
 #include <reprise/export.h>
@@ -18,7 +18,7 @@ REPRISE_API std::tuple<at::Tensor, at::Tensor> rms_norm(const at::Tensor& x,
 
 REPRISE_API std::tuple<at::Tensor, at::Tensor> rms_norm_backward(
     const at::Tensor& gradient,
-    const std::optional<at::Tensor>& stream_gradient,
+    const std::optional<at::Tensor>& residual_gradient,
     const at::Tensor& x,
     const at::Tensor& weight,
     const at::Tensor& scale,
@@ -29,14 +29,14 @@ REPRISE_API at::Tensor gated_backward(const at::Tensor& gradient,
                                       const at::Tensor& gate_up,
                                       int64_t activation);
 
-/// The same in place: gate_up becomes its gradient, and the gradient gated(gate_up).
+/// In place: gate_up becomes its gradient, and `gradient` becomes gated(gate_up).
 REPRISE_API void gated_backward_(at::Tensor& gradient, at::Tensor& gate_up, int64_t activation);
 
 REPRISE_API at::Tensor gated_linear(const at::Tensor& gate_up,
                                     int64_t activation,
                                     const at::Tensor& weight,
                                     const std::optional<at::Tensor>& bias,
-                                    const std::optional<at::Tensor>& stream);
+                                    const std::optional<at::Tensor>& residual);
 
 REPRISE_API at::Tensor add_rounded(const at::Tensor& x, const at::Tensor& added);
 REPRISE_API void add_rounded_into_(at::Tensor& out, const at::Tensor& x, const at::Tensor& added);
@@ -57,7 +57,7 @@ REPRISE_API at::Tensor linear(const at::Tensor& x,
 REPRISE_API at::Tensor linear_add(const at::Tensor& x,
                                   const at::Tensor& weight,
                                   const std::optional<at::Tensor>& bias,
-                                  const at::Tensor& stream);
+                                  const at::Tensor& residual);
 
 REPRISE_API std::tuple<at::Tensor, at::Tensor, at::Tensor> qkv_rope(
     const at::Tensor& x,
@@ -68,22 +68,22 @@ REPRISE_API std::tuple<at::Tensor, at::Tensor, at::Tensor> qkv_rope(
     const at::Tensor& sin,
     int64_t heads,
     int64_t kv_heads,
-    int64_t turned,
+    int64_t rotary_dims,
     bool interleaved);
 
-/// Of the product: (B, T, (heads + 2 kv_heads) head_dim).
+/// The gradient of the product: (B, T, (heads + 2 kv_heads) head_dim).
 REPRISE_API at::Tensor qkv_rope_backward(const at::Tensor& query,
                                          const at::Tensor& key,
                                          const at::Tensor& value,
                                          const at::Tensor& cos,
                                          const at::Tensor& sin,
-                                         int64_t turned,
+                                         int64_t rotary_dims,
                                          bool interleaved);
 
 REPRISE_API at::Tensor rope(const at::Tensor& x,
                             const at::Tensor& cos,
                             const at::Tensor& sin,
-                            int64_t turned,
+                            int64_t rotary_dims,
                             bool interleaved,
                             bool back);
 
@@ -93,12 +93,12 @@ REPRISE_API at::Tensor side_by_side(const std::optional<at::Tensor>& onto,
                                     at::IntArrayRef starts,
                                     int64_t width);
 
-/// Losses, entropies and hits of each row; over the logits their gradient is written.
+/// Losses, entropies and hits of each row. Overwrites the logits with their gradient.
 REPRISE_API std::tuple<at::Tensor, at::Tensor, at::Tensor> cross_entropy_(at::Tensor& logits,
                                                                           const at::Tensor& targets,
                                                                           bool weighted);
 
-/// Log-probabilities, log sums, entropies (none: empty) and hits of each row.
+/// Log-probabilities, log sums, entropies (empty unless asked for) and hits of each row.
 REPRISE_API std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> token_sums(
     const at::Tensor& logits, const at::Tensor& targets, double scale, bool has_entropy);
 

@@ -24,7 +24,7 @@ std::tuple<at::Tensor, at::Tensor> rms_norm(const at::Tensor& x,
 
 std::tuple<at::Tensor, at::Tensor> rms_norm_backward(
     const at::Tensor& gradient,
-    const std::optional<at::Tensor>& stream_gradient,
+    const std::optional<at::Tensor>& residual_gradient,
     const at::Tensor& x,
     const at::Tensor& weight,
     const at::Tensor& scale,
@@ -39,8 +39,8 @@ std::tuple<at::Tensor, at::Tensor> rms_norm_backward(
   const auto slope = wide * weight.to(type);
   const auto mean = (slope * normed).mean({-1}, /*keepdim=*/true);
   auto for_x = slope.sub_(normed * mean).mul_(scale);
-  if (stream_gradient) {
-    for_x = for_x.add_(*stream_gradient);
+  if (residual_gradient) {
+    for_x = for_x.add_(*residual_gradient);
   }
   return {for_x.to(x.scalar_type()), for_weight};
 }
@@ -52,18 +52,18 @@ namespace {
 struct RmsNormBackward : torch::autograd::Node {
   SavedVariable x, weight, scale;
 
-  // Of the stream (if it is an output) and of the normed rows.
+  // Gradients of the residual (if it is an output) and of the normed rows.
   variable_list apply(variable_list&& gradients) override {
     const auto& of_normed = gradients.back();
-    const auto of_stream = gradients.size() == 2 ? gradients[0] : at::Tensor();
+    const auto of_residual = gradients.size() == 2 ? gradients[0] : at::Tensor();
     if (!of_normed.defined()) {
-      return {of_stream, at::Tensor()};
+      return {of_residual, at::Tensor()};
     }
     check_differentiated_once("rms_norm");
     static const auto op =
         find_operator<decltype(reference::rms_norm_backward)>("reprise::rms_norm_backward");
     auto [for_x, for_weight] = op.call(of_normed,
-                                       as_optional(of_stream),
+                                       as_optional(of_residual),
                                        x.unpack(),
                                        weight.unpack(),
                                        scale.unpack(),
@@ -78,11 +78,11 @@ struct RmsNormBackward : torch::autograd::Node {
   std::string name() const override { return "RmsNormBackward"; }
 };
 
-// `stream`: null, or where to put x with the node as its history.
+// `residual`: null, or where to put an alias of x that has the node as its history.
 at::Tensor normed_of(const at::Tensor& x,
                      const at::Tensor& weight,
                      double epsilon,
-                     at::Tensor* stream) {
+                     at::Tensor* residual) {
   TORCH_CHECK(x.dim() > 0 && weight.dim() == 1 && weight.size(0) == x.size(-1),
               "[rms_norm] expected x (..., width) and a weight (width), got ",
               x.sizes(),
@@ -98,16 +98,16 @@ at::Tensor normed_of(const at::Tensor& x,
   {
     const at::AutoDispatchBelowADInplaceOrView below_autograd;
     std::tie(normed, scale) = op.call(x, weight, epsilon);
-    if (stream != nullptr) {
-      *stream = node == nullptr ? x : at::alias(x);
+    if (residual != nullptr) {
+      *residual = node == nullptr ? x : at::alias(x);
     }
   }
   if (node != nullptr) {
     node->scale = saved_input(scale);
-    if (stream != nullptr) {
-      torch::autograd::impl::set_version_counter(*stream,
+    if (residual != nullptr) {
+      torch::autograd::impl::set_version_counter(*residual,
                                                  torch::autograd::impl::version_counter(x));
-      torch::autograd::set_history(*stream, node);
+      torch::autograd::set_history(*residual, node);
     }
     torch::autograd::set_history(normed, node);
   }
@@ -118,7 +118,7 @@ at::Tensor normed_of(const at::Tensor& x,
 
 Fork fork_rms_norm(const at::Tensor& x, const at::Tensor& weight, double epsilon) {
   Fork fork;
-  fork.normed = normed_of(x, weight, epsilon, &fork.stream);
+  fork.normed = normed_of(x, weight, epsilon, &fork.residual);
   return fork;
 }
 
@@ -129,7 +129,7 @@ at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double epsilo
 TORCH_LIBRARY_FRAGMENT(reprise, library) {
   library.def("rms_norm(Tensor x, Tensor weight, float epsilon) -> (Tensor normed, Tensor scale)");
   library.def(
-      "rms_norm_backward(Tensor gradient, Tensor? stream_gradient, Tensor x, Tensor weight, "
+      "rms_norm_backward(Tensor gradient, Tensor? residual_gradient, Tensor x, Tensor weight, "
       "Tensor scale, bool needs_weight) -> (Tensor, Tensor)");
 }
 

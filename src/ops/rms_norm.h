@@ -1,7 +1,8 @@
-// Root-mean-square norm, computed in float32 (float64 for float64) and rounded once.
+// RMSNorm, computed in float32 (float64 for float64) and rounded once.
 //
-// reprise::rms_norm and reprise::rms_norm_backward are operators of the dispatcher, so policies see
-// one operator each. Kept for backward: the input and one number a row, never the normalised rows.
+// Forward and backward are one operator each (reprise::rms_norm, reprise::rms_norm_backward), which
+// is what memory policies see. Saved for backward: the input and one number a row, never the
+// normalised rows.
 #pragma once
 
 #include <reprise/export.h>
@@ -11,12 +12,12 @@
 namespace reprise::ops {
 
 struct Fork {
-  at::Tensor stream;  ///< x itself, whose gradient passes through the norm's backward
+  at::Tensor residual;  ///< x, with a gradient that passes through the norm's backward
   at::Tensor normed;
 };
 
-/// The norm of x (..., width) beside x. Who goes on with `stream` instead of x (a residual
-/// connection) gets the sum of both gradients from the norm's own pass over memory.
+/// x (..., width) and its norm, for a residual connection: code that uses `residual` instead of x
+/// gets the sum of both gradients from the backward of the norm, without an extra pass over memory.
 REPRISE_API Fork fork_rms_norm(const at::Tensor& x, const at::Tensor& weight, double epsilon);
 
 /// The norm alone.

@@ -1,4 +1,4 @@
-// Rotary embedding by ATen's operators.
+// Rotary embedding by ATen's operators: the reference of rope and qkv_rope.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -7,13 +7,13 @@
 
 namespace reprise::ops {
 
-/// The leading `turned` dimensions of x (B, heads, T, head_dim), turned by the tables (B or 1, 1,
-/// T, turned / 2), which are float32, as is what is computed with them: narrow types are rounded
-/// once. With -sin the turn is undone. Differentiable.
+/// x (B, heads, T, head_dim) with its leading `rotary_dims` dimensions rotated by float32 tables
+/// (B or 1, 1, T, rotary_dims / 2). Computed in float32 and rounded once. With -sin it is the
+/// inverse rotation. Differentiable.
 at::Tensor rotate(const at::Tensor& x,
                   const at::Tensor& cos,
                   const at::Tensor& sin,
-                  int64_t turned,
+                  int64_t rotary_dims,
                   bool interleaved);
 
 }  // namespace reprise::ops

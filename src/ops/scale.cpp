@@ -19,7 +19,7 @@ void scale_into_(at::Tensor& out, const at::Tensor& values, const at::Tensor& fa
     at::mul_out(out, values, factor);
     return;
   }
-  constexpr int64_t kRows = 4096;  // the product in the wider type is never whole
+  constexpr int64_t kRows = 4096;  // rows converted to the wider type at a time
   for (int64_t start = 0; start < values.size(0); start += kRows) {
     const auto end = std::min(start + kRows, values.size(0));
     out.slice(0, start, end).copy_(values.slice(0, start, end).to(type) * factor);

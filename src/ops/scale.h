@@ -1,5 +1,5 @@
-// Values times one factor, in another type perhaps, without a copy of them all in between
-// (reprise::scale_into_).
+// Multiplies values by one factor and writes them, perhaps in another type, without a temporary
+// copy of all values (reprise::scale_into_).
 #pragma once
 
 #include <reprise/export.h>
@@ -8,8 +8,8 @@
 
 namespace reprise::ops {
 
-/// out = values * factor, computed in the wider type and rounded once. out may be values; factor is
-/// a scalar on their device.
+/// out = values * factor, computed in the wider type and rounded once. `out` may be `values`; the
+/// factor is a scalar tensor on their device.
 REPRISE_API void scale_into(at::Tensor& out, const at::Tensor& values, const at::Tensor& factor);
 
 }  // namespace reprise::ops

@@ -1,5 +1,5 @@
-// What StepGraph asks of CUDA. libreprise_cuda provides it when it is opened, so that nothing else
-// links CUDA.
+// The part of StepGraph that needs CUDA. libreprise_cuda provides it when it is opened, so that no
+// other library links CUDA.
 #pragma once
 
 #include <reprise/export.h>
@@ -11,8 +11,8 @@
 
 namespace reprise::ops {
 
-/// One graph of one device. Work runs on its own stream, and the device is waited for before and
-/// after, so other streams need not be told.
+/// One CUDA graph on one device. Work runs on a stream of its own; the device is synchronised
+/// before and after, so no other stream has to wait for it.
 class REPRISE_API StepCapture {
  public:
   StepCapture() = default;
@@ -21,15 +21,16 @@ class REPRISE_API StepCapture {
   StepCapture& operator=(const StepCapture&) = delete;
 
   virtual void warm_up(const std::function<void()>& work) = 0;
-  /// Work is noted, not done. If it throws, nothing is left of it and eager work goes on as before.
+  /// Captures the work without running it. If it throws, the capture is abandoned and eager work
+  /// can go on as before.
   virtual void record(const std::function<void()>& work) = 0;
-  /// On the current stream, without waiting.
+  /// Runs the graph on the current stream, asynchronously.
   virtual void replay() = 0;
 };
 
 using MakeStepCapture = std::unique_ptr<StepCapture> (*)(c10::Device device);
 
-/// To be called once, while the library that has it is opened.
+/// Called once, while the library that implements it is opened.
 REPRISE_API void provide_step_capture(MakeStepCapture make);
 
 }  // namespace reprise::ops

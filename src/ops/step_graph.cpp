@@ -1,8 +1,8 @@
-#include <reprise/step_graph.h>
+#include <reprise/ops/step_graph.h>
 
 #include "ops/step_capture.h"
 
-#include <reprise/cuda_kernels.h>
+#include <reprise/ops/cuda_kernels.h>
 #include <reprise/options.h>
 
 #include <ATen/core/Tensor.h>
@@ -32,7 +32,7 @@ void provide_step_capture(MakeStepCapture make) {
 struct StepGraph::State {
   std::unique_ptr<ops::StepCapture> capture;
   std::vector<at::Tensor> parameters;
-  std::vector<at::Tensor> gradients;  // as long; undefined where the step gave none
+  std::vector<at::Tensor> gradients;  // one per parameter; undefined where the step gave none
   at::Tensor loss;
 };
 
@@ -58,8 +58,8 @@ void drop_gradients(const std::vector<at::Tensor>& parameters) {
   }
 }
 
-/// Says when it happened and, unless the message tells what to do already, what is usually the
-/// cause.
+// Adds to an error that it happened during recording and, unless its message already says what to
+// do, the usual causes.
 void explain(c10::Error& error) {
   const bool tells = dynamic_cast<const CheckpointError*>(&error) != nullptr ||
                      dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr;
@@ -108,7 +108,7 @@ StepGraph StepGraph::record(const std::function<at::Tensor()>& step,
       drop_gradients(own.parameters);
       own.capture->warm_up([&] { check_loss(step(), device); });
     }
-    // Autograd adds to a gradient that is there, and writes one that is not.
+    // Without gradients autograd writes them during the recording instead of adding to them.
     drop_gradients(own.parameters);
     is_recording = true;
     own.capture->record([&] { own.loss = step().detach(); });
@@ -125,7 +125,7 @@ StepGraph StepGraph::record(const std::function<at::Tensor()>& step,
   for (const auto& parameter : own.parameters) {
     own.gradients.push_back(parameter.grad());
   }
-  drop_gradients(own.parameters);  // they hold nothing yet
+  drop_gradients(own.parameters);  // recording computed no values
   TORCH_CHECK(std::any_of(own.gradients.begin(),
                           own.gradients.end(),
                           [](const at::Tensor& gradient) { return gradient.defined(); }),
@@ -137,7 +137,7 @@ at::Tensor StepGraph::replay() {
   const auto& [capture, parameters, gradients, loss] = *state_;
   for (size_t i = 0; i < parameters.size(); ++i) {
     const auto& present = parameters[i].grad();
-    // zero_grad(false) puts an alias there.
+    // zero_grad(false) leaves an alias of the recorded gradient.
     TORCH_CHECK(!present.defined() || (gradients[i].defined() && present.is_alias_of(gradients[i])),
                 "[step_graph] parameter ",
                 i,

@@ -1,5 +1,5 @@
-// Clipping by the joint norm, operator by operator as torch.nn.utils.clip_grad_norm_: the norm of
-// 16-bit gradients is rounded to their type there, and so it is here.
+// Clips by the total norm with the same operators as torch.nn.utils.clip_grad_norm_, which rounds
+// the norm of 16-bit gradients to their dtype.
 #include <reprise/optim/optimizer.h>
 
 #include <ATen/ops/_foreach_mul.h>
@@ -19,7 +19,7 @@ namespace {
 
 using Group = std::vector<at::Tensor>;
 
-/// Gradients by device and dtype, which the operators over lists are fast for.
+/// Gradients grouped by device and dtype, for which the foreach operators are fast.
 std::vector<Group> groups_of(const Optimizer::Parameters& parameters) {
   std::vector<Group> groups;
   for (const auto& [name, parameter] : parameters) {
@@ -54,8 +54,8 @@ double sum_of_squares(const at::Tensor& norms) {
   return norms.to(at::kDouble).square().sum().item<double>();
 }
 
-/// A CPU adds up one element after the other: in float32, millions of them lose digits. So it goes
-/// row by row, and only rows are added up in float64, which takes it several times as long.
+/// A CPU adds elements one by one: in float32, a sum of millions loses digits, and float64 is
+/// several times slower. So the norms of rows are computed in float32 and added in float64.
 double sum_of_squares_by_rows(const at::Tensor& gradient) {
   constexpr int64_t kRow = 4096;
   const auto flat = gradient.reshape({-1});
@@ -66,7 +66,7 @@ double sum_of_squares_by_rows(const at::Tensor& gradient) {
          sum_of_squares(at::linalg_vector_norm(rest, 2));
 }
 
-/// In float64, so that it hardly matters how the gradients are cut into parts.
+/// In float64, so that it hardly matters how the gradients are divided into parts.
 double sum_of_squares(const std::vector<Group>& groups) {
   double sum = 0;
   for (const Group& group : groups) {
@@ -102,7 +102,7 @@ void clip(const std::vector<Group>& groups, const at::Tensor& norm, double max_n
   if (max_norm == 0) {
     return;
   }
-  // Multiplying by 1 when nothing is to be clipped costs less than asking a GPU whether.
+  // Multiplying by 1 if nothing is clipped costs less than a GPU synchronization.
   const at::Tensor factor = at::clamp(norm.add(1e-6).reciprocal().mul(max_norm), {}, 1.0);
   for (const Group& group : groups) {
     at::_foreach_mul_(group, factor.to(group.front().device()));
@@ -123,7 +123,7 @@ at::Tensor clip_grad_norm(const Optimizer::Parameters& parameters, double max_no
   return norm.to(at::kFloat);
 }
 
-// Summed as numbers of the host: a process without any part has no device to sum on.
+// Summed on the host, because a process without any part has no device to sum on.
 at::Tensor clip_grad_norm(const Optimizer::Parameters& parameters,
                           double max_norm,
                           const World& world) {

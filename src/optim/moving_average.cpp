@@ -1,6 +1,6 @@
-// Averages of parameters over the course of training. 16-bit parameters are cast in slices, and
-// averages change places with float32 parameters: neither an update nor a swap needs a second
-// float32 model.
+// The moving average of parameters over training. 16-bit parameters are cast in slices, and
+// averages are exchanged with float32 parameters in slices: neither an update nor a swap needs the
+// memory of a second float32 model.
 #include "optim/state_file.h"
 
 #include <reprise/optim/optimizer.h>
@@ -25,8 +25,8 @@ void move_towards(const at::Tensor& average, const at::Tensor& value, double sha
   }
 }
 
-/// What they hold changes sides, in slices. Both keep their memory: a part of a parameter may be a
-/// view of memory that others look at.
+/// Exchanges the values of two tensors in slices. Both keep their storage, because a part of a
+/// parameter may be a view of storage that others use.
 void exchange(const at::Tensor& one, const at::Tensor& other) {
   const at::Tensor a = one.view({-1});
   const at::Tensor b = other.view({-1});
@@ -61,7 +61,7 @@ MovingAverage::MovingAverage(std::vector<TensorPart> parts,
   }
 }
 
-// The averages are elsewhere then, and in their place are the parameters' values.
+// During a swap the averages are in the parameters, and `averages_` holds the parameters' values.
 void MovingAverage::check_not_swapped() const {
   TORCH_CHECK(swapped_.expired(),
               "[optim] the averages are in the parameters: end the swap before the next update or "
@@ -97,8 +97,8 @@ std::vector<TensorPart> MovingAverage::state_parts() const {
 void MovingAverage::load(const SafetensorsFile& file, const World& world) {
   const std::vector<TensorPart> targets = state_parts();
   const auto names = names_everywhere(targets, world);
-  world.together("loading " + file.path().string(),
-                 [&] { check_holds_exactly(file, targets, names); });
+  world.run_on_all("loading " + file.path().string(),
+                   [&] { check_holds_exactly(file, targets, names); });
   copy_state(file, targets);
 }
 
@@ -112,7 +112,7 @@ std::unique_ptr<MovingAverage::Swap> MovingAverage::swap() {
 MovingAverage::Swap::Swap(const MovingAverage& average) : token_(std::make_shared<const char>()) {
   const c10::NoGradGuard no_grad;
   std::vector<std::pair<at::Tensor, at::Tensor>> rounded;
-  // All copies first: where memory runs out, no parameter has changed.
+  // Make all copies first, so that no parameter has changed if memory runs out.
   for (size_t i = 0; i < average.parts_.size(); ++i) {
     const at::Tensor& parameter = average.parts_[i].values;
     const at::Tensor& own = average.averages_[i];

@@ -1,7 +1,7 @@
-// What all optimizers share.
+// What all optimizers have in common.
 #include <reprise/optim/optimizer.h>
 
-#include "optim/piecewise_optimizer.h"
+#include "optim/chunked_optimizer.h"
 #include "optim/state_file.h"
 
 #include <utility>
@@ -18,12 +18,12 @@ Optimizer::~Optimizer() = default;
 
 std::unique_ptr<Optimizer> Optimizer::make(const Parameters& parameters,
                                            const OptimizerOptions& options) {
-  return std::make_unique<PiecewiseOptimizer>(whole_parts(parameters), options);
+  return std::make_unique<ChunkedOptimizer>(whole_parts(parameters), options);
 }
 
 std::unique_ptr<Optimizer> Optimizer::make(std::vector<TensorPart> parameters,
                                            const OptimizerOptions& options) {
-  return std::make_unique<PiecewiseOptimizer>(std::move(parameters), options);
+  return std::make_unique<ChunkedOptimizer>(std::move(parameters), options);
 }
 
 void Optimizer::zero_grad() {
@@ -45,7 +45,7 @@ int64_t Optimizer::bytes_of(const NamedTensors& tensors) {
 }
 
 void Optimizer::move_state(const at::Device& device) {
-  // state() gives the very tensors that the optimizer has, so they can be given other data.
+  // state() returns the optimizer's own tensors, so their data can be replaced.
   for (const auto& [name, tensor] : state()) {
     if (tensor.device() != device) {
       tensor.set_data(tensor.to(device));

@@ -1,5 +1,5 @@
-// Factors of the learning rate, with the arithmetic of transformers.optimization in its order: the
-// numbers are the same to the last digits.
+// Learning-rate factors, with the same arithmetic in the same order as transformers.optimization,
+// so that the numbers agree to the last digits.
 #include <reprise/optim/schedule.h>
 
 #include <c10/util/Exception.h>
@@ -145,7 +145,7 @@ double learning_rate_factor(const ScheduleOptions& options, int64_t step, int64_
 }
 
 int64_t warmup_count(double warmup_steps, int64_t total) {
-  // Above 2^53 doubles skip integers; so large a count is a mistake, and infinity is no count.
+  // Above 2^53 doubles skip integers. Such a count is a mistake, and infinity is not a count.
   TORCH_CHECK(warmup_steps >= 0 && warmup_steps < 9007199254740992.0,
               "[schedule] warmup_steps: expected a count, or a share of the steps below 1, got ",
               warmup_steps);

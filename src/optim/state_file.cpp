@@ -1,4 +1,4 @@
-// The checks of a saved state against the tensors that it is to go to.
+// Checks a saved state against the tensors that it is loaded into.
 #include "optim/state_file.h"
 
 #include <c10/util/Exception.h>
@@ -23,8 +23,8 @@ std::unordered_set<std::string> names_everywhere(const std::vector<TensorPart>& 
     own += part.name + '\0';
   }
   std::unordered_set<std::string> names;
-  for (const std::string& said : world.gather(own, "names of saved state")) {
-    std::istringstream rest(said);
+  for (const std::string& theirs : world.all_gather(own, "names of saved state")) {
+    std::istringstream rest(theirs);
     for (std::string name; std::getline(rest, name, '\0');) {
       names.insert(name);
     }
@@ -64,7 +64,7 @@ void check_holds_exactly(const SafetensorsFile& file,
                 path,
                 ": tensor \"",
                 info.name,
-                "\" has no place in this state. Was it saved with more parameters, or with "
+                "\" does not belong to this state. Was it saved with more parameters, or with "
                 "another optimizer or other options?");
   }
 }

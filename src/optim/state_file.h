@@ -1,4 +1,4 @@
-// State that comes back from a file: all of it or none, and only what was saved from the same
+// Loading optimizer state from a file: all of it or nothing, and only if it was saved from the same
 // tensors.
 #pragma once
 
@@ -12,20 +12,21 @@
 
 namespace reprise {
 
-/// Tensors of which this process has all. Their values are not flat: state is made like them.
+/// Parts that are whole tensors. Their values keep their shape, because state is allocated like
+/// them.
 std::vector<TensorPart> whole_parts(const NamedTensors& tensors);
 
-/// The names of the parts that any process has. A collective.
+/// The names of the parts of all processes. A collective.
 std::unordered_set<std::string> names_everywhere(const std::vector<TensorPart>& parts,
                                                  const World& world);
 
 /// Throws unless `file` has the tensors that `targets` are parts of, with their shapes and dtypes,
-/// and none but `names`. The message names the first that is wrong and what it was compared with.
+/// and no tensor that is not in `names`. The message names the first difference.
 void check_holds_exactly(const SafetensorsFile& file,
                          const std::vector<TensorPart>& targets,
                          const std::unordered_set<std::string>& names);
 
-/// Copies every target's part of its tensor into it, after check_holds_exactly().
+/// Copies the parts from the file into `targets`. Call check_holds_exactly() first.
 void copy_state(const SafetensorsFile& file, const std::vector<TensorPart>& targets);
 
 }  // namespace reprise

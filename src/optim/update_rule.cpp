@@ -1,4 +1,4 @@
-// AdamW, RMSprop and SGD as torch.optim computes them: the same operators in the same order.
+// AdamW, RMSprop and SGD with the same operators in the same order as torch.optim.
 #include "optim/update_rule.h"
 
 #include <ATen/ops/_foreach_add.h>
@@ -22,17 +22,17 @@ class AdamW final : public UpdateRule {
     return names;
   }
 
-  void apply(const Piece& piece, double learning_rate) const override {
-    at::_fused_adamw_(piece.values,
-                      piece.grads,
-                      piece.state[0],
-                      piece.state[1],
+  void apply(const Chunk& chunk, double learning_rate) const override {
+    at::_fused_adamw_(chunk.values,
+                      chunk.grads,
+                      chunk.state[0],
+                      chunk.state[1],
                       /*max_exp_avg_sqs=*/{},
-                      piece.steps,
+                      chunk.steps,
                       learning_rate,
                       options_.beta1,
                       options_.beta2,
-                      piece.weight_decay,
+                      chunk.weight_decay,
                       options_.epsilon,
                       /*amsgrad=*/false,
                       /*maximize=*/false);
@@ -52,21 +52,21 @@ class RmsProp final : public UpdateRule {
     return options_.momentum > 0 ? with_momentum : plain;
   }
 
-  // LibTorch has no fused RMSprop. What this allocates is as large as the piece, not the model.
-  void apply(const Piece& piece, double learning_rate) const override {
+  // LibTorch has no fused RMSprop. The temporaries are as large as the chunk, not the model.
+  void apply(const Chunk& chunk, double learning_rate) const override {
     const std::vector<at::Tensor> grads =
-        piece.weight_decay == 0 ? piece.grads
-                                : at::_foreach_add(piece.grads, piece.values, piece.weight_decay);
-    at::_foreach_mul_(piece.state[0], options_.alpha);
-    at::_foreach_addcmul_(piece.state[0], grads, grads, 1 - options_.alpha);
-    const std::vector<at::Tensor> roots = at::_foreach_sqrt(piece.state[0]);
+        chunk.weight_decay == 0 ? chunk.grads
+                                : at::_foreach_add(chunk.grads, chunk.values, chunk.weight_decay);
+    at::_foreach_mul_(chunk.state[0], options_.alpha);
+    at::_foreach_addcmul_(chunk.state[0], grads, grads, 1 - options_.alpha);
+    const std::vector<at::Tensor> roots = at::_foreach_sqrt(chunk.state[0]);
     at::_foreach_add_(roots, options_.epsilon);
     if (options_.momentum > 0) {
-      at::_foreach_mul_(piece.state[1], options_.momentum);
-      at::_foreach_addcdiv_(piece.state[1], grads, roots);
-      at::_foreach_add_(piece.values, piece.state[1], -learning_rate);
+      at::_foreach_mul_(chunk.state[1], options_.momentum);
+      at::_foreach_addcdiv_(chunk.state[1], grads, roots);
+      at::_foreach_add_(chunk.values, chunk.state[1], -learning_rate);
     } else {
-      at::_foreach_addcdiv_(piece.values, grads, roots, -learning_rate);
+      at::_foreach_addcdiv_(chunk.values, grads, roots, -learning_rate);
     }
   }
 
@@ -84,13 +84,13 @@ class Sgd final : public UpdateRule {
     return options_.momentum > 0 ? with_momentum : none;
   }
 
-  // torch.optim begins with the gradient as the buffer. Without dampening, a buffer of zeros
-  // becomes the same in the first step, so parameters need not remember whether they had one.
-  void apply(const Piece& piece, double learning_rate) const override {
-    at::_fused_sgd_(piece.values,
-                    piece.grads,
-                    options_.momentum > 0 ? at::TensorList(piece.state[0]) : at::TensorList(),
-                    piece.weight_decay,
+  // torch.optim initialises the buffer with the first gradient. Without dampening, a buffer of
+  // zeros becomes the same in the first step, so there is no need to track which step is the first.
+  void apply(const Chunk& chunk, double learning_rate) const override {
+    at::_fused_sgd_(chunk.values,
+                    chunk.grads,
+                    options_.momentum > 0 ? at::TensorList(chunk.state[0]) : at::TensorList(),
+                    chunk.weight_decay,
                     options_.momentum,
                     learning_rate,
                     /*dampening=*/0,
@@ -103,7 +103,7 @@ class Sgd final : public UpdateRule {
   OptimizerOptions options_;
 };
 
-// Below 1: a mean with weight 1 on the past would never see a gradient.
+// Must be below 1: an average with decay 1 would never change.
 void check_share(const char* name, double value) {
   TORCH_CHECK(
       value >= 0 && value < 1, "[optim] ", name, ": expected at least 0 and below 1, got ", value);

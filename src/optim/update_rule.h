@@ -1,6 +1,6 @@
-// The arithmetic of an optimizer, apart from where its numbers are kept. Every rule works element
-// by element, so how a parameter is cut into slices does not change the result, but for how CPU
-// kernels round the last few elements of a slice.
+// The arithmetic of an optimizer, separate from its state. Every rule is elementwise, so the way a
+// parameter is split into slices does not change the result, except for how CPU kernels round the
+// last few elements of a slice.
 #pragma once
 
 #include <reprise/optim/optimizer.h>
@@ -11,23 +11,23 @@
 
 namespace reprise {
 
-/// Slices to be updated together: flat, on one device, of one dtype, float32 or float64. All lists
-/// run over the slices.
-struct Piece {
+/// Slices that are updated together: flat, on one device, all float32 or all float64. Every list
+/// has one entry per slice.
+struct Chunk {
   std::vector<at::Tensor> values;
   std::vector<at::Tensor> grads;
-  std::vector<std::vector<at::Tensor>> state;  ///< one list for each of state_names()
-  std::vector<at::Tensor> steps;  ///< updates of the slice's parameter, this one included: float32
+  std::vector<std::vector<at::Tensor>> state;  ///< one list per state_names()
+  std::vector<at::Tensor> steps;               ///< float32: number of updates, including this one
   double weight_decay = 0;
 };
 
 class UpdateRule {
  public:
   virtual ~UpdateRule() = default;
-  /// What is kept for each element of a parameter, zero at first, named as torch.optim does.
+  /// The state per element of a parameter, initially zero, with torch.optim's names.
   virtual const std::vector<std::string>& state_names() const = 0;
-  /// Updates values and state in place. Does not wait for a GPU.
-  virtual void apply(const Piece& piece, double learning_rate) const = 0;
+  /// Updates values and state in place. Does not synchronize with a GPU.
+  virtual void apply(const Chunk& chunk, double learning_rate) const = 0;
 };
 
 /// Throws if an option is out of its range.

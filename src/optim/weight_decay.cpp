@@ -12,8 +12,8 @@ bool contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
 
-// transformers asks whether the module is a torch.nn.LayerNorm as well. By name, those that its
-// patterns miss are GPT-2's ln_1, ln_2 and ln_f; something of more dimensions is no norm.
+// transformers also checks whether the module is a torch.nn.LayerNorm. By name, the ones that its
+// patterns miss are GPT-2's ln_1, ln_2 and ln_f. A parameter of more dimensions is not a norm.
 bool names_a_norm(std::string_view step, int64_t dimensions) {
   return step == "norm" || step.ends_with("_norm") || (step.starts_with("ln_") && dimensions == 1);
 }

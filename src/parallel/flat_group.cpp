@@ -14,14 +14,14 @@ namespace reprise {
 
 namespace {
 
-constexpr int64_t kAlignment = 64;  // bytes: what vector instructions and GPUs like
+constexpr int64_t kAlignment = 64;  // bytes: good for vector instructions and GPUs
 
 int64_t rounded_up(int64_t value, int64_t unit) {
   return (value + unit - 1) / unit * unit;
 }
 
 c10::Storage storage_of(int64_t bytes, const at::Device& device) {
-  const c10::OptionalDeviceGuard here(device);  // allocators go by the current device
+  const c10::OptionalDeviceGuard here(device);  // allocators use the current device
   auto* allocator = c10::GetAllocator(device.type());
   const auto size = static_cast<size_t>(bytes);
   return c10::Storage(c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(),
@@ -31,7 +31,7 @@ c10::Storage storage_of(int64_t bytes, const at::Device& device) {
                                                             /*resizable=*/false));
 }
 
-// at::Tensor::set_ would ask for memory that is not there at times.
+// at::Tensor::set_ would check that the storage is large enough, but it may be empty.
 at::Tensor tensor_over(const c10::Storage& storage,
                        const at::TensorOptions& options,
                        int64_t begin,
@@ -52,7 +52,7 @@ FlatGroup::FlatGroup(std::vector<std::pair<std::string, at::Tensor>> parameters,
                      const World& world,
                      const Settings& settings)
     : world_(world), settings_(settings), is_trained_(parameters.front().second.requires_grad()) {
-  // Matrices first: projections of one input follow each other then, and so do their biases.
+  // Matrices first: then projections of the same input are adjacent, and so are their biases.
   std::stable_sort(parameters.begin(), parameters.end(), [](const auto& a, const auto& b) {
     return a.second.dim() > 1 && b.second.dim() <= 1;
   });
@@ -65,7 +65,7 @@ FlatGroup::FlatGroup(std::vector<std::pair<std::string, at::Tensor>> parameters,
   take_values();
 }
 
-// Where everything is in the whole, and which of it is this process's.
+// Computes the offset of every parameter, and which of its elements are this process's.
 void FlatGroup::lay_out() {
   const int64_t unit = kAlignment / static_cast<int64_t>(settings_.options.dtype().itemsize());
   int64_t end = 0;
@@ -74,11 +74,11 @@ void FlatGroup::lay_out() {
     member.count = member.parameter.numel();
     end = member.begin + member.count;
   }
-  chunk_ = rounded_up((end + world_.size() - 1) / world_.size(), unit);
-  const int64_t own = world_.rank() * chunk_;
+  part_numel_ = rounded_up((end + world_.size() - 1) / world_.size(), unit);
+  const int64_t own = world_.rank() * part_numel_;
   for (Member& member : members_) {
     const int64_t first = std::clamp(own, member.begin, member.begin + member.count);
-    const int64_t last = std::clamp(own + chunk_, member.begin, member.begin + member.count);
+    const int64_t last = std::clamp(own + part_numel_, member.begin, member.begin + member.count);
     member.kept_begin = first - member.begin;
     member.kept_count = last - first;
   }
@@ -93,21 +93,21 @@ void FlatGroup::take_values() {
     return;
   }
   const auto& options = settings_.options;
-  const auto bytes = chunk_ * world_.size() * static_cast<int64_t>(options.dtype().itemsize());
-  const auto storage = storage_of(is_cut() ? 0 : bytes, options.device());
-  whole_ = tensor_over(storage, options, 0, {chunk_ * world_.size()});
-  if (is_cut()) {
-    const auto place = settings_.is_offloaded
-                           ? options.device(at::kCPU).pinned_memory(options.device().is_cuda())
-                           : options;
-    part_ = at::zeros({chunk_}, place);
+  const auto bytes = part_numel_ * world_.size() * static_cast<int64_t>(options.dtype().itemsize());
+  const auto storage = storage_of(is_sharded() ? 0 : bytes, options.device());
+  whole_ = tensor_over(storage, options, 0, {part_numel_ * world_.size()});
+  if (is_sharded()) {
+    const auto part_options =
+        settings_.is_offloaded ? options.device(at::kCPU).pinned_memory(options.device().is_cuda())
+                               : options;
+    part_ = at::zeros({part_numel_}, part_options);
   } else {
     whole_.zero_();
-    part_ = whole_.narrow(0, world_.rank() * chunk_, chunk_);
+    part_ = whole_.narrow(0, world_.rank() * part_numel_, part_numel_);
   }
   for (Member& member : members_) {
     const auto before = member.parameter.detach().reshape({-1});
-    if (is_cut()) {
+    if (is_sharded()) {
       if (member.kept_count > 0) {
         kept_of(member).copy_(before.narrow(0, member.kept_begin, member.kept_count));
       }
@@ -120,9 +120,9 @@ void FlatGroup::take_values() {
   }
 }
 
-// This process's elements of a parameter, in its part.
+// This process's elements of a parameter, as a view of its part.
 at::Tensor FlatGroup::kept_of(const Member& member) const {
-  const int64_t begin = member.begin + member.kept_begin - world_.rank() * chunk_;
+  const int64_t begin = member.begin + member.kept_begin - world_.rank() * part_numel_;
   return part_.narrow(0, member.kept_count > 0 ? begin : 0, member.kept_count);
 }
 
@@ -144,7 +144,7 @@ int64_t FlatGroup::whole_bytes() const {
 }
 
 int64_t FlatGroup::resident_bytes() const {
-  return is_cut() ? static_cast<int64_t>(part_.nbytes()) : whole_bytes();
+  return is_sharded() ? static_cast<int64_t>(part_.nbytes()) : whole_bytes();
 }
 
 void FlatGroup::start_gather(const std::string& what) {
@@ -154,7 +154,7 @@ void FlatGroup::start_gather(const std::string& what) {
   storage->set_data_ptr_noswap(storage->allocator()->allocate(whole_.nbytes()));
   storage->set_nbytes(whole_.nbytes());
   sent_ = settings_.is_offloaded ? part_.to(whole_.device(), /*non_blocking=*/true) : part_;
-  gather_ = world_.start_gather(whole_, sent_, what);
+  gather_ = world_.start_all_gather(whole_, sent_, what);
 }
 
 void FlatGroup::finish_gather() {
@@ -165,16 +165,16 @@ void FlatGroup::finish_gather() {
 }
 
 void FlatGroup::free() {
-  finish_gather();  // memory that is being written to cannot be given back
+  finish_gather();  // the collective still writes to the memory
   const c10::OptionalDeviceGuard here(whole_.device());
   auto* storage = whole_.storage().unsafeGetStorageImpl();
   storage->set_nbytes(0);
   storage->set_data_ptr_noswap(storage->allocator()->allocate(0));
 }
 
-void FlatGroup::start_sharing(const std::string& what) {
+void FlatGroup::start_sync(const std::string& what) {
   const at::NoGradGuard no_grad;
-  gather_ = world_.start_gather(whole_, part_, what);
+  gather_ = world_.start_all_gather(whole_, part_, what);
 }
 
 void FlatGroup::add_trained(std::vector<TensorPart>& parts) const {

@@ -1,10 +1,10 @@
-// Parameters that lie one after the other in memory, cut into equal parts for the processes.
+// A group of parameters in one contiguous storage, divided into equal parts, one per process.
 //
 // Note [Parameters without memory]
-// The model's parameters are views of one storage, adjacent as the fast products want them. Under
-// fsdp that storage is empty between passes; gathering gives it memory again, filled by one
-// collective without a copy. Whoever holds the parameters, tensors saved for backward among them,
-// sees the values come back, and no version counter moves: to autograd nothing happened.
+// The parameters of a group are views of one storage, adjacent so that fused matrix products can
+// use them together. Under fsdp that storage is empty between passes; a gather allocates it again
+// and fills it by one collective without a copy. All views of the storage, including tensors saved
+// for backward, see the values again, and no version counter changes: autograd does not notice.
 #pragma once
 
 #include <reprise/dist/world.h>
@@ -20,88 +20,91 @@
 
 namespace reprise {
 
-/// What a process has of a group.
+/// What each process has of a group.
 enum class FlatKind : uint8_t {
-  Untouched,  ///< frozen parameters, whole, where they were
-  Whole,      ///< all, in one storage
-  Cut,        ///< its part; all while gathered
+  Untouched,   ///< all of it: frozen parameters in their own storages
+  Replicated,  ///< all of it, in one storage
+  Sharded,     ///< its part; all of it while gathered
 };
 
 class FlatGroup {
  public:
   struct Settings {
-    FlatKind kind = FlatKind::Whole;
-    at::TensorOptions options;  ///< device and type of the parameters
+    FlatKind kind = FlatKind::Replicated;
+    at::TensorOptions options;  ///< device and dtype of the parameters
     at::ScalarType reduce_dtype = at::kFloat;
-    bool is_offloaded = false;  ///< the part is in main memory
-    bool sums_whole = false;    ///< gradients are summed whole (ddp), not cut
+    bool is_offloaded = false;  ///< the part is in host memory
+    bool sums_whole = false;    ///< gradients are all-reduced (ddp), not reduce-scattered
   };
 
-  /// Of one type, all trained or all frozen. Values are taken from the parameters.
+  /// The parameters have one dtype and are all trained or all frozen. Copies their values.
   FlatGroup(std::vector<std::pair<std::string, at::Tensor>> parameters,
             const World& world,
             const Settings& settings);
 
-  bool is_cut() const { return settings_.kind == FlatKind::Cut; }
+  bool is_sharded() const { return settings_.kind == FlatKind::Sharded; }
   bool is_trained() const { return is_trained_; }
-  int64_t resident_bytes() const;  ///< between passes
-  int64_t parameter_bytes() const;
-  int64_t whole_bytes() const;     ///< of the storage that they are in
-  int64_t gradient_bytes() const;  ///< that a reduction hands in
-  int64_t result_bytes() const;    ///< that it leaves here
+  int64_t resident_bytes() const;   ///< parameters in this process between passes
+  int64_t parameter_bytes() const;  ///< all parameters, without padding
+  int64_t whole_bytes() const;      ///< all parameters, with padding
+  int64_t gradient_bytes() const;   ///< input of a gradient reduction
+  int64_t result_bytes() const;     ///< its output in this process
 
-  void start_gather(const std::string& what);  ///< of a Cut group
+  /// Gathers and frees the parameters of a Sharded group.
+  void start_gather(const std::string& what);
   void finish_gather();
   void free();
 
-  /// A Whole group's parts go to everybody, by finish_gather().
-  void start_sharing(const std::string& what);
+  /// All-gathers the updated parts of a Replicated group (zero2). finish_gather() completes it.
+  void start_sync(const std::string& what);
 
   void begin_micro_batch() { is_reduced_ = false; }
-  /// Takes the parameters' gradients into one sum over the processes. False: none has one.
+  /// Starts to sum the parameters' gradients over the processes. False if there are none.
   bool start_reduction(const std::string& what);
-  /// Adds it to the gradients of trained().
+  /// Adds the sum to the gradients of this process's parts.
   void finish_reduction();
-  /// Note [Which parameters have a gradient]: a letter for each, and what all processes together
-  /// have seen.
+  /// '1' or '0' for each parameter: whether it has had a gradient. See Note [Which parameters have
+  /// a gradient].
   std::string gradients_seen() const;
+  /// Sets what all processes together have seen.
   void agree_on_gradients(std::string_view seen);
 
-  /// What this process updates; empty parts are left out.
+  /// Appends the parts that this process updates, without empty ones.
   void add_trained(std::vector<TensorPart>& parts) const;
-  /// What this process keeps of a parameter; nothing if it is of another group.
+  /// This process's part of a parameter; std::nullopt if the parameter is not in this group.
   std::optional<TensorPart> part_of(const std::string& name, const at::Tensor& parameter) const;
 
  private:
   struct Member {
     std::string name;
     at::Tensor parameter;
-    int64_t begin = 0;          // in the whole
+    int64_t begin = 0;          // offset in the flat storage
     int64_t count = 0;          // elements
-    int64_t kept_begin = 0;     // of this process's elements, in the parameter
-    int64_t kept_count = 0;     // may be 0
-    at::Tensor values;          // that this process updates and saves: flat; under ddp all of them
-    bool has_gradient = false;  // here so far; when that is agreed on, in some process
+    int64_t kept_begin = 0;     // this process's elements: offset in the parameter
+    int64_t kept_count = 0;     // and their number, which may be 0
+    at::Tensor values;          // what this process updates and saves, flat; under ddp all of it
+    bool has_gradient = false;  // seen here; once agreed on, seen in any process
   };
 
   void lay_out();
   void take_values();
   at::Tensor values_of(const Member& member) const;
   at::Tensor kept_of(const Member& member) const;
-  void zero_gaps(const at::Tensor& flat) const;
+  /// Zeroes padding and missing gradients.
+  void zero_padding(const at::Tensor& flat) const;
 
   const World& world_;
   Settings settings_;
   bool is_trained_;
   std::vector<Member> members_;
-  int64_t chunk_ = 0;  // elements of a part
-  at::Tensor whole_;   // flat, over the storage that parameters are views of
-  at::Tensor part_;
+  int64_t part_numel_ = 0;  // elements per part
+  at::Tensor whole_;        // flat view of the storage of the parameters
+  at::Tensor part_;         // this process's part
   PendingCollective gather_;
-  at::Tensor sent_;  // the part on the device, while it is gathered from main memory
+  at::Tensor sent_;  // during a gather: the part on the device
   PendingCollective reduction_;
-  bool is_agreed_ = false;   // which parameters have a gradient
-  bool is_reduced_ = false;  // in this micro-batch
+  bool is_agreed_ = false;   // the processes know which parameters have gradients
+  bool is_reduced_ = false;  // a reduction was started in this micro-batch
   at::Tensor gradients_, reduced_;
 };
 

@@ -1,11 +1,12 @@
-// The gradients of a group: from the parameters into one buffer, and from its sum to the parts.
+// Reduces the gradients of a group: copies them into one buffer, sums it over the processes, and
+// adds the result to the gradients of the parts.
 //
 // Note [Which parameters have a gradient]
-// A parameter that backward does not reach is left alone by the optimizer, so that it must be known
-// which have a gradient, and all processes must know the same: what one would not hand in the
-// others would wait for. In the first reduction every parameter counts, with zeros where there is
-// nothing; then the processes agree on those that had one anywhere, and from then on these are
-// summed.
+// The optimizer must not update a parameter that backward does not reach, so it must be known which
+// parameters have a gradient. All processes must agree on it, because they wait for each other's
+// gradients. The first reduction covers every parameter, with zeros for missing gradients. Then the
+// processes agree on those that had a gradient in any of them, and later reductions cover only
+// these.
 #include "parallel/flat_group.h"
 
 #include <ATen/ATen.h>
@@ -19,7 +20,8 @@ namespace reprise {
 
 namespace {
 
-// Sums are kept in float32 at least, whatever they were sent in: micro-batches add up in them.
+// Sums are stored in at least float32, whatever dtype they were reduced in, because micro-batches
+// are accumulated in them.
 at::ScalarType kept_type(at::ScalarType reduce_dtype) {
   return c10::promoteTypes(reduce_dtype, at::kFloat);
 }
@@ -27,22 +29,22 @@ at::ScalarType kept_type(at::ScalarType reduce_dtype) {
 }  // namespace
 
 int64_t FlatGroup::gradient_bytes() const {
-  return is_trained_ ? chunk_ * world_.size() *
+  return is_trained_ ? part_numel_ * world_.size() *
                            static_cast<int64_t>(c10::elementSize(settings_.reduce_dtype))
                      : 0;
 }
 
-// A part may be of gaps only: then nobody has gradients that would keep the result.
+// A part may consist of padding only. Then the result is not stored.
 int64_t FlatGroup::result_bytes() const {
   const bool has_any = std::any_of(members_.begin(), members_.end(), [](const Member& member) {
     return member.values.numel() > 0;
   });
-  const int64_t elements = settings_.sums_whole ? chunk_ * world_.size() : chunk_;
+  const int64_t elements = settings_.sums_whole ? part_numel_ * world_.size() : part_numel_;
   const auto bytes = static_cast<int64_t>(c10::elementSize(kept_type(settings_.reduce_dtype)));
   return has_any && is_trained_ ? elements * bytes : 0;
 }
 
-void FlatGroup::zero_gaps(const at::Tensor& flat) const {
+void FlatGroup::zero_padding(const at::Tensor& flat) const {
   int64_t end = 0;
   const auto zero_until = [&](int64_t begin) {
     if (begin > end) {
@@ -66,10 +68,11 @@ bool FlatGroup::start_reduction(const std::string& what) {
   if (!is_due && !any([](const Member& each) { return each.parameter.grad().defined(); })) {
     return false;
   }
-  finish_reduction();  // of another pass through the same unit
+  finish_reduction();  // of an earlier pass through the same unit
   is_reduced_ = true;
-  gradients_ = at::empty({chunk_ * world_.size()}, whole_.options().dtype(settings_.reduce_dtype));
-  zero_gaps(gradients_);
+  gradients_ =
+      at::empty({part_numel_ * world_.size()}, whole_.options().dtype(settings_.reduce_dtype));
+  zero_padding(gradients_);
   for (Member& member : members_) {
     if (!member.parameter.grad().defined()) {
       continue;
@@ -78,16 +81,16 @@ bool FlatGroup::start_reduction(const std::string& what) {
                 "[parallel] ",
                 member.name,
                 " has a gradient for the first time after the first micro-batch: parameters of a "
-                "spread model are trained from the beginning, or frozen before it is spread.");
+                "sharded model must be trained from the start, or frozen before it is sharded.");
     member.has_gradient = true;
     gradients_.narrow(0, member.begin, member.count).copy_(member.parameter.grad().reshape({-1}));
     member.parameter.mutable_grad().reset();
   }
   if (settings_.sums_whole) {
-    reduction_ = world_.start_sum(gradients_, what);
+    reduction_ = world_.start_all_reduce(gradients_, what);
   } else {
-    reduced_ = at::empty({chunk_}, gradients_.options());
-    reduction_ = world_.start_reduce(reduced_, gradients_, what);
+    reduced_ = at::empty({part_numel_}, gradients_.options());
+    reduction_ = world_.start_reduce_scatter(reduced_, gradients_, what);
   }
   return true;
 }
@@ -101,10 +104,10 @@ void FlatGroup::finish_reduction() {
   auto sums = settings_.sums_whole ? std::exchange(gradients_, at::Tensor())
                                    : std::exchange(reduced_, at::Tensor());
   gradients_.reset();
-  // In main memory the copy waits for the device: after the last of them nothing reads the parts
-  // any more, so that an optimizer may write to them.
+  // A copy to host memory synchronizes with the device, so after the last one nothing reads the
+  // parts any more and an optimizer may write to them.
   sums = sums.to(part_.device(), kept_type(settings_.reduce_dtype));
-  const int64_t own = settings_.sums_whole ? 0 : world_.rank() * chunk_;
+  const int64_t own = settings_.sums_whole ? 0 : world_.rank() * part_numel_;
   for (Member& member : members_) {
     const int64_t count = member.values.numel();
     if ((is_agreed_ && !member.has_gradient) || count == 0) {

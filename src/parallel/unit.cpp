@@ -8,15 +8,15 @@ namespace reprise {
 Unit::Unit(std::string name, std::vector<FlatGroup> groups)
     : name_(std::move(name)), groups_(std::move(groups)) {}
 
-bool Unit::is_cut() const {
+bool Unit::is_sharded() const {
   return std::any_of(
-      groups_.begin(), groups_.end(), [](const FlatGroup& group) { return group.is_cut(); });
+      groups_.begin(), groups_.end(), [](const FlatGroup& group) { return group.is_sharded(); });
 }
 
 int64_t Unit::whole_bytes() const {
   int64_t bytes = 0;
   for (const FlatGroup& group : groups_) {
-    bytes += group.is_cut() ? group.whole_bytes() : 0;
+    bytes += group.is_sharded() ? group.whole_bytes() : 0;
   }
   return bytes;
 }
@@ -30,13 +30,13 @@ int64_t Unit::gradient_bytes() const {
 }
 
 bool Unit::start_gather() {
-  if (is_here_ || !is_cut()) {
+  if (is_gathered_ || !is_sharded()) {
     return false;
   }
   for (FlatGroup& group : groups_) {
     group.start_gather("the parameters of " + name_);
   }
-  is_here_ = true;
+  is_gathered_ = true;
   return true;
 }
 
@@ -47,19 +47,19 @@ void Unit::finish_gather() {
 }
 
 void Unit::free() {
-  if (!is_here_) {
+  if (!is_gathered_) {
     return;
   }
   for (FlatGroup& group : groups_) {
     group.free();
   }
-  is_here_ = false;
+  is_gathered_ = false;
 }
 
-void Unit::start_sharing() {
+void Unit::start_sync() {
   for (FlatGroup& group : groups_) {
-    if (group.is_trained() && !group.is_cut()) {
-      group.start_sharing("the updated parameters of " + name_);
+    if (group.is_trained() && !group.is_sharded()) {
+      group.start_sync("the updated parameters of " + name_);
     }
   }
 }

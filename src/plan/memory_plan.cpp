@@ -1,11 +1,11 @@
-// The public face of the planner: include/reprise/plan.h.
+// The public interface of the planner: include/reprise/plan.h.
 #include <reprise/plan.h>
 
+#include "plan/decisions_guard.h"
 #include "plan/plan_explanation.h"
-#include "plan/region_decisions.h"
 #include "plan/step_planner.h"
 #include "plan/step_timeline.h"
-#include "plan/step_trace.h"
+#include "plan/trace/step_trace.h"
 
 #include <reprise/offload.h>
 
@@ -28,7 +28,7 @@ void check_budget(int64_t bytes) {
               bytes);
 }
 
-// The engine refuses what goes beyond its own budget, in the middle of a step.
+// Otherwise the engine would refuse to offload in the middle of a step.
 void check_host_budget(int64_t bytes) {
   const int64_t most = offload_settings().host_budget;
   TORCH_CHECK(most == 0 || bytes <= most,
@@ -39,7 +39,7 @@ void check_host_budget(int64_t bytes) {
               ": raise that one first, or plan with less.");
 }
 
-/// The operators with that decision, each behind a space.
+/// The operators with that decision, each after a space.
 std::string names_of(const RegionDecision& region, Decision decision) {
   std::string text;
   for (const OpDecision& op : region.ops) {
@@ -70,24 +70,22 @@ std::string text_of(const RegionDecision& decision) {
       names_of(decision, Decision::Offload) + (decision.offload_inputs ? " inputs" : ""));
   add(decision.allow_lossy ? "compressed (LOSSY)" : "compressed",
       names_of(decision, Decision::Compress));
-  return text.empty() ? "all computed again" : text;
+  return text.empty() ? "all recomputed" : text;
 }
 
 }  // namespace
 
 struct MemoryPlan::State {
-  // Both null for a plan that was read back.
+  // Both are null for a plan made from decisions.
   std::shared_ptr<const planning::StepTrace> trace;
   std::shared_ptr<const planning::StepPlanner> planner;
   std::vector<PlanPoint> curve;
   int64_t budget = 0;
   std::shared_ptr<const planning::StepPlan> chosen;
-  planning::PlannedStep step;  // its decisions, ready for every step
+  planning::StepDecisions step;  // the chosen decisions, ready to be applied
 
   planning::Counted counted() const {
-    return planner != nullptr && planner->options().counts_gradients
-               ? planning::Counted::WithGradients
-               : planning::Counted::Activations;
+    return planner != nullptr ? planner->options().counted() : planning::Counted::Activations;
   }
 
   const planning::StepTrace& traced() const {
@@ -131,7 +129,7 @@ MemoryPlan MemoryPlan::of(std::vector<RegionDecision> decisions,
   check_budget(peak_bytes);
   auto state = std::make_shared<State>();
   state->budget = peak_bytes;
-  state->step = planning::planned_step(decisions);
+  state->step = planning::step_decisions(decisions);
   state->chosen = std::make_shared<const planning::StepPlan>(planning::StepPlan{
       .decisions = std::move(decisions), .peak_bytes = peak_bytes, .extra_ms = extra_ms});
   return MemoryPlan(std::move(state));
@@ -158,8 +156,8 @@ MemoryPlan MemoryPlan::with_budget(int64_t bytes) const {
   state_->traced();
   auto state = std::make_shared<State>(*state_);
   state->budget = bytes;
-  state->chosen = {state->planner, &state->planner->plan_for(bytes)};  // lives as long as it does
-  state->step = planning::planned_step(state->chosen->decisions);
+  state->chosen = {state->planner, &state->planner->plan_for(bytes)};  // shares its lifetime
+  state->step = planning::step_decisions(state->chosen->decisions);
   return MemoryPlan(std::move(state));
 }
 
@@ -213,9 +211,9 @@ MemoryPlan plan(const std::function<void()>& step, c10::Device device, const Pla
 
 class PlanGuard::InForce {
  public:
-  explicit InForce(planning::PlannedStep step) : guard(std::move(step)) {}
+  explicit InForce(planning::StepDecisions step) : guard(std::move(step)) {}
 
-  planning::PlanGuard guard;
+  planning::DecisionsGuard guard;
 };
 
 PlanGuard::PlanGuard(const MemoryPlan& plan)

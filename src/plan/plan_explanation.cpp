@@ -1,7 +1,7 @@
 #include "plan/plan_explanation.h"
 
+#include "plan/cost/trace_peaks.h"
 #include "plan/step_timeline.h"
-#include "plan/trace_peaks.h"
 
 #include <algorithm>
 #include <array>
@@ -13,7 +13,7 @@
 namespace reprise::planning {
 namespace {
 
-/// Three digits, which is what measured times are good for.
+/// Measured times have no more than three significant digits.
 std::string three_digits(double value) {
   std::array<char, 32> text{};
   std::snprintf(text.data(), text.size(), "%.3g", value);
@@ -35,7 +35,7 @@ std::string ms_text(double ms) {
   return three_digits(ms) + " ms";
 }
 
-/// Regions [first, end): of one kind with one decision, or joined.
+/// Regions [first, end): of one kind with the same decision, or joined.
 struct Run {
   size_t first, end;
 };
@@ -105,20 +105,20 @@ class Explanation {
       for (size_t i = run.first; i < run.end; ++i) {
         row.ms += recompute_ms(timed_as(trace_, i), {.name = trace_.regions[i].name});
       }
-      row.why = "joined: the first one's input is held for all of them, the rest is computed again";
-      row.why += decision.is_plain ? "" : ", and in each of them once more";
+      row.why = "joined: only the first region's input is held, the rest is recomputed";
+      row.why += decision.is_plain ? "" : ", and once more inside each region";
       return row;
     }
     if (decision.is_plain) {
       row.choice = RowChoice::Plain;
       row.ms = recompute_ms(region, {.name = region.name});
-      row.why = "nothing is computed again: " + bytes_text(row.bytes) + " buy " + ms_text(row.ms);
+      row.why = "nothing is recomputed: " + bytes_text(row.bytes) + " saves " + ms_text(row.ms);
       return row;
     }
     row.choice = RowChoice::Recompute;
     row.ms = recompute_ms(region, decision);
     row.why = std::string("holds its input") + (decision.offload_inputs ? " in host memory" : "") +
-              (held > 0 ? " and " + bytes_text(held) : "") + ", computes the rest again in " +
+              (held > 0 ? " and " + bytes_text(held) : "") + ", recomputes the rest in " +
               ms_text(row.ms);
     return row;
   }
@@ -136,19 +136,19 @@ class Explanation {
   }
 
   std::pair<RowChoice, std::string> choice_of(const Run& run, const TracedOp& op) const {
-    const std::string price = bytes_text(op.bytes) + " buy " + ms_text(op.forward_ms);
+    const std::string gain = bytes_text(op.bytes) + " saves " + ms_text(op.forward_ms);
     switch (decision_about(op, decisions_[run.first])) {
       case Decision::Keep:
-        return {RowChoice::Keep,
-                price + (has_best_rate(timed_as(trace_, run.first), op)
-                             ? ", the best rate of its region"
-                             : "")};
+        return {
+            RowChoice::Keep,
+            gain + (has_best_rate(timed_as(trace_, run.first), op) ? ", the best rate of its region"
+                                                                   : "")};
       case Decision::Offload:
-        return {RowChoice::Offload, price + " and wait in host memory"};
+        return {RowChoice::Offload, gain + ", held in host memory"};
       case Decision::Compress:
         return {RowChoice::Compress,
-                price + ", held in a smaller form" +
-                    (decisions_[run.first].allow_lossy ? "; LOSSY: bits may change" : "")};
+                gain + ", held compressed" +
+                    (decisions_[run.first].allow_lossy ? "; LOSSY: values may change" : "")};
       case Decision::Recompute:
         break;
     }
@@ -164,7 +164,7 @@ class Explanation {
     if (!can_be_planned(op)) {
       why += "; cannot be kept";
     } else if (!fits(run, op)) {
-      why += "; kept once more, the step would pass its budget";
+      why += "; keeping one more would exceed the budget";
     }
     return {RowChoice::Recompute, std::move(why)};
   }
@@ -174,14 +174,14 @@ class Explanation {
   }
 
   static bool has_best_rate(const TracedRegion& region, const TracedOp& op) {
-    // Time per byte, compared without dividing.
+    // Compares time per byte without dividing.
     return std::none_of(region.ops.begin(), region.ops.end(), [&](const TracedOp& other) {
       return can_be_planned(other) && other.forward_ms * static_cast<double>(op.bytes) >
                                           op.forward_ms * static_cast<double>(other.bytes);
     });
   }
 
-  /// Whether one region of the run could keep the result too.
+  /// Whether one more region could keep this result within the budget.
   bool fits(const Run& run, const TracedOp& op) const {
     std::vector<RegionDecision> more = decisions_;
     more[run.first].ops.push_back(

@@ -1,9 +1,10 @@
 #include "plan/step_planner.h"
 
-#include "plan/chain_solver.h"
-#include "plan/joined_regions.h"
-#include "plan/trace_costs.h"
-#include "plan/trace_peaks.h"
+#include "plan/cost/joined_regions.h"
+#include "plan/cost/trace_costs.h"
+#include "plan/cost/trace_peaks.h"
+#include "plan/solve/chain_decisions.h"
+#include "plan/solve/chain_solver.h"
 
 #include <reprise/offload.h>
 
@@ -19,36 +20,13 @@ namespace {
 
 constexpr double kMilliseconds = 1e-6;  // of a nanosecond
 
-std::vector<RegionDecision> decisions_of(const StepTrace& trace,
-                                         const ChainCosts& costs,
-                                         const Plan& plan) {
-  std::vector<RegionDecision> decisions;
-  for (const UnitPlan& unit : plan.units) {
-    TORCH_INTERNAL_ASSERT(unit.first_block == decisions.size());
-    if (unit.blocks > 1) {
-      for (size_t i = 0; i < unit.blocks; ++i) {
-        decisions.push_back({.name = trace.regions[unit.first_block + i].name,
-                             .is_plain = unit.inside == Inside::Plain,
-                             .joined = i == 0 ? unit.blocks - 1 : 0});
-      }
-      continue;
-    }
-    const TracedRegion& region = trace.regions[unit.first_block];
-    if (unit.is_region) {
-      decisions.push_back(decision_of(region, costs.block(unit.first_block), unit));
-    } else {
-      decisions.push_back({.name = region.name, .is_plain = true});
-    }
-  }
-  return decisions;
-}
-
-bool has_joined(const Plan& plan) {
+bool has_joined(const ChainPlan& plan) {
   return std::any_of(
       plan.units.begin(), plan.units.end(), [](const UnitPlan& unit) { return unit.blocks > 1; });
 }
 
-/// The solver's curve, counted exactly; with outer regions only the plans that have some.
+/// Adds the plans of the solver's curve, counted exactly. If segments may be longer than one block,
+/// only plans that join some.
 void add_plans(const StepTrace& trace,
                const ChainCosts& costs,
                const PlannerOptions& options,
@@ -60,7 +38,7 @@ void add_plans(const StepTrace& trace,
   solving.host_limit = options.host_bytes;
   solving.longest_segment = longest_segment;
   const ChainSolver solver(costs, solving);
-  const Counted counted = options.counts_gradients ? Counted::WithGradients : Counted::Activations;
+  const Counted counted = options.counted();
   for (const CurvePoint& point : solver.curve()) {
     const auto plan = solver.plan_for(point.peak_bytes);
     TORCH_INTERNAL_ASSERT(plan.has_value());
@@ -78,8 +56,8 @@ void add_plans(const StepTrace& trace,
   }
 }
 
-/// Plans with outer regions: a search of their own, because among so many more ways the solver
-/// would thin out those of single regions.
+/// Plans with outer regions get a search of their own: in a common one, their number would make the
+/// solver thin out the plans of single regions.
 void add_joined_plans(const StepTrace& trace,
                       const PlannerOptions& options,
                       std::vector<StepPlan>& plans) {
@@ -90,8 +68,8 @@ void add_joined_plans(const StepTrace& trace,
   if (longest == 1) {
     return;
   }
-  // Running a whole block again takes no less time than its recompute, which is a part of that;
-  // where single timings say otherwise, it is by chance.
+  // A recompute is part of running the whole block, so it cannot take longer. Where the measured
+  // times say otherwise, that is noise.
   for (BlockCosts& kind : costs.kinds) {
     kind.forward_ns = std::max(kind.forward_ns, full_replay_ns(kind) + kind.region_ns);
   }
@@ -117,10 +95,10 @@ bool has_something_to_move(const StepTrace& trace) {
          });
 }
 
-/// The options with what they leave to be measured.
+/// Checks the options against the step and measures the speeds that were not given.
 PlannerOptions checked(const StepTrace& trace, PlannerOptions options) {
   if (!options.must_have_effect) {
-    const bool can_move = trace.host.is_served && options.host_bytes >= trace.host.page_bytes &&
+    const bool can_move = trace.host.can_offload && options.host_bytes >= trace.host.page_bytes &&
                           has_something_to_move(trace);
     options.host_bytes = can_move ? options.host_bytes : 0;
     options.allow_lossy = options.allow_lossy && wanted_speeds(trace, options).floating;
@@ -128,7 +106,7 @@ PlannerOptions checked(const StepTrace& trace, PlannerOptions options) {
   TORCH_CHECK(options.host_bytes >= 0,
               "[plan] a host budget is a number of bytes, or 0 to offload nothing; found ",
               options.host_bytes);
-  TORCH_CHECK(options.host_bytes == 0 || trace.host.is_served,
+  TORCH_CHECK(options.host_bytes == 0 || trace.host.can_offload,
               "[plan] a host budget of ",
               options.host_bytes,
               " bytes has no effect: the step's activations are on ",
@@ -147,8 +125,8 @@ PlannerOptions checked(const StepTrace& trace, PlannerOptions options) {
               "be moved. Leave it at 0.");
   const SpeedsWanted wanted = wanted_speeds(trace, options);
   TORCH_CHECK(!options.allow_lossy || wanted.floating,
-              "[plan] allow_lossy has no effect: no result of the step's regions has floating "
-              "numbers of at least ",
+              "[plan] allow_lossy has no effect: no result of the step's regions has "
+              "floating-point values of at least ",
               kSmallestMovedBytes,
               " bytes. Leave it off.");
   if (!options.speeds) {
@@ -157,27 +135,23 @@ PlannerOptions checked(const StepTrace& trace, PlannerOptions options) {
   return options;
 }
 
-/// Everything computed again, and nothing: whatever the solver thins out, these are plans.
+/// Adds two plans that the solver might have thinned out.
 void add_simple_plans(const StepTrace& trace,
                       const PlannerOptions& options,
                       std::vector<StepPlan>& plans) {
-  const Counted counted = options.counts_gradients ? Counted::WithGradients : Counted::Activations;
   const ChainCosts costs = costs_of(trace, options);
-  for (const bool is_plain : {false, true}) {
-    StepPlan plan;
-    int64_t extra_ns = 0;
-    for (size_t i = 0; i < trace.regions.size(); ++i) {
-      plan.decisions.push_back({.name = trace.regions[i].name, .is_plain = is_plain});
-      const BlockCosts& block = costs.block(i);
-      extra_ns += is_plain ? 0 : full_replay_ns(block) + block.region_ns;
-    }
-    plan.peak_bytes = predict_peaks(trace, plan.decisions, counted).peak();
-    plan.extra_ms = static_cast<double>(extra_ns) * kMilliseconds;
-    plans.push_back(std::move(plan));
+  int64_t extra_ns = 0;
+  for (size_t i = 0; i < trace.regions.size(); ++i) {
+    const BlockCosts& block = costs.block(i);
+    extra_ns += full_replay_ns(block) + block.region_ns;
   }
+  auto [full, plain] =
+      simple_plans(trace, static_cast<double>(extra_ns) * kMilliseconds, options.counted());
+  plans.push_back(std::move(full));
+  plans.push_back(std::move(plain));
 }
 
-// Those that no other beats in bytes and time, smallest first.
+/// The plans that no other beats in both bytes and time, smallest first.
 std::vector<StepPlan> unbeaten(std::vector<StepPlan> plans) {
   std::stable_sort(plans.begin(), plans.end(), [](const StepPlan& a, const StepPlan& b) {
     return std::tie(a.peak_bytes, a.extra_ms, a.host_bytes) <
@@ -206,6 +180,18 @@ bool StepPlan::is_lossy() const {
   });
 }
 
+SimplePlans simple_plans(const StepTrace& trace, double full_extra_ms, Counted counted) {
+  SimplePlans plans;
+  for (const TracedRegion& region : trace.regions) {
+    plans.full.decisions.push_back({.name = region.name});
+    plans.plain.decisions.push_back({.name = region.name, .is_plain = true});
+  }
+  plans.full.peak_bytes = predict_peaks(trace, plans.full.decisions, counted).peak();
+  plans.full.extra_ms = full_extra_ms;
+  plans.plain.peak_bytes = predict_peaks(trace, plans.plain.decisions, counted).peak();
+  return plans;
+}
+
 StepPlanner::StepPlanner(const StepTrace& trace, PlannerOptions options)
     : options_(checked(trace, std::move(options))) {
   PlannerOptions narrow = options_;
@@ -216,7 +202,7 @@ StepPlanner::StepPlanner(const StepTrace& trace, PlannerOptions options)
   add_simple_plans(trace, narrow, plans);
   add_joined_plans(trace, narrow, plans);
   if (options_.host_bytes > 0 || options_.allow_lossy) {
-    // Beside the others: what more may be used makes no budget slower.
+    // Added to the plans so far, so that permission to offload makes no budget slower.
     add_plans(trace, costs_of(trace, options_), options_, 1, plans);
   }
   curve_ = unbeaten(std::move(plans));

@@ -1,6 +1,6 @@
 #include "plan/step_timeline.h"
 
-#include "plan/trace_peaks.h"
+#include "plan/cost/trace_peaks.h"
 
 #include <algorithm>
 #include <numeric>
@@ -30,7 +30,7 @@ namespace {
 
 using Stage = std::pair<StepStage, size_t>;
 
-/// As predict_peaks sorts intervals into its points.
+/// The stage of an interval, in the way that predict_peaks assigns intervals to points.
 Stage stage_of(const TraceInterval& interval, size_t regions) {
   switch (interval.phase) {
     case StepPhase::Forward:
@@ -47,7 +47,7 @@ Stage stage_of(const TraceInterval& interval, size_t regions) {
                                       : Stage{StepStage::Forward, interval.region - 1};
 }
 
-/// In the order in which the step came to them.
+/// The stages of the step in the order in which they began.
 std::vector<Stage> stages_of(const StepTrace& trace) {
   std::set<Stage> seen;
   std::vector<Stage> stages;
@@ -93,13 +93,13 @@ double duration_of(const StepTrace& trace, const RegionDecision& decision, Stage
   return 0;
 }
 
-/// Inputs and kept results first, as far as they fit; `rest` gets what remains of the total.
+/// Divides the total into inputs and kept results, as far as they fit, and `rest`.
 void share_out(TimelinePoint& point,
                int64_t total,
                int64_t inputs,
                int64_t kept,
                int64_t TimelinePoint::*rest) {
-  // Inputs that are moved away count as less than nothing among what is kept.
+  // Offloaded inputs make the kept bytes negative.
   point.input_bytes = std::clamp<int64_t>(inputs + std::min<int64_t>(kept, 0), 0, total);
   point.kept_bytes = std::clamp<int64_t>(kept, 0, total - point.input_bytes);
   point.*rest = total - point.input_bytes - point.kept_bytes;
@@ -141,7 +141,7 @@ bool decide_the_same(const RegionDecision& a, const RegionDecision& b) {
   return renamed == b;
 }
 
-/// Without what waits on the host meanwhile.
+/// The decision without what it offloads to the host.
 static RegionDecision on_device(RegionDecision decision) {
   decision.offload_inputs = false;
   std::erase_if(decision.ops,
@@ -158,10 +158,10 @@ std::vector<int64_t> held_bytes(const StepTrace& trace,
       joined_end = i + decisions[i].joined + 1;
     }
     if (i < joined_end) {
-      held.push_back(0);  // an outer region holds the first one's input alone
+      held.push_back(0);  // an outer region holds only the first one's input
       continue;
     }
-    // Counting one region takes a walk over the whole trace, and most are like one before.
+    // Counting a region walks the whole trace, and most regions are like an earlier one.
     size_t like = 0;
     while (like < i && !(trace.regions[like].kind == trace.regions[i].kind &&
                          decide_the_same(decisions[like], decisions[i]))) {
@@ -186,7 +186,7 @@ StepTimeline step_timeline(const StepTrace& trace,
     const auto [kind, region] = stage;
     const int64_t total = peak_of(peaks, stage);
     if (kind == StepStage::Recompute && total == 0) {
-      continue;  // nothing is computed again
+      continue;  // nothing is recomputed
     }
     TimelinePoint point{.stage = kind,
                         .region = region,
@@ -197,7 +197,7 @@ StepTimeline step_timeline(const StepTrace& trace,
     } else if (kind == StepStage::Head) {
       share_out(point, total, trace.head_bytes, held_before.back(), &TimelinePoint::head_bytes);
     } else {
-      // What it holds itself is being made in forward, and is there from then on.
+      // What the region itself holds is made in its forward and counts from then on.
       share_out(point,
                 total,
                 trace.regions[region].entry_bytes,

@@ -1,16 +1,16 @@
-// A step as its reader sees it: stage after stage, with the bytes of each by what they are for.
+// A step as a list of stages, with the bytes of each by purpose.
 //
-// The total of every stage is predict_peaks' own number, so a timeline cannot tell another story
-// than the plan; what inputs and kept results take is counted from the trace, and the rest is what
-// the stage works with.
+// The total of every stage is the number that predict_peaks gives, so a timeline cannot contradict
+// the plan. The bytes of inputs and kept results are counted from the trace; the rest is the
+// stage's working memory.
 #pragma once
 
-#include "plan/region_decisions.h"
-#include "plan/step_trace.h"
-#include "plan/trace_peaks.h"
+#include "plan/cost/trace_peaks.h"
+#include "plan/trace/step_trace.h"
 
 #include <reprise/export.h>
 #include <reprise/plan_report.h>
+#include <reprise/region_decision.h>
 
 #include <vector>
 
@@ -25,10 +25,10 @@ REPRISE_API StepTimeline step_timeline(const StepTrace& trace,
 REPRISE_API StepTimeline plain_timeline(const StepTrace& trace,
                                         Counted counted = Counted::Activations);
 
-/// The region whose times a plan takes for this one's: the first of its kind.
+/// The region whose times a plan uses for this one: the first of its kind.
 const TracedRegion& timed_as(const StepTrace& trace, size_t region);
 
-/// What is decided about an operator's result; Recompute also where a plan cannot decide.
+/// The decision about an operator's result. Recompute also if the operator cannot be kept.
 Decision decision_about(const TracedOp& op, const RegionDecision& decision);
 
 /// The time of a region's recompute under a decision.
@@ -38,7 +38,7 @@ double recompute_ms(const TracedRegion& region, const RegionDecision& decision);
 std::vector<int64_t> held_bytes(const StepTrace& trace,
                                 const std::vector<RegionDecision>& decisions);
 
-/// The two differ in the name at most.
+/// Whether the two differ at most in the name.
 bool decide_the_same(const RegionDecision& a, const RegionDecision& b);
 
 }  // namespace reprise::planning

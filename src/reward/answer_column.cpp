@@ -5,7 +5,7 @@
 
 #include <array>
 
-namespace reprise::detail {
+namespace reprise::reward {
 namespace {
 
 constexpr std::array kUsualColumns = {"answer", "gt_answer", "label", "solution"};
@@ -59,4 +59,4 @@ std::optional<std::string> answer_text(const Json& row, const std::string& colum
   return answer->is_string() ? answer->get<std::string>() : answer->dump();
 }
 
-}  // namespace reprise::detail
+}  // namespace reprise::reward

@@ -1,5 +1,5 @@
-// posix_spawn, not fork: between fork and exec a process with threads may call next to nothing, and
-// a fork would copy the page tables of a whole model.
+// Uses posix_spawn, not fork: a process with threads may call hardly anything between fork and
+// exec, and fork would copy the page tables of a whole model.
 #include "reward/child_process.h"
 
 #include <c10/util/Exception.h>
@@ -20,29 +20,30 @@
 
 extern char** environ;  // NOLINT(readability-identifier-naming): POSIX names it
 
-namespace reprise::detail {
+namespace reprise::reward {
 namespace {
 
 using namespace std::chrono_literals;
 
 constexpr size_t kErrorTail = 4096;
-constexpr auto kPatience = 500ms;  // between SIGTERM and SIGKILL
+constexpr auto kGracePeriod = 500ms;  // between SIGTERM and SIGKILL
 
 std::string system_error() {
   return std::strerror(errno);
 }
 
-/// Both ends close on exec, so that no other child of ours holds them open, and lie above the
-/// standard streams, so that putting one of them in place does not overwrite another.
+/// Both ends close on exec, so that other children do not hold them open, and have numbers above
+/// the standard streams, so that installing one as a stream does not overwrite another.
 std::pair<Descriptor, Descriptor> make_pipe() {
   std::array<int, 2> ends{};
-  TORCH_CHECK(::pipe2(ends.data(), O_CLOEXEC) == 0, "[reward] no pipe: ", system_error());
+  TORCH_CHECK(
+      ::pipe2(ends.data(), O_CLOEXEC) == 0, "[reward] cannot create a pipe: ", system_error());
   Descriptor read(ends[0]);
   Descriptor write(ends[1]);
   for (Descriptor* end : {&read, &write}) {
     if (end->get() <= STDERR_FILENO) {
       end->reset(::fcntl(end->get(), F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
-      TORCH_CHECK(end->is_open(), "[reward] no pipe: ", system_error());
+      TORCH_CHECK(end->is_open(), "[reward] cannot create a pipe: ", system_error());
     }
   }
   return {std::move(read), std::move(write)};
@@ -51,12 +52,12 @@ std::pair<Descriptor, Descriptor> make_pipe() {
 void set_non_blocking(const Descriptor& descriptor) {
   const int flags = ::fcntl(descriptor.get(), F_GETFL);
   TORCH_CHECK(flags >= 0 && ::fcntl(descriptor.get(), F_SETFL, flags | O_NONBLOCK) == 0,
-              "[reward] a pipe cannot be made non-blocking: ",
+              "[reward] cannot make a pipe non-blocking: ",
               system_error());
 }
 
-/// What the child starts with: its streams, a group of its own, and signals as a shell expects
-/// them, whatever this process and this thread ignore or block.
+/// Initial state of the child: its streams, a process group of its own, and default signal
+/// handling, whatever this process and thread ignore or block.
 class SpawnSettings {
  public:
   SpawnSettings(int input, int output, int error) {
@@ -91,7 +92,7 @@ class SpawnSettings {
     pid_t pid = -1;
     const int error =
         ::posix_spawn(&pid, "/bin/sh", &actions_, &attributes_, arguments.data(), environ);
-    TORCH_CHECK(error == 0, "[reward] /bin/sh does not start: ", std::strerror(error));
+    TORCH_CHECK(error == 0, "[reward] cannot start /bin/sh: ", std::strerror(error));
     return pid;
   }
 
@@ -100,8 +101,8 @@ class SpawnSettings {
   posix_spawnattr_t attributes_;
 };
 
-/// Holds back the SIGPIPE that a write to a pipe without a reader raises, for this thread and only
-/// now: the process's own handling is not ours to change.
+/// Suppresses the SIGPIPE of a write to a pipe without a reader, in this thread and scope only,
+/// since the handling of signals belongs to the program.
 class SigpipeGuard {
  public:
   SigpipeGuard() {
@@ -126,8 +127,8 @@ class SigpipeGuard {
   bool was_pending_ = false;
 };
 
-/// What can be read now, of a buffer's size at most: a process that never stops talking must not
-/// keep us from the rest. Closes the descriptor at its end.
+/// Reads what is available, up to one buffer, so that a process that never stops printing cannot
+/// block the loop. Closes the descriptor at the end of the stream.
 std::string read_some(Descriptor& descriptor) {
   std::string bytes(65536, '\0');
   const ssize_t count = ::read(descriptor.get(), bytes.data(), bytes.size());
@@ -176,7 +177,7 @@ ChildProcess::~ChildProcess() {
   end();
 }
 
-ChildProcess::End ChildProcess::converse(
+ChildProcess::End ChildProcess::exchange(
     std::string_view input,
     const std::function<bool(std::string_view printed)>& is_done,
     Clock::time_point deadline) {
@@ -193,7 +194,7 @@ ChildProcess::End ChildProcess::converse(
     if (!output_.is_open() || left <= 0ms) {
       return output_.is_open() ? End::TimeOut : End::OutputClosed;
     }
-    // poll() passes over negative descriptors.
+    // poll() ignores negative descriptors.
     std::array<pollfd, 3> streams = {pollfd{input.empty() ? -1 : input_.get(), POLLOUT, 0},
                                      pollfd{output_.get(), POLLIN, 0},
                                      pollfd{errors_.get(), POLLIN, 0}};
@@ -203,7 +204,7 @@ ChildProcess::End ChildProcess::converse(
       continue;
     }
     if (streams[0].revents != 0) {
-      write_some(input);
+      write_available(input);
     }
     if (streams[1].revents != 0) {
       printed = read_some(output_);
@@ -214,16 +215,16 @@ ChildProcess::End ChildProcess::converse(
   }
 }
 
-std::string ChildProcess::printed_before() {
+std::string ChildProcess::available_output() {
   return output_.is_open() ? read_some(output_) : "";
 }
 
-void ChildProcess::write_some(std::string_view& input) {
+void ChildProcess::write_available(std::string_view& input) {
   const ssize_t count = ::write(input_.get(), input.data(), input.size());
   if (count > 0) {
     input.remove_prefix(static_cast<size_t>(count));
   } else if (count < 0 && errno != EAGAIN && errno != EINTR) {
-    input_.reset();  // it reads no more; what it prints may still be whole
+    input_.reset();  // it reads no more input; its output may still be complete
   }
 }
 
@@ -238,7 +239,7 @@ bool ChildProcess::has_ended_within(std::chrono::milliseconds time) const {
   const auto deadline = Clock::now() + time;
   while (true) {
     siginfo_t info{};
-    // Left unreaped, so that its group cannot become another's before we signal it.
+    // Not reaped yet, so that its group id cannot be reused before the signal is sent.
     const int result = ::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT);
     if (info.si_pid == pid_ || (result < 0 && errno != EINTR)) {
       return true;
@@ -254,14 +255,14 @@ std::string ChildProcess::end() {
   if (!ending_.empty()) {
     return ending_;
   }
-  // A process that closed its output is about to end by itself; its own status says more.
-  const bool ended_itself = has_ended_within(output_.is_open() ? 0ms : kPatience);
+  // A process that closed its output is about to exit; its own status is more informative.
+  const bool ended_itself = has_ended_within(output_.is_open() ? 0ms : kGracePeriod);
   input_.reset();
   if (!ended_itself) {
     ::kill(-pid_, SIGTERM);
-    has_ended_within(kPatience);
+    has_ended_within(kGracePeriod);
   }
-  ::kill(-pid_, SIGKILL);  // whatever is left of the group
+  ::kill(-pid_, SIGKILL);  // the rest of the group
   int status = 0;
   pid_t reaped = 0;
   while ((reaped = ::waitpid(pid_, &status, 0)) < 0 && errno == EINTR) {
@@ -273,4 +274,4 @@ std::string ChildProcess::end() {
   return ending_;
 }
 
-}  // namespace reprise::detail
+}  // namespace reprise::reward

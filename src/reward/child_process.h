@@ -1,5 +1,5 @@
-// A shell command with pipes to its three standard streams, and a conversation over them that can
-// neither block for ever nor be ended by a signal.
+// A shell command with pipes to its standard streams, and an exchange over them that can neither
+// block forever nor raise SIGPIPE.
 #pragma once
 
 #include <sys/types.h>
@@ -11,9 +11,9 @@
 #include <string>
 #include <string_view>
 
-namespace reprise::detail {
+namespace reprise::reward {
 
-/// Closes it at the end of its life.
+/// Owns a file descriptor.
 class Descriptor {
  public:
   Descriptor() = default;
@@ -34,34 +34,36 @@ class Descriptor {
   int value_ = -1;
 };
 
-/// Runs in a process group of its own, which the destructor ends: SIGTERM, then SIGKILL.
+/// Runs in a process group of its own, which the destructor terminates: SIGTERM, then SIGKILL.
 class ChildProcess {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// Runs `sh -c command`. Throws if there is no process to be had.
+  /// Runs `sh -c command`. Throws if the process cannot be started.
   explicit ChildProcess(const std::string& command);
   ~ChildProcess();
   ChildProcess(const ChildProcess&) = delete;
   ChildProcess& operator=(const ChildProcess&) = delete;
 
   enum class End : uint8_t { Done, OutputClosed, TimeOut };
-  /// Sends `input` and hands what is printed to `is_done` until all is sent (or the process wants
-  /// no more) and it says so; both at once, so that it does not matter which side speaks first.
-  End converse(std::string_view input,
+  /// Sends `input` and passes the output to `is_done`, until that returns true and all input is
+  /// sent or the process has closed its input. Reads and writes concurrently, so neither side can
+  /// block the other.
+  End exchange(std::string_view input,
                const std::function<bool(std::string_view printed)>& is_done,
                Clock::time_point deadline);
 
-  /// What it printed and nobody has read yet, without waiting; not all of very much.
-  std::string printed_before();
+  /// Output that is available without waiting, up to the size of one buffer.
+  std::string available_output();
 
   const std::string& error_tail() const { return error_tail_; }  ///< last 4 KiB of standard error
 
-  /// Ends it, if it still runs, and says how it ended: "exit status 1", "signal 9 (Killed)".
+  /// Terminates the process if it still runs. Returns how it ended: "exit status 1", "signal 9
+  /// (Killed)".
   std::string end();
 
  private:
-  void write_some(std::string_view& input);
+  void write_available(std::string_view& input);
   void read_errors();
   bool has_ended_within(std::chrono::milliseconds time) const;
 
@@ -71,4 +73,4 @@ class ChildProcess {
   std::string error_tail_;
 };
 
-}  // namespace reprise::detail
+}  // namespace reprise::reward

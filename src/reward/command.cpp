@@ -1,9 +1,9 @@
-// A batch is one conversation with the process; what goes wrong in it is a c10::Error that says
-// what it did, and score() turns two of them into one message.
+// Each call of score() is one exchange with the process. If it fails, the process is restarted and
+// asked once more; two failures become one error message.
 #include <reprise/reward/command.h>
 
-#include "reward/answer_lines.h"
 #include "reward/child_process.h"
+#include "reward/reply_lines.h"
 #include "reward/request_json.h"
 
 #include <c10/util/Exception.h>
@@ -14,8 +14,8 @@
 namespace reprise {
 namespace {
 
-using detail::AnswerLines;
-using detail::ChildProcess;
+using reward::ChildProcess;
+using reward::ReplyLines;
 
 class CommandReward final : public RewardSource {
  public:
@@ -23,7 +23,7 @@ class CommandReward final : public RewardSource {
     TORCH_CHECK(!options_.command.empty() && options_.timeout.count() > 0,
                 "[reward] expected a command, and a time-out above 0");
     TORCH_CHECK(options_.command.find('\0') == std::string::npos,
-                "[reward] a command cannot hold a zero byte");
+                "[reward] a command cannot contain a zero byte");
   }
 
   std::string name() const override { return options_.name; }
@@ -35,8 +35,8 @@ class CommandReward final : public RewardSource {
     std::string first_failure;
     while (true) {
       try {
-        AnswerLines::Rewards rewards = ask(requests);
-        refuse_not_finite(rewards, requests);
+        ReplyLines::Rewards rewards = exchange(requests);
+        check_finite(rewards, requests);
         next_id_ += static_cast<int64_t>(requests.size());
         return std::move(rewards.values);
       } catch (const Failure& failure) {
@@ -53,27 +53,27 @@ class CommandReward final : public RewardSource {
   }
 
  private:
-  /// Of one attempt; the next may do better.
+  /// The failure of one attempt; another may follow.
   struct Failure {
     std::string text;
   };
 
   std::string described() const {
-    return "[reward] " + options_.name + ": the command " + detail::quoted_start(options_.command);
+    return "[reward] " + options_.name + ": the command " + reward::quoted_start(options_.command);
   }
 
-  AnswerLines::Rewards ask(std::span<const RewardRequest> requests) {
-    AnswerLines lines(requests.size(), next_id_);
+  ReplyLines::Rewards exchange(std::span<const RewardRequest> requests) {
+    ReplyLines lines(requests.size(), next_id_);
     try {
       if (process_) {
-        // A new one may print at once; of an old one, it would be taken for an answer.
-        const std::string before = process_->printed_before();
+        // Output that a running process left over would be taken for replies.
+        const std::string before = process_->available_output();
         TORCH_CHECK(
-            before.empty(), "it printed ", detail::quoted_start(before), " without being asked");
+            before.empty(), "it printed ", reward::quoted_start(before), " without being asked");
       } else {
         process_.emplace(options_.command);
       }
-      const auto end = process_->converse(
+      const auto end = process_->exchange(
           text_of(requests),
           [&](std::string_view printed) {
             lines.add(printed);
@@ -83,7 +83,7 @@ class CommandReward final : public RewardSource {
       TORCH_CHECK(end == ChildProcess::End::Done, what_happened(end, lines));
       return lines.rewards();
     } catch (const c10::Error& error) {
-      throw Failure{error.what_without_backtrace() + last_words()};
+      throw Failure{error.what_without_backtrace() + describe_end()};
     }
   }
 
@@ -91,28 +91,28 @@ class CommandReward final : public RewardSource {
     std::string text;
     for (size_t i = 0; i < requests.size(); ++i) {
       const int64_t id = next_id_ + static_cast<int64_t>(i);
-      text += detail::one_line(detail::request_json(requests[i], id)) + "\n";
+      text += reward::one_line(reward::request_json(requests[i], id)) + "\n";
     }
     return text;
   }
 
-  std::string what_happened(ChildProcess::End end, const AnswerLines& lines) const {
+  std::string what_happened(ChildProcess::End end, const ReplyLines& lines) const {
     const std::string answered =
         std::to_string(lines.size()) + " of " + std::to_string(lines.requested()) + " lines";
     std::string text = end == ChildProcess::End::TimeOut
                            ? "it printed " + answered + " in " +
                                  std::to_string(options_.timeout.count()) +
-                                 " ms, the time-out (--reward_timeout, which also counts what the "
+                                 " ms, the time-out (`reward_timeout`, which also counts what the "
                                  "process needs to start)"
                            : "it closed its output after " + answered;
     if (!lines.last().empty()) {
-      text += ", the last being " + detail::quoted_start(lines.last());
+      text += ", the last being " + reward::quoted_start(lines.last());
     }
     return text;
   }
 
-  /// How it ended, and what it complained of.
-  std::string last_words() {
+  /// How the process ended, and the end of its standard error.
+  std::string describe_end() {
     if (!process_) {
       return "";
     }
@@ -127,33 +127,32 @@ class CommandReward final : public RewardSource {
     return text;
   }
 
-  void refuse_not_finite(const AnswerLines::Rewards& rewards,
-                         std::span<const RewardRequest> requests) {
-    if (rewards.not_finite.empty()) {
+  void check_finite(const ReplyLines::Rewards& rewards, std::span<const RewardRequest> requests) {
+    if (rewards.non_finite.empty()) {
       return;
     }
-    const size_t request = rewards.not_finite.front();
+    const size_t request = rewards.non_finite.front();
     const Json* row = requests[request].row;
-    const std::string words = last_words();
+    const std::string words = describe_end();
     process_.reset();
     TORCH_CHECK(false,
                 described(),
                 " answered NaN or infinity for ",
-                rewards.not_finite.size(),
+                rewards.non_finite.size(),
                 " of ",
                 requests.size(),
                 " completions; print null for one that cannot be scored. The first is number ",
                 request,
                 " of its batch, ",
-                detail::quoted_start(requests[request].completion),
+                reward::quoted_start(requests[request].completion),
                 ", of the row ",
-                row == nullptr ? "none" : detail::quoted_start(detail::one_line(*row)),
+                row == nullptr ? "none" : reward::quoted_start(reward::one_line(*row)),
                 words);
   }
 
   CommandRewardOptions options_;
   std::optional<ChildProcess> process_;
-  int64_t next_id_ = 0;  // ids are never used twice, so that a late answer is recognised
+  int64_t next_id_ = 0;  // ids are not reused, so a late reply is recognised
 };
 
 }  // namespace

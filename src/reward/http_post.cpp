@@ -1,4 +1,4 @@
-// libcurl's easy interface behind HttpClient: one handle, so that its connection is kept.
+// HttpClient with libcurl's easy interface. One handle, so that its connection is kept alive.
 #include "reward/http_post.h"
 
 #include <c10/util/Exception.h>
@@ -7,7 +7,7 @@
 #include <array>
 #include <string_view>
 
-namespace reprise::detail {
+namespace reprise::reward {
 namespace {
 
 struct Free {
@@ -19,7 +19,7 @@ struct Free {
 template <class T>
 using Owned = std::unique_ptr<T, Free>;
 
-/// The library is set up once, before its first use, and never taken down: others may use it too.
+/// Initialised once before the first use and never cleaned up, since the program may use it too.
 void set_up_curl() {
   static const CURLcode result = curl_global_init(CURL_GLOBAL_DEFAULT);
   TORCH_CHECK(result == CURLE_OK, "[reward] libcurl: ", curl_easy_strerror(result));
@@ -32,8 +32,8 @@ std::string part_of(CURLU* url, CURLUPart part) {
   return text == nullptr ? "" : text;
 }
 
-/// Without user and password. Throws unless http or https; the message does not hold the URL, since
-/// what cannot be parsed cannot be cleaned either.
+/// The URL without user and password. Throws unless it is http or https; the message does not quote
+/// the URL, since passwords cannot be removed from a URL that cannot be parsed.
 std::string checked_url(const std::string& text) {
   const Owned<CURLU> url(curl_url());
   TORCH_CHECK(url != nullptr &&
@@ -41,7 +41,7 @@ std::string checked_url(const std::string& text) {
                       CURLUE_OK &&
                   text.find('\0') == std::string::npos,
               "[reward] expected a URL such as http://localhost:5000/score, found one that cannot "
-              "be read");
+              "be parsed");
   const std::string scheme = part_of(url.get(), CURLUPART_SCHEME);
   TORCH_CHECK(scheme == "http" || scheme == "https",
               "[reward] expected an http or https URL, found ",
@@ -57,7 +57,7 @@ struct Receiver {
   size_t max_bytes = 0;
 };
 
-/// curl's write callback: fewer bytes than given end the transfer.
+/// curl's write callback. Returning fewer bytes than given ends the transfer.
 size_t receive(char* data, size_t size, size_t count, void* receiver) {
   auto& [response, max_bytes] = *static_cast<Receiver*>(receiver);
   const size_t bytes = size * count;
@@ -90,19 +90,19 @@ HttpClient::HttpClient(const std::string& url) : handles_(std::make_unique<Handl
   set_up_curl();
   shown_url_ = checked_url(url);
   handles_->easy.reset(curl_easy_init());
-  TORCH_CHECK(handles_->easy != nullptr, "[reward] libcurl gives no handle");
-  // No "Expect: 100-continue": many small servers do not know it, and each call would wait for it.
+  TORCH_CHECK(handles_->easy != nullptr, "[reward] libcurl returned no handle");
+  // No "Expect: 100-continue": many small servers do not support it, and each call would wait.
   for (const char* header : {"Content-Type: application/json", "Expect:"}) {
     curl_slist* longer = curl_slist_append(handles_->headers.get(), header);
     TORCH_CHECK(longer != nullptr, "[reward] no memory for HTTP headers");
-    static_cast<void>(handles_->headers.release());  // append() gave the same list back
+    static_cast<void>(handles_->headers.release());  // append() returned the same list
     handles_->headers.reset(longer);
   }
   CURL* const easy = handles_->easy.get();
   curl_easy_setopt(easy, CURLOPT_URL, url.c_str());
   curl_easy_setopt(easy, CURLOPT_HTTPHEADER, handles_->headers.get());
   curl_easy_setopt(easy, CURLOPT_USERAGENT, "reprise");
-  curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);  // there are other threads
+  curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);  // signals are unsafe with threads
   curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 1L);
   curl_easy_setopt(easy, CURLOPT_MAXREDIRS, 5L);
   curl_easy_setopt(easy, CURLOPT_POSTREDIR, static_cast<long>(CURL_REDIR_POST_ALL));
@@ -134,4 +134,4 @@ HttpResponse HttpClient::post(const std::string& json,
   return std::move(response);
 }
 
-}  // namespace reprise::detail
+}  // namespace reprise::reward

@@ -1,4 +1,4 @@
-// One HTTP POST of JSON, by libcurl.
+// HTTP POST of JSON, with libcurl.
 #pragma once
 
 #include <chrono>
@@ -6,16 +6,16 @@
 #include <memory>
 #include <string>
 
-namespace reprise::detail {
+namespace reprise::reward {
 
 struct HttpResponse {
-  long status = 0;   ///< 0: there was no answer, and `failure` says why
-  std::string body;  ///< as much as was allowed
+  long status = 0;   ///< 0: no response; `failure` has the reason
+  std::string body;  ///< up to max_response_bytes
   std::string failure;
   bool is_too_long = false;
 };
 
-/// A server that is posted to again and again over one connection. For one thread at a time.
+/// Posts to one server over a persistent connection. Not thread-safe.
 class HttpClient {
  public:
   /// Throws unless `url` is an http or https URL.
@@ -38,4 +38,4 @@ class HttpClient {
   std::string shown_url_;
 };
 
-}  // namespace reprise::detail
+}  // namespace reprise::reward

@@ -1,5 +1,5 @@
-// One pass over the text rewrites commands; braces are followed to a bounded depth, since a
-// completion may hold any number of them.
+// Rewrites commands in one pass over the text. The depth of braces is limited, since a completion
+// may have any number of them.
 #include "reward/latex_answer.h"
 
 #include "reward/written_number.h"
@@ -8,18 +8,18 @@
 #include <array>
 #include <cstddef>
 
-namespace reprise::detail {
+namespace reprise::reward {
 namespace {
 
 constexpr int kDeepest = 20;
-constexpr size_t kLongest = 10'000;  // longer answers are compared as they are
+constexpr size_t kLongest = 10'000;  // longer answers are compared without normalisation
 
 template <size_t N>
 bool is_one_of(std::string_view name, const std::array<std::string_view, N>& names) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// Commands of one character are white space, or borders of mathematics.
+// The commands of one character are white space or delimiters of mathematics.
 constexpr std::array<std::string_view, 15> kDropped = {"left",
                                                        "right",
                                                        "displaystyle",
@@ -47,7 +47,7 @@ bool is_space(char c) {
   return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-/// One behind the brace that closes the one at `open`, or npos.
+/// The position after the brace that closes the one at `open`, or npos.
 size_t end_of_group(std::string_view text, size_t open) {
   int depth = 0;
   for (size_t at = open; at < text.size(); ++at) {
@@ -64,9 +64,9 @@ size_t end_of_group(std::string_view text, size_t open) {
 
 std::string normalized(std::string_view text, int depth);
 
-class Normalizer {
+class LatexNormalizer {
  public:
-  Normalizer(std::string_view text, int depth) : text_(text), depth_(depth) {}
+  LatexNormalizer(std::string_view text, int depth) : text_(text), depth_(depth) {}
 
   std::string run() {
     while (at_ < text_.size()) {
@@ -95,7 +95,7 @@ class Normalizer {
     return text_.substr(begin, at_ - begin);
   }
 
-  /// A group without its braces, or, where there is none, one character.
+  /// A group without its braces or, if there is none, one character.
   std::string_view argument() {
     while (at_ < text_.size() && is_space(text_[at_])) {
       ++at_;
@@ -119,7 +119,7 @@ class Normalizer {
     if (is_one_of(command, kFractions)) {
       const std::string above = part(argument());
       const std::string below = part(argument());
-      // 1\\frac{1}{2} is one and a half, not eleven halves.
+      // 1\\frac{1}{2} is one and a half, not 11/2.
       const bool is_mixed = !out_.empty() && out_.back() >= '0' && out_.back() <= '9';
       out_.append(is_mixed ? "+" : "").append(above).append("/").append(below);
     } else if (is_one_of(command, kTexts)) {
@@ -137,7 +137,7 @@ class Normalizer {
     }
   }
 
-  /// Above or below a line: in parentheses, unless it is a single number or name.
+  /// A numerator or denominator: in parentheses unless it is a single number or name.
   std::string part(std::string_view argument) const {
     const std::string inner = normalized(argument, depth_ + 1);
     const bool is_simple = std::all_of(inner.begin(), inner.end(), [](char c) {
@@ -146,7 +146,7 @@ class Normalizer {
     return is_simple ? inner : "(" + inner + ")";
   }
 
-  /// Whether only a power (of \text{cm}^2), a dot or a border follows.
+  /// Whether only a power (as in \text{cm}^2), a dot or a delimiter follows.
   bool is_rest_of_unit() const {
     constexpr std::string_view kRest = " \t\n.$^{}0123456789";
     return text_.find_first_not_of(kRest, at_) == std::string_view::npos;
@@ -159,7 +159,7 @@ class Normalizer {
 };
 
 std::string normalized(std::string_view text, int depth) {
-  return depth > kDeepest ? std::string(text) : Normalizer(text, depth).run();
+  return depth > kDeepest ? std::string(text) : LatexNormalizer(text, depth).run();
 }
 
 std::string normalized_answer(std::string_view text) {
@@ -209,4 +209,4 @@ bool are_same_latex(std::string_view one, std::string_view other) {
          (first_number && second_number && have_same_value(*first_number, *second_number));
 }
 
-}  // namespace reprise::detail
+}  // namespace reprise::reward

@@ -1,12 +1,12 @@
-// Texts to ids as the rows of `reprise rm` are (data/pair_rows.cpp), batches by length, scores back
-// in the order of the requests.
+// Tokenises requests like the rows of `reprise rm` (data/rows/pair_rows.cpp), scores them in
+// batches sorted by length, and returns the scores in the order of the requests.
 #include <reprise/reward/model.h>
 
-#include "data/passage_encoder.h"
+#include "data/rows/row_encoder.h"
 #include "model/eval_scope.h"
 
 #include <reprise/data/batch.h>
-#include <reprise/model/without_checkpointing.h>
+#include "model/without_checkpointing.h"
 
 #include <ATen/ATen.h>
 
@@ -20,10 +20,10 @@
 namespace reprise {
 namespace {
 
-using detail::Passage;
-using detail::PassageEncoder;
+using data::RowEncoder;
+using data::TextOrChat;
 
-/// On its own device for a scope, on the CPU afterwards.
+/// Moves the model to a device for the duration of a scope, then back to the CPU.
 class Onload {
  public:
   Onload(Model& model, at::Device device) : model_(model) { model_.to(device); }
@@ -35,7 +35,7 @@ class Onload {
   Model& model_;
 };
 
-/// What config.json says of the scale of rewards.
+/// Mean and deviation of rewards, from config.json.
 struct RewardScale {
   double mean = 0;
   double deviation = 1;
@@ -47,7 +47,7 @@ RewardScale read_scale(const Json& config) {
     TORCH_CHECK(found != config.end() && found->is_number(),
                 "[reward] the reward model's config.json has no number ",
                 key,
-                " to normalise by: `reprise rm` writes it when it has evaluated");
+                " to normalise by: `reprise rm` writes it after an evaluation");
     return found->get<double>();
   };
   const RewardScale scale{number("reward_mean"), number("reward_std")};
@@ -119,7 +119,7 @@ class ScoreModel final : public ModelReward {
     return rows;
   }
 
-  /// One example a request; one that cannot be scored has no sequence.
+  /// One example per request, without a sequence if it cannot be scored.
   std::vector<Example> encode(std::span<const RewardRequest> requests) {
     std::vector<Example> examples(requests.size());
     for (size_t i = 0; i < requests.size(); ++i) {
@@ -128,7 +128,7 @@ class ScoreModel final : public ModelReward {
         ++too_long_;
       } else if (!ids.empty()) {
         const auto length = static_cast<int64_t>(ids.size());
-        examples[i].sequences.push_back(detail::completion_sequence(std::move(ids), length));
+        examples[i].sequences.push_back(data::completion_sequence(std::move(ids), length));
       }
     }
     return examples;
@@ -143,7 +143,7 @@ class ScoreModel final : public ModelReward {
                   *largest,
                   ", its model has ",
                   model_->config().vocabulary,
-                  " embeddings: they do not belong together");
+                  " embeddings: they do not match");
       return ids;
     } catch (const c10::Error& error) {
       TORCH_CHECK(false, "[reward] ", options_.name, ": ", error.what_without_backtrace());
@@ -154,10 +154,11 @@ class ScoreModel final : public ModelReward {
     const bool is_chat = options_.text == RewardText::Chat ||
                          (options_.text == RewardText::AsRequested && !request.messages.empty());
     if (!is_chat) {
-      const Passage answer = detail::text_passage(request.completion);
-      return encoder_.encode(detail::joined(detail::text_passage(request.prompt),
-                                            request.is_finished ? encoder_.ended(answer) : answer),
-                             Json::object());
+      const TextOrChat answer = data::make_text(request.completion);
+      return encoder_.encode(
+          data::concatenate(data::make_text(request.prompt),
+                            request.is_finished ? encoder_.with_eos(answer) : answer),
+          Json::object());
     }
     Json messages = request.messages;
     if (messages.empty()) {
@@ -165,13 +166,13 @@ class ScoreModel final : public ModelReward {
     }
     messages.push_back({{"role", "assistant"}, {"content", request.completion}});
     static const std::map<std::string, std::string> kOwnNames;
-    return encoder_.encode(
-        detail::chat_passage(std::move(messages)),
-        request.row ? detail::template_variables(detail::RowFields(*request.row, kOwnNames))
-                    : Json::object());
+    return encoder_.encode(data::make_chat(std::move(messages)),
+                           request.row
+                               ? data::template_variables(data::RowFields(*request.row, kOwnNames))
+                               : Json::object());
   }
 
-  /// Those that have a sequence, longest first: the largest batch is the first to need its memory.
+  /// Examples with a sequence, longest first, so that a lack of memory shows at once.
   static std::vector<size_t> by_length(const std::vector<Example>& examples) {
     std::vector<size_t> order;
     for (size_t i = 0; i < examples.size(); ++i) {
@@ -210,7 +211,7 @@ class ScoreModel final : public ModelReward {
                   options_.name,
                   ": the reward model gives ",
                   score,
-                  ", which is no reward. Are its weights whole, and its dtype wide enough?");
+                  ", which is not a valid reward. Check its weights and dtype.");
       rewards[batch[row]] = (score - scale_.mean) / scale_.deviation;
     }
   }
@@ -218,7 +219,7 @@ class ScoreModel final : public ModelReward {
   std::shared_ptr<Model> model_;
   at::Device device_;
   ModelRewardOptions options_;
-  PassageEncoder encoder_;
+  RowEncoder encoder_;
   RewardScale scale_;
   int64_t max_length_ = 0;
   int64_t pad_id_ = 0;

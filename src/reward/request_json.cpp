@@ -1,9 +1,9 @@
-// The four names of ours go first; a column of the row never replaces one of them.
+// Our four names come first; a column of the row never replaces one of them.
 #include "reward/request_json.h"
 
-#include "text/utf8.h"
+#include "text/unicode/utf8.h"
 
-namespace reprise::detail {
+namespace reprise::reward {
 
 Json request_json(const RewardRequest& request, int64_t id) {
   Json object = {{"id", id},
@@ -18,7 +18,7 @@ Json request_json(const RewardRequest& request, int64_t id) {
     (object.contains(name) ? hidden : object)[name] = value;
   }
   if (!hidden.empty()) {
-    object["row"] = std::move(hidden);  // ours even if the row has a column of that name
+    object["row"] = std::move(hidden);  // even if the row has a column of that name
   }
   return object;
 }
@@ -29,8 +29,8 @@ std::string one_line(const Json& json) {
 
 std::string quoted_start(std::string_view text) {
   constexpr size_t kShown = 200;
-  std::string shown = "\"" + replace_invalid_utf8(text.substr(0, kShown));
+  std::string shown = "\"" + text::replace_invalid_utf8(text.substr(0, kShown));
   return shown + (text.size() > kShown ? "...\"" : "\"");
 }
 
-}  // namespace reprise::detail
+}  // namespace reprise::reward

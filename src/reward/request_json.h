@@ -1,4 +1,4 @@
-// A request as the JSON object that commands and servers get.
+// A request as the JSON object that commands and servers receive.
 #pragma once
 
 #include <reprise/reward/reward.h>
@@ -7,16 +7,16 @@
 #include <string>
 #include <string_view>
 
-namespace reprise::detail {
+namespace reprise::reward {
 
-/// {"id", "prompt", "completion", "is_finished"} and the row's columns; those of the same names are
-/// under "row".
+/// {"id", "prompt", "completion", "is_finished"} and the columns of the row. Columns with one of
+/// these names are under "row" instead.
 Json request_json(const RewardRequest& request, int64_t id);
 
-/// On one line. Bytes that are not UTF-8, which a completion may hold, become U+FFFD.
+/// JSON on one line. Invalid UTF-8, which a completion may contain, becomes U+FFFD.
 std::string one_line(const Json& json);
 
-/// For messages: the first bytes of what someone else printed, in quotes.
+/// The beginning of a text in quotes, for messages.
 std::string quoted_start(std::string_view text);
 
-}  // namespace reprise::detail
+}  // namespace reprise::reward

@@ -1,4 +1,4 @@
-// A source that needs nothing of a row, unless it says so.
+// Defaults: a source needs no columns and no model.
 #include <reprise/reward/reward.h>
 
 namespace reprise {

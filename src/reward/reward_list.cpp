@@ -1,4 +1,4 @@
-// Asks one source after the other, and does not believe them blindly.
+// Calls one source after the other and checks what it returns.
 #include <reprise/reward/reward_list.h>
 
 #include <c10/util/Exception.h>
@@ -10,7 +10,7 @@
 namespace reprise {
 namespace {
 
-/// A name that is not taken yet.
+/// A name that is not used yet.
 std::string free_name(const std::string& name, const std::vector<std::string>& taken) {
   std::string candidate = name;
   for (int number = 2; std::find(taken.begin(), taken.end(), candidate) != taken.end(); ++number) {
@@ -24,8 +24,8 @@ std::string free_name(const std::string& name, const std::vector<std::string>& t
 RewardList::RewardList(std::vector<WeightedReward> sources)
     : sources_(std::move(sources)),
       has_scored_(sources_.size(), false),
-      asked_(sources_.size(), 0) {
-  TORCH_CHECK(!sources_.empty(), "[reward] there is no source of rewards: nothing could be learnt");
+      requested_(sources_.size(), 0) {
+  TORCH_CHECK(!sources_.empty(), "[reward] expected at least one reward source");
   for (const WeightedReward& reward : sources_) {
     TORCH_CHECK(reward.source != nullptr && std::isfinite(reward.weight),
                 "[reward] expected a source and a finite weight, found ",
@@ -59,7 +59,7 @@ void RewardList::check(const Json& row) const {
   }
 }
 
-std::vector<double> RewardList::ask(size_t source, std::span<const RewardRequest> requests) {
+std::vector<double> RewardList::score_with(size_t source, std::span<const RewardRequest> requests) {
   std::vector<double> rewards = sources_[source].source->score(requests);
   TORCH_CHECK(rewards.size() == requests.size(),
               "[reward] ",
@@ -77,21 +77,22 @@ std::vector<double> RewardList::ask(size_t source, std::span<const RewardRequest
                 " is infinite");
     has_scored_[source] = has_scored_[source] || !std::isnan(rewards[i]);
   }
-  asked_[source] += requests.size();
-  TORCH_CHECK(has_scored_[source] || asked_[source] < kPatience,
-              "[reward] ",
-              names_[source],
-              " could score none of the first ",
-              asked_[source],
-              " completions: it would never say anything. Look at what it needs of a row, and at "
-              "what it takes as too long");
+  requested_[source] += requests.size();
+  TORCH_CHECK(
+      has_scored_[source] || requested_[source] < kMaxUnscored,
+      "[reward] ",
+      names_[source],
+      " could score none of the first ",
+      requested_[source],
+      " completions. Check which columns it needs, and whether the completions are too long "
+      "for it");
   return rewards;
 }
 
 std::vector<std::vector<double>> RewardList::score(std::span<const RewardRequest> requests) {
   std::vector<std::vector<double>> rewards(requests.size(), std::vector<double>(size()));
   for (size_t source = 0; source < size(); ++source) {
-    const std::vector<double> column = ask(source, requests);
+    const std::vector<double> column = score_with(source, requests);
     for (size_t i = 0; i < requests.size(); ++i) {
       rewards[i][source] = column[i];
     }

@@ -1,4 +1,4 @@
-// What is sent, when it is sent again, and what an answer must look like.
+// The request, when it is retried, and how the response is checked.
 #include <reprise/reward/url.h>
 
 #include "reward/answer_column.h"
@@ -15,12 +15,12 @@
 namespace reprise {
 namespace {
 
-using detail::HttpResponse;
+using reward::HttpResponse;
 
 Json requests_body(std::span<const RewardRequest> requests) {
   Json list = Json::array();
   for (const RewardRequest& request : requests) {
-    list.push_back(detail::request_json(request, static_cast<int64_t>(list.size())));
+    list.push_back(reward::request_json(request, static_cast<int64_t>(list.size())));
   }
   return {{"requests", std::move(list)}};
 }
@@ -32,14 +32,14 @@ Json openrlhf_body(std::span<const RewardRequest> requests) {
   for (const RewardRequest& request : requests) {
     query.push_back(request.prompt + request.completion);
     prompts.push_back(request.prompt);
-    const Json* answer = request.row ? detail::find_answer(*request.row, "") : nullptr;
+    const Json* answer = request.row ? reward::find_answer(*request.row, "") : nullptr;
     labels.push_back(answer ? *answer : Json());
   }
   return {
       {"query", std::move(query)}, {"prompts", std::move(prompts)}, {"labels", std::move(labels)}};
 }
 
-/// Worth another attempt: nobody is there, nobody answers in time, too busy, or out of order.
+/// Whether to retry: no connection, a time-out, too many requests, or a server error.
 bool may_pass(const HttpResponse& response) {
   return !response.failure.empty() || response.status == 429 || response.status >= 500;
 }
@@ -50,8 +50,8 @@ class UrlReward final : public RewardSource {
       : options_(std::move(options)), server_(options_.url) {
     TORCH_CHECK(options_.timeout.count() > 0 && options_.retries >= 0 &&
                     options_.first_wait.count() >= 0 && options_.max_response_bytes > 0,
-                "[reward] expected a time-out and a size of responses above 0, and not less than 0 "
-                "retries and milliseconds between them");
+                "[reward] expected a time-out and max_response_bytes above 0, and retries and "
+                "first_wait of at least 0");
   }
 
   std::string name() const override { return options_.name; }
@@ -62,13 +62,13 @@ class UrlReward final : public RewardSource {
     }
     const Json body = options_.format == UrlRewardFormat::OpenRlhf ? openrlhf_body(requests)
                                                                    : requests_body(requests);
-    return rewards_in(post(detail::one_line(body)), requests.size());
+    return rewards_in(post(reward::one_line(body)), requests.size());
   }
 
  private:
   std::string described() const { return "[reward] " + options_.name + ": " + server_.url(); }
 
-  /// The body of an answer with a status of success.
+  /// The body of a successful response.
   std::string post(const std::string& body) {
     auto wait = options_.first_wait;
     for (int64_t attempt = 0;; ++attempt, wait *= 2) {
@@ -78,7 +78,7 @@ class UrlReward final : public RewardSource {
                   " answered with more than ",
                   options_.max_response_bytes,
                   " bytes, which begin with ",
-                  detail::quoted_start(response.body));
+                  reward::quoted_start(response.body));
       if (response.status >= 200 && response.status < 300) {
         return std::move(response.body);
       }
@@ -99,7 +99,7 @@ class UrlReward final : public RewardSource {
                 ": expected a status of success, found ",
                 response.status,
                 " and ",
-                detail::quoted_start(response.body));
+                reward::quoted_start(response.body));
   }
 
   std::vector<double> rewards_in(const std::string& body, size_t requests) const {
@@ -109,15 +109,15 @@ class UrlReward final : public RewardSource {
     } catch (const c10::Error& error) {
       TORCH_CHECK(false,
                   described(),
-                  ": the answer is not JSON (",
+                  ": the response is not JSON (",
                   error.what_without_backtrace(),
                   "): ",
-                  detail::quoted_start(body));
+                  reward::quoted_start(body));
     }
     TORCH_CHECK(json.is_object() && json.contains("rewards") && json["rewards"].is_array(),
                 described(),
                 ": expected {\"rewards\": [...]}, found ",
-                detail::quoted_start(body));
+                reward::quoted_start(body));
     const Json& list = json["rewards"];
     TORCH_CHECK(list.size() == requests,
                 described(),
@@ -126,7 +126,7 @@ class UrlReward final : public RewardSource {
                 " rewards, found ",
                 list.size(),
                 ": ",
-                detail::quoted_start(body));
+                reward::quoted_start(body));
     std::vector<double> rewards;
     rewards.reserve(requests);
     for (const Json& reward : list) {
@@ -143,7 +143,7 @@ class UrlReward final : public RewardSource {
   }
 
   UrlRewardOptions options_;
-  detail::HttpClient server_;
+  reward::HttpClient server_;
 };
 
 }  // namespace

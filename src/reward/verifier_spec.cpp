@@ -1,4 +1,4 @@
-// The grammar of a spec; what a key means is the verifier's.
+// The grammar of a spec; verifiers define what the keys mean.
 #include "reward/verifier_spec.h"
 
 #include <c10/util/Exception.h>
@@ -8,10 +8,10 @@
 #include <cmath>
 #include <cstdlib>
 
-namespace reprise::detail {
+namespace reprise::reward {
 namespace {
 
-// Takes the rest of the text, as a pattern may hold any sign.
+// Takes the rest of the text, since a pattern may contain any character.
 constexpr std::string_view kLastKey = "pattern";
 
 }  // namespace
@@ -102,4 +102,4 @@ bool VerifierSpec::yes_or_no(const std::string& key, bool otherwise) const {
   return value == "yes";
 }
 
-}  // namespace reprise::detail
+}  // namespace reprise::reward

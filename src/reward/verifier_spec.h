@@ -1,4 +1,4 @@
-// What a verifier is written as: kind[:key=value,key=value...]; see reward/verifiers.h.
+// Parses the text form of a verifier: kind[:key=value,key=value...]; see reward/verifiers.h.
 #pragma once
 
 #include <cstdint>
@@ -7,16 +7,16 @@
 #include <string_view>
 #include <vector>
 
-namespace reprise::detail {
+namespace reprise::reward {
 
 class VerifierSpec {
  public:
-  /// Throws if the text has another form.
+  /// Throws if the text does not have this form.
   explicit VerifierSpec(std::string_view text);
 
   const std::string& kind() const { return kind_; }
 
-  /// Throws if it has a key that is none of these, listing them.
+  /// Throws if it has any other key; the message lists these.
   void allow_only(const std::vector<std::string>& keys) const;
 
   std::string text(const std::string& key, const std::string& otherwise) const;
@@ -29,4 +29,4 @@ class VerifierSpec {
   std::map<std::string, std::string> values_;
 };
 
-}  // namespace reprise::detail
+}  // namespace reprise::reward

@@ -1,13 +1,13 @@
-// Two classes do for all kinds: verifiers that compare with a column, and verifiers that look at
-// the completion alone. What differs between kinds is a function.
+// Two classes cover all kinds: verifiers that compare with a column, and verifiers that look at the
+// completion only. Kinds differ by a function.
 #include <reprise/reward/verifiers.h>
 
 #include "reward/answer_column.h"
 #include "reward/latex_answer.h"
 #include "reward/verifier_spec.h"
 #include "reward/written_number.h"
-#include "text/regex.h"
-#include "text/utf8.h"
+#include "text/unicode/regex.h"
+#include "text/unicode/utf8.h"
 
 #include <c10/util/Exception.h>
 #include <c10/util/StringUtil.h>
@@ -20,7 +20,7 @@
 namespace reprise {
 namespace {
 
-using detail::VerifierSpec;
+using reward::VerifierSpec;
 
 constexpr double kCannotScore = std::numeric_limits<double>::quiet_NaN();
 
@@ -31,7 +31,7 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(begin, std::max(begin, end) - begin);
 }
 
-/// Whether a completion has this answer. Throws, saying why, if nothing could have it.
+/// Whether a completion has this answer. Throws if no completion could have it.
 using HasAnswer = std::function<bool(std::string_view completion, const std::string& answer)>;
 
 class AnswerVerifier final : public RewardSource {
@@ -43,22 +43,22 @@ class AnswerVerifier final : public RewardSource {
 
   std::string name() const override { return name_; }
 
-  void check(const Json& row) const override { judge("", row); }
+  void check(const Json& row) const override { score_one("", row); }
 
   std::vector<double> score(std::span<const RewardRequest> requests) override {
     static const Json kNoColumns = Json::object();
     std::vector<double> rewards;
     rewards.reserve(requests.size());
     for (const RewardRequest& request : requests) {
-      rewards.push_back(judge(request.completion, request.row ? *request.row : kNoColumns));
+      rewards.push_back(score_one(request.completion, request.row ? *request.row : kNoColumns));
     }
     return rewards;
   }
 
  private:
-  double judge(std::string_view completion, const Json& row) const {
+  double score_one(std::string_view completion, const Json& row) const {
     try {
-      const auto answer = detail::answer_text(row, column_);
+      const auto answer = reward::answer_text(row, column_);
       return !answer ? kCannotScore : has_answer_(completion, *answer) ? 1 : 0;
     } catch (const c10::Error& error) {
       TORCH_CHECK(false, "[reward] ", name_, ": ", error.what_without_backtrace());
@@ -69,55 +69,55 @@ class AnswerVerifier final : public RewardSource {
   HasAnswer has_answer_;
 };
 
-using Judge = std::function<double(const RewardRequest& request)>;
+using ScoreText = std::function<double(const RewardRequest& request)>;
 
 class TextVerifier final : public RewardSource {
  public:
-  TextVerifier(const VerifierSpec& spec, Judge judge)
-      : name_(spec.text("name", spec.kind())), judge_(std::move(judge)) {}
+  TextVerifier(const VerifierSpec& spec, ScoreText score_text)
+      : name_(spec.text("name", spec.kind())), score_text_(std::move(score_text)) {}
 
   std::string name() const override { return name_; }
 
   std::vector<double> score(std::span<const RewardRequest> requests) override {
     std::vector<double> rewards;
     rewards.reserve(requests.size());
-    std::transform(requests.begin(), requests.end(), std::back_inserter(rewards), judge_);
+    std::transform(requests.begin(), requests.end(), std::back_inserter(rewards), score_text_);
     return rewards;
   }
 
  private:
   std::string name_;
-  Judge judge_;
+  ScoreText score_text_;
 };
 
 bool is_exact_match(std::string_view completion, const std::string& answer) {
   return trimmed(completion) == trimmed(answer);
 }
 
-/// What follows the last ####, which in GSM8K's answers separates the number from the way to it.
+/// The part after the last ####, which separates the number from the reasoning in GSM8K.
 std::string_view final_part(std::string_view answer) {
   const size_t mark = answer.rfind("####");
   return mark == std::string_view::npos ? answer : answer.substr(mark + 4);
 }
 
 bool has_last_number(std::string_view completion, const std::string& answer) {
-  const auto expected = detail::last_number(final_part(answer));
+  const auto expected = reward::last_number(final_part(answer));
   TORCH_CHECK(expected, "the answer \"", answer.substr(0, 200), "\" has no number to compare with");
-  const auto found = detail::last_number(completion);
-  return found && detail::have_same_value(*found, *expected);
+  const auto found = reward::last_number(completion);
+  return found && reward::have_same_value(*found, *expected);
 }
 
 bool has_boxed(std::string_view completion, const std::string& answer) {
-  const auto found = detail::boxed_content(completion);
-  const auto expected = detail::boxed_content(answer);
-  return found && detail::are_same_latex(*found, expected ? *expected : final_part(answer));
+  const auto found = reward::boxed_content(completion);
+  const auto expected = reward::boxed_content(answer);
+  return found && reward::are_same_latex(*found, expected ? *expected : final_part(answer));
 }
 
-Judge regex_judge(const VerifierSpec& spec) {
-  // A regular expression's own messages speak of tokenizers, where the others are.
+ScoreText regex_score(const VerifierSpec& spec) {
+  // Messages of text::Regex are tagged for tokenizers; the tag is replaced.
   const auto compiled = [&] {
     try {
-      return detail::Regex(spec.required("pattern"), "the pattern of a regex verifier");
+      return text::Regex(spec.required("pattern"), "the pattern of a regex verifier");
     } catch (const c10::Error& error) {
       const std::string message = error.what_without_backtrace();
       TORCH_CHECK(false, "[reward] ", message.substr(message.find("] ") + 2));
@@ -125,7 +125,7 @@ Judge regex_judge(const VerifierSpec& spec) {
   };
   return [regex = compiled()](const RewardRequest& request) -> double {
     try {
-      return regex.find_all(detail::replace_invalid_utf8(request.completion)).empty() ? 0 : 1;
+      return regex.find_all(text::replace_invalid_utf8(request.completion)).empty() ? 0 : 1;
     } catch (const c10::Error&) {  // too many steps
       return kCannotScore;
     }
@@ -142,7 +142,7 @@ std::vector<std::string> split(std::string_view text, char separator) {
   return parts;
 }
 
-/// Whether `text` is the tags one behind the other, each once, with white space between them.
+/// Whether `text` consists of the tags in order, each once, with only white space between them.
 bool has_format(std::string_view text, const std::vector<std::string>& tags, bool text_after) {
   text = trimmed(text);
   const std::string_view whole = text;
@@ -159,7 +159,7 @@ bool has_format(std::string_view text, const std::vector<std::string>& tags, boo
   return text_after || text.empty();
 }
 
-Judge format_judge(const VerifierSpec& spec) {
+ScoreText format_score(const VerifierSpec& spec) {
   auto tags = split(spec.text("tags", "think+answer"), '+');
   for (const std::string& tag : tags) {
     TORCH_CHECK(!tag.empty() && tag.find_first_of("<>/ ") == std::string::npos &&
@@ -172,7 +172,7 @@ Judge format_judge(const VerifierSpec& spec) {
   };
 }
 
-Judge length_judge(const VerifierSpec& spec) {
+ScoreText length_score(const VerifierSpec& spec) {
   spec.required("limit");
   const double limit = spec.number("limit", 0);
   const double range = spec.number("range", limit);
@@ -188,9 +188,9 @@ std::unique_ptr<RewardSource> answer_verifier(const VerifierSpec& spec) {
   return std::make_unique<AnswerVerifier>(spec, has_answer);
 }
 
-template <Judge (*make_judge)(const VerifierSpec&)>
+template <ScoreText (*make_score)(const VerifierSpec&)>
 std::unique_ptr<RewardSource> text_verifier(const VerifierSpec& spec) {
-  return std::make_unique<TextVerifier>(spec, make_judge(spec));
+  return std::make_unique<TextVerifier>(spec, make_score(spec));
 }
 
 struct Kind {
@@ -204,21 +204,21 @@ const std::vector<Kind>& kinds() {
       {"exact_match", {"name", "answer"}, answer_verifier<is_exact_match>},
       {"last_number", {"name", "answer"}, answer_verifier<has_last_number>},
       {"boxed", {"name", "answer"}, answer_verifier<has_boxed>},
-      {"regex", {"name", "pattern"}, text_verifier<regex_judge>},
-      {"format", {"name", "tags", "text_after"}, text_verifier<format_judge>},
-      {"length", {"name", "limit", "range", "penalty"}, text_verifier<length_judge>}};
+      {"regex", {"name", "pattern"}, text_verifier<regex_score>},
+      {"format", {"name", "tags", "text_after"}, text_verifier<format_score>},
+      {"length", {"name", "limit", "range", "penalty"}, text_verifier<length_score>}};
   return all;
 }
 
-}  // namespace
-
-std::vector<std::string> verifier_names() {
+std::vector<std::string> kind_names() {
   std::vector<std::string> names;
   for (const Kind& kind : kinds()) {
     names.push_back(kind.name);
   }
   return names;
 }
+
+}  // namespace
 
 std::unique_ptr<RewardSource> make_verifier(std::string_view spec) {
   const VerifierSpec parsed(spec);
@@ -230,7 +230,7 @@ std::unique_ptr<RewardSource> make_verifier(std::string_view spec) {
   }
   TORCH_CHECK(false,
               "[reward] a verifier must be one of ",
-              c10::Join(", ", verifier_names()),
+              c10::Join(", ", kind_names()),
               "; found \"",
               parsed.kind(),
               "\"");

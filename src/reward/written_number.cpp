@@ -1,4 +1,4 @@
-// Scans for numbers from left to right; signs and currencies are looked for behind a first digit.
+// Scans from left to right. Signs and currencies are looked up backwards from the first digit.
 #include "reward/written_number.h"
 
 #include <algorithm>
@@ -7,10 +7,10 @@
 #include <cstdlib>
 #include <utility>
 
-namespace reprise::detail {
+namespace reprise::reward {
 namespace {
 
-constexpr std::string_view kMinusSign = "\u2212";  // what typeset text has for a minus
+constexpr std::string_view kMinusSign = "\u2212";  // the minus of typeset text
 constexpr size_t kMostExponentDigits = 6;
 constexpr int64_t kLargestExponent = 1'000'000;
 
@@ -30,7 +30,7 @@ Decimal decimal_of(std::string digits, int64_t exponent) {
   return {digits, digits.empty() ? 0 : exponent};
 }
 
-/// Reads what begins at a place, and moves on behind it.
+/// Reads tokens at a position and advances past them.
 class Scanner {
  public:
   Scanner(std::string_view text, size_t at) : text_(text), at_(at) {}
@@ -69,7 +69,7 @@ class Scanner {
     return std::string(text_.substr(begin, at_ - begin));
   }
 
-  /// With commas, if they stand before groups of three.
+  /// Digits, with commas before groups of three.
   std::string integer() {
     std::string digits = plain_digits();
     const auto has_group = [&] {
@@ -84,7 +84,7 @@ class Scanner {
     return digits;
   }
 
-  /// The number behind an e; 0, and nothing read, if there is none.
+  /// The number after an e; 0, without reading anything, if there is none.
   int64_t power() {
     const size_t begin = at_;
     if (skip("e") || skip("E")) {
@@ -94,7 +94,7 @@ class Scanner {
       }
       const std::string digits = plain_digits();
       if (!digits.empty()) {
-        // Beyond that no number is meant seriously, and they may as well be the same.
+        // Exponents beyond this are not meaningful and are treated as equal.
         const int64_t value = digits.size() > kMostExponentDigits
                                   ? kLargestExponent
                                   : std::strtoll(digits.c_str(), nullptr, 10);
@@ -109,7 +109,7 @@ class Scanner {
   size_t at_;
 };
 
-/// Where the sign and the currency before a number at `begin` start; `is_negative` tells the sign.
+/// The start of the sign and currency before a number at `begin`; sets `is_negative`.
 size_t start_of(std::string_view text, size_t begin, bool& is_negative) {
   size_t start = begin;
   if (start > 0 && text[start - 1] == '$') {
@@ -148,7 +148,7 @@ Found read_at(std::string_view text, size_t begin) {
   return {std::move(number), start, scanner.at()};
 }
 
-/// The first number from `at` on.
+/// The first number at or after `at`.
 std::optional<Found> next_number(std::string_view text, size_t at) {
   while (at < text.size()) {
     if (is_word(text[at])) {
@@ -191,7 +191,7 @@ bool is_equal(const WrittenNumber& one, const WrittenNumber& other) {
   return std::fabs(left - right) <= 1e-15L * std::max(left, right);
 }
 
-/// A hundredth for each percent.
+/// Divides by 100 if there is a percent sign.
 WrittenNumber without_percent(WrittenNumber number) {
   if (number.is_percent && !number.value.digits.empty()) {
     number.value.exponent -= 2;
@@ -220,4 +220,4 @@ bool have_same_value(const WrittenNumber& one, const WrittenNumber& other) {
          (one.is_percent != other.is_percent && is_equal(one, other));
 }
 
-}  // namespace reprise::detail
+}  // namespace reprise::reward

@@ -1,6 +1,6 @@
-// Numbers as people and models write them: 1,234.50, $5, -3/4, 12%, 1e3.
+// Parses numbers as people and models write them: 1,234.50, $5, -3/4, 12%, 1e3.
 //
-// Decimals are compared digit by digit, so that no two different ones are ever equal, however long.
+// Decimals are compared digit by digit, so different numbers are never equal, however long.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,9 @@
 #include <string>
 #include <string_view>
 
-namespace reprise::detail {
+namespace reprise::reward {
 
-/// digits * 10^exponent; digits begin and end with another than 0, those of zero are empty.
+/// digits * 10^exponent, without leading and trailing zeros. The digits of zero are empty.
 struct Decimal {
   std::string digits;
   int64_t exponent = 0;
@@ -21,19 +21,20 @@ struct Decimal {
 struct WrittenNumber {
   bool is_negative = false;
   Decimal value;
-  std::optional<Decimal> divisor = {};  ///< of a fraction; by zero, it equals nothing
+  std::optional<Decimal> divisor =
+      {};  ///< of a fraction; if it is zero, the number equals no other
   bool is_percent = false;
 };
 
-/// The last number in a text. A digit inside of a word (x2, H2O) begins none; a minus between two
-/// numbers (3-4) is no sign.
+/// The last number in a text. Digits inside a word (x2, H2O) do not count, and a minus between two
+/// numbers (3-4) is not a sign.
 std::optional<WrittenNumber> last_number(std::string_view text);
 
-/// The number that a text is, if it is nothing else.
+/// The number, if the text consists of nothing else.
 std::optional<WrittenNumber> whole_number(std::string_view text);
 
-/// Whether both have one value. If only one of them has a percent sign, it may stand for a
-/// hundredth or for a unit that the other left out: 50% is 0.5 and 50.
+/// Whether the values are equal. If only one has a percent sign, it may mean a hundredth or a unit
+/// that the other omits: 50% equals both 0.5 and 50.
 bool have_same_value(const WrittenNumber& one, const WrittenNumber& other);
 
-}  // namespace reprise::detail
+}  // namespace reprise::reward

@@ -1,6 +1,7 @@
 // Flags that would be ignored are refused with the reason; so are contradictions.
 #include "app/training_flags.h"
-#include "reprise/training/parallel_flags.h"
+#include "reprise/training/flags/parallel_flags.h"
+#include "reprise/training/options/checkpointing_request.h"
 
 #include <gtest/gtest.h>
 
@@ -15,15 +16,15 @@ TEST_P(FlagEffects, WithoutEffectIsRefusedWithTheReason) {
   expect_refused(GetParam());
 }
 
-const Refusal kRefusals[] = {
+const Refusal kFlagRefusals[] = {
     {Sft, {"--bf16", "--dtype", "bfloat16"}, "--bf16 keeps the weights in float32"},
-    {Sft, {"--cast_lm_head_to_fp32", "--dtype", "float32"}, "in which the head is anyhow"},
+    {Sft, {"--cast_lm_head_to_fp32", "--dtype", "float32"}, "the head is already in float32"},
     {Sft,
      {"--attention", "flash", "--device", "cpu"},
      "--attention flash has no effect with --device cpu"},
     {Dpo,
      {"--attention", "cudnn", "--deterministic"},
-     "--attention cudnn cannot be had with --deterministic"},
+     "--attention cudnn does not work with --deterministic"},
     {Sft, {"--attention", "cudnn", "--packing"}, "has no effect with --packing_strategy bfd"},
     {Sft, {"--attention", "cudnn", "--padding_free"}, "has no effect with --padding_free"},
     {Sft,
@@ -108,7 +109,7 @@ const Refusal kRefusals[] = {
     {Sft, {"--auto_batch"}, "--auto_batch has no effect without --activation_memory_budget"},
     {Sft,
      {"--memory_budget", "max", "--host_memory_budget", "6GiB", "--device", "cpu"},
-     "activations are in main memory anyhow"},
+     "activations are already in CPU memory"},
     {Sft, {"--memory_budget", "max", "--host_memory_budget", "0.5"}, "expected bytes with a unit"},
     {Sft,
      {"--memory_plan", "p.json", "--memory_budget", "6GiB"},
@@ -136,7 +137,7 @@ const Refusal kRefusals[] = {
     {Dpo, {"--reference_free", "--precompute_ref_log_probs"}, "with --reference_free"},
     {Dpo, {"--lora_r", "4", "--ref_model", "r"}, "--ref_model has no effect with LoRA"},
     {Dpo, {"--use_peft", "--sync_ref_model"}, "--sync_ref_model has no effect with LoRA"},
-    {Dpo, {"--sync_ref_model", "--precompute_ref_log_probs"}, "its answers are fixed"},
+    {Dpo, {"--sync_ref_model", "--precompute_ref_log_probs"}, "its log-probabilities are fixed"},
     {Dpo, {"--precompute_ref_batch_size", "4"}, "without --precompute_ref_log_probs"},
     {Kto, {"--ref_model_sync_steps", "4"}, "without --sync_ref_model"},
     {Dpo, {"--loss_type", "sigmoid", "--loss_weights", "1", "2"}, "2 weights for 1 losses"},
@@ -161,14 +162,14 @@ const Refusal kRefusals[] = {
     {Kto, {"--eval_data", "e", "--per_device_eval_batch_size", "1"}, "needs at least 2"},
     {Kd, {"--jsd_beta", "0.1"}, "--jsd_beta has no effect with --divergence forward_kl"},
     {Kd, {"--kd_coef", "0"}, "does not use the teacher"},
-    {Kd, {"--device", "cpu", "--teacher_offload"}, "where the teacher is anyhow"},
+    {Kd, {"--device", "cpu", "--teacher_offload"}, "the teacher is already in CPU memory"},
     {Sft,
      {"--gradient_checkpointing_ratio", "0.5"},
      "--gradient_checkpointing_ratio has no effect without --gradient_checkpointing"},
     {Sft, {"--gradient_checkpointing_kwargs", "{}"}, "without --gradient_checkpointing"},
 };
 
-INSTANTIATE_TEST_SUITE_P(Flags, FlagEffects, ::testing::ValuesIn(kRefusals));
+INSTANTIATE_TEST_SUITE_P(Flags, FlagEffects, ::testing::ValuesIn(kFlagRefusals));
 
 TEST(FlagsInCombination, TheSameFlagsAreTakenWhereTheyCount) {
   const std::pair<Objective, Words> accepted[] = {
@@ -212,14 +213,14 @@ TEST(FlagsInCombination, TheSameFlagsAreTakenWhereTheyCount) {
   }
 }
 
-app::CheckpointingRequest request(Words words) {
+app::CheckpointingRequest sft_request(Words words) {
   words.insert(words.begin(), "--gradient_checkpointing");
   return app::checkpointing_request(parse(Sft, words));
 }
 
 TEST(CheckpointingRequest, IsOffUnlessAskedFor) {
   EXPECT_FALSE(app::checkpointing_request(parse(Sft)).enabled);
-  const auto all = request({});
+  const auto all = sft_request({});
   EXPECT_TRUE(all.enabled);
   EXPECT_EQ(all.blocks, "all");
   EXPECT_EQ(all.policy, "full");
@@ -239,31 +240,33 @@ TEST(CheckpointingRequest, IsLeftToThePlannerWithinABudget) {
 }
 
 TEST(CheckpointingRequest, KeepsEverythingThatKwargsSay) {
-  const auto asked = request({"--gradient_checkpointing_kwargs",
-                              R"({"use_reentrant": false, "every_n_layers": 2, "selective": true,)"
-                              R"( "preserve_rng_state": false, "determinism_check": "none",)"
-                              R"( "early_stop": false})"});
+  const auto asked =
+      sft_request({"--gradient_checkpointing_kwargs",
+                   R"({"use_reentrant": false, "every_n_layers": 2, "selective": true,)"
+                   R"( "preserve_rng_state": false, "determinism_check": "none",)"
+                   R"( "early_stop": false})"});
   EXPECT_EQ(asked.blocks, "every:2");
   EXPECT_EQ(asked.policy, "attention");
   EXPECT_FALSE(asked.preserve_rng_state);
   EXPECT_FALSE(asked.early_stop);
   EXPECT_EQ(asked.determinism_check, "none");
   EXPECT_TRUE(
-      request({"--gradient_checkpointing_kwargs", R"({"use_reentrant": true})"}).use_reentrant);
+      sft_request({"--gradient_checkpointing_kwargs", R"({"use_reentrant": true})"}).use_reentrant);
 }
 
 TEST(CheckpointingRequest, ChoosesBlocksByFlagOrByKey) {
-  EXPECT_EQ(request({"--gradient_checkpointing_ratio", "0.5"}).blocks, "ratio:0.5");
-  EXPECT_EQ(request({"--gradient_checkpointing_layers", "0-7,12"}).blocks, "list:0-7,12");
-  EXPECT_EQ(request({"--gradient_checkpointing_kwargs", R"({"ratio": 1})"}).blocks, "ratio:1.0");
-  EXPECT_EQ(request({"--gradient_checkpointing_kwargs", R"({"layers": [0, 3]})"}).blocks,
+  EXPECT_EQ(sft_request({"--gradient_checkpointing_ratio", "0.5"}).blocks, "ratio:0.5");
+  EXPECT_EQ(sft_request({"--gradient_checkpointing_layers", "0-7,12"}).blocks, "list:0-7,12");
+  EXPECT_EQ(sft_request({"--gradient_checkpointing_kwargs", R"({"ratio": 1})"}).blocks,
+            "ratio:1.0");
+  EXPECT_EQ(sft_request({"--gradient_checkpointing_kwargs", R"({"layers": [0, 3]})"}).blocks,
             "list:0,3");
-  EXPECT_EQ(request({"--gradient_checkpointing_policy", "matmuls"}).policy, "matmuls");
+  EXPECT_EQ(sft_request({"--gradient_checkpointing_policy", "matmuls"}).policy, "matmuls");
   // Said twice, but the same.
-  EXPECT_EQ(request({"--gradient_checkpointing_ratio",
-                     "0.5",
-                     "--gradient_checkpointing_kwargs",
-                     R"({"ratio": 0.5})"})
+  EXPECT_EQ(sft_request({"--gradient_checkpointing_ratio",
+                         "0.5",
+                         "--gradient_checkpointing_kwargs",
+                         R"({"ratio": 0.5})"})
                 .blocks,
             "ratio:0.5");
 }
@@ -311,18 +314,18 @@ TEST(WorldEffects, RewardsComeBeforeTheOthersGiveUp) {
   }
 }
 
-TEST(WorldEffects, FlagsBecomeOptionsOfSpreading) {
-  const auto usual = app::spread_options(parse(Sft));
+TEST(WorldEffects, FlagsBecomeShardOptions) {
+  const auto usual = app::shard_options(parse(Sft));
   EXPECT_EQ(usual.strategy, Parallel::Ddp);
   EXPECT_FALSE(usual.reduce_dtype.has_value());
   EXPECT_TRUE(usual.prefetch);
-  const auto given = app::spread_options(parse(Sft,
-                                               {"--parallel",
-                                                "fsdp",
-                                                "--reduce_dtype",
-                                                "bfloat16",
-                                                "--no_fsdp_prefetch",
-                                                "--fsdp_cpu_offload"}));
+  const auto given = app::shard_options(parse(Sft,
+                                              {"--parallel",
+                                               "fsdp",
+                                               "--reduce_dtype",
+                                               "bfloat16",
+                                               "--no_fsdp_prefetch",
+                                               "--fsdp_cpu_offload"}));
   EXPECT_EQ(given.strategy, Parallel::Fsdp);
   EXPECT_EQ(given.reduce_dtype, at::kBFloat16);
   EXPECT_FALSE(given.prefetch);
@@ -351,7 +354,7 @@ TEST(CheckpointingRequest, RefusesKwargsItWouldHaveToIgnore) {
   for (const auto& [kwargs, message] : cases) {
     expect_error(
         [&kwargs = kwargs] {
-          request({"--gradient_checkpointing_kwargs", kwargs});
+          sft_request({"--gradient_checkpointing_kwargs", kwargs});
         },
         message);
   }
@@ -377,7 +380,7 @@ TEST(CheckpointingRequest, RefusesFlagsAndKwargsThatContradictEachOther) {
        "give one"},
       {{"--gradient_checkpointing_ratio", "0"}, "more than 0"}};
   for (const auto& [words, message] : cases) {
-    expect_error([&words = words] { request(words); }, message);
+    expect_error([&words = words] { sft_request(words); }, message);
   }
 }
 

@@ -18,7 +18,7 @@ using testing::is_saving;
 using testing::Running;
 using testing::TemporaryFolder;
 
-constexpr int kKills = 20;
+constexpr int kProgramKills = 20;
 
 class KillAndResume : public ::testing::Test {
  protected:
@@ -86,7 +86,7 @@ TEST_F(KillAndResume, EndsWithTheSameBytesAfterTwentyKills) {
   int kills = 0;
   int kills_while_saving = 0;
   int runs = 0;
-  while (kills < kKills) {
+  while (kills < kProgramKills) {
     const fs::path output = folder_.path() / ("run" + std::to_string(runs++));
     bool is_done = false;
     while (!is_done) {
@@ -94,9 +94,9 @@ TEST_F(KillAndResume, EndsWithTheSameBytesAfterTwentyKills) {
       // Every third waits for a checkpoint to be half-written.
       const bool waits_for_save = kills % 3 == 2;
       const auto end = std::chrono::steady_clock::now() +
-                       std::chrono::duration<double>(kills < kKills ? moment(random) : 1e3);
+                       std::chrono::duration<double>(kills < kProgramKills ? moment(random) : 1e3);
       while (!process.has_ended() && std::chrono::steady_clock::now() < end &&
-             !(waits_for_save && kills < kKills && is_saving(output))) {
+             !(waits_for_save && kills < kProgramKills && is_saving(output))) {
         std::this_thread::sleep_for(std::chrono::microseconds(200));
       }
       if (process.has_ended()) {
@@ -111,7 +111,7 @@ TEST_F(KillAndResume, EndsWithTheSameBytesAfterTwentyKills) {
     }
     expect_same_as_undisturbed(output);
   }
-  EXPECT_GE(kills, kKills);
+  EXPECT_GE(kills, kProgramKills);
   EXPECT_GT(kills_while_saving, 0);
   RecordProperty("kills", kills);
   RecordProperty("kills_while_saving", kills_while_saving);

@@ -17,7 +17,7 @@ using testing::is_saving;
 using testing::Running;
 using testing::TemporaryFolder;
 
-constexpr int kKills = 10;
+constexpr int kRankKills = 10;
 
 class WorldFaults : public ::testing::Test {
  protected:
@@ -84,16 +84,16 @@ TEST_F(WorldFaults, EndsWithTheSameBytesAfterTenKills) {
   std::uniform_real_distribution<double> moment(0, time.count());
   int kills = 0;
   int runs = 0;
-  while (kills < kKills) {
+  while (kills < kRankKills) {
     const fs::path output = folder_.path() / ("run" + std::to_string(runs++));
     bool is_done = false;
     while (!is_done) {
       Running process(command(output, 2, "fsdp"), log());
       const bool waits_for_save = kills % 3 == 2;
       const auto end = std::chrono::steady_clock::now() +
-                       std::chrono::duration<double>(kills < kKills ? moment(random) : 1e3);
+                       std::chrono::duration<double>(kills < kRankKills ? moment(random) : 1e3);
       while (!process.has_ended() && std::chrono::steady_clock::now() < end &&
-             !(waits_for_save && kills < kKills && is_saving(output))) {
+             !(waits_for_save && kills < kRankKills && is_saving(output))) {
         std::this_thread::sleep_for(std::chrono::microseconds(200));
       }
       const auto ranks = process.children();

@@ -238,28 +238,28 @@ TEST(LaunchRestart, GoesOnInsteadOfBeginningAgain) {
     return words;
   };
   const Words kept{"sft", "--model", "m", "lr=1"};
-  EXPECT_EQ(words_to_go_on(kept, "auto"), with_end(kept));
-  EXPECT_EQ(words_to_go_on({"sft", "--overwrite_output_dir", "--model", "m", "lr=1"}, "auto"),
+  EXPECT_EQ(resuming_words(kept, "auto"), with_end(kept));
+  EXPECT_EQ(resuming_words({"sft", "--overwrite_output_dir", "--model", "m", "lr=1"}, "auto"),
             with_end(kept));
   EXPECT_EQ(
-      words_to_go_on({"sft", "--overwrite_output_dir", "true", "--model", "m", "lr=1"}, "auto"),
+      resuming_words({"sft", "--overwrite_output_dir", "true", "--model", "m", "lr=1"}, "auto"),
       with_end(kept));
   EXPECT_EQ(
-      words_to_go_on({"sft", "--model", "m", "--resume_from_checkpoint", "c", "lr=1"}, "auto"),
+      resuming_words({"sft", "--model", "m", "--resume_from_checkpoint", "c", "lr=1"}, "auto"),
       with_end(kept));
-  EXPECT_EQ(words_to_go_on({"sft", "--resume_from_checkpoint=c", "--model", "m", "lr=1"}, "auto"),
+  EXPECT_EQ(resuming_words({"sft", "--resume_from_checkpoint=c", "--model", "m", "lr=1"}, "auto"),
             with_end(kept));
-  EXPECT_EQ(words_to_go_on({"sft", "--model", "m", "overwrite_output_dir=1", "lr=1"}, "auto"),
+  EXPECT_EQ(resuming_words({"sft", "--model", "m", "overwrite_output_dir=1", "lr=1"}, "auto"),
             with_end(kept));
   // Values with an = in them.
   const Words folder{"sft", "--output_dir=out/a=b", "--run_name", "x=y"};
-  EXPECT_EQ(words_to_go_on(folder, "auto"), with_end(folder));
+  EXPECT_EQ(resuming_words(folder, "auto"), with_end(folder));
   EXPECT_EQ(
-      words_to_go_on({"sft", "--model", "m", "--resume_from_checkpoint", "o/a=b", "lr=1"}, "auto"),
+      resuming_words({"sft", "--model", "m", "--resume_from_checkpoint", "o/a=b", "lr=1"}, "auto"),
       with_end(kept));
-  EXPECT_EQ(words_to_go_on({"sft", "--model", "m", "--overwrite_output_dir", "lr=1"}, "auto"),
+  EXPECT_EQ(resuming_words({"sft", "--model", "m", "--overwrite_output_dir", "lr=1"}, "auto"),
             with_end(kept));
-  EXPECT_EQ(words_to_go_on(with_end(kept), "auto"), with_end(kept));
+  EXPECT_EQ(resuming_words(with_end(kept), "auto"), with_end(kept));
 }
 
 TEST_F(Launch, KnowsWhetherTheRunHadBegun) {

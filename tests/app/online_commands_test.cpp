@@ -105,7 +105,7 @@ TEST_F(OnlineTraining, GoesOnInTheMiddleOfAGenerationToTheSameBytes) {
   again.insert(again.end(), {"--resume_from_checkpoint", "auto"});
   const auto result = ppo(again);
   ASSERT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_TRUE(contains(result.err, "going on after step 1 of 2")) << result.err;
+  EXPECT_TRUE(contains(result.err, "resuming after step 1 of 2")) << result.err;
   EXPECT_EQ(weights(), whole);
   EXPECT_EQ(testing::read_text(path("out/samples.jsonl")), samples);
 }

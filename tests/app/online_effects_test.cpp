@@ -14,7 +14,7 @@ TEST_P(OnlineEffects, WithoutEffectIsRefusedWithTheReason) {
   expect_refused(GetParam());
 }
 
-const Refusal kRefusals[] = {
+const Refusal kOnlineRefusals[] = {
     // Groups
     {Grpo, {"--num_generations", "1"}, "with one it would train on nothing"},
     {Grpo,
@@ -22,10 +22,10 @@ const Refusal kRefusals[] = {
      "--num_generations 1: rloo compares"},
     {Grpo,
      {"--per_device_train_batch_size", "6", "--gradient_accumulation_steps", "2"},
-     "are 12 completions a generation, which are no whole groups of --num_generations 8"},
+     "are 12 completions per generation, which is not a multiple of --num_generations 8"},
     {Grpo,
      {"--gradient_accumulation_steps", "2", "--steps_per_generation", "3"},
-     "--steps_per_generation 3 is no multiple of --gradient_accumulation_steps 2"},
+     "--steps_per_generation 3 is not a multiple of --gradient_accumulation_steps 2"},
     {Ppo, {"--dynamic_filtering"}, "--dynamic_filtering needs --num_generations of 2 or more"},
     // Rewards
     {Grpo, {"--reward_weights", "1", "2"}, "--reward_weights has 2 weights for 1 rewards"},
@@ -104,7 +104,7 @@ const Refusal kRefusals[] = {
     {Grpo, {"--neftune_noise_alpha", "5"}, "means nothing for grpo"},
 };
 
-INSTANTIATE_TEST_SUITE_P(Flags, OnlineEffects, ::testing::ValuesIn(kRefusals));
+INSTANTIATE_TEST_SUITE_P(Flags, OnlineEffects, ::testing::ValuesIn(kOnlineRefusals));
 
 TEST(OnlineFlagsInCombination, TheSameFlagsAreTakenWhereTheyCount) {
   const std::pair<Objective, Words> accepted[] = {

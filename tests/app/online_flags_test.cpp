@@ -1,9 +1,9 @@
 // Flags of grpo and ppo: defaults, names, and the options of the library that they become.
 #include "app/training_flags.h"
 
-#include "reprise/training/flag_spec.h"
-#include "reprise/training/online_options.h"
-#include "reprise/training/role_checkpointing.h"
+#include "reprise/training/flags/flag_table.h"
+#include "reprise/training/options/online_options.h"
+#include "reprise/training/options/role_checkpointing.h"
 
 #include <gtest/gtest.h>
 
@@ -219,26 +219,26 @@ TEST(OnlineFlags, ASavedConfigurationGivesTheSameRun) {
   }
 }
 
-CheckpointingRequest request(Role role, const Words& words) {
+CheckpointingRequest ppo_request(Role role, const Words& words) {
   return app::checkpointing_request(parse(Ppo, words), role);
 }
 
 TEST(RoleCheckpointing, WithoutARoleIsForBoth) {
   const Words words{"--gradient_checkpointing", "--gradient_checkpointing_policy", "attention"};
   for (const Role role : {Role::Actor, Role::Critic}) {
-    EXPECT_TRUE(request(role, words).enabled);
-    EXPECT_EQ(request(role, words).policy, "attention");
-    EXPECT_FALSE(request(role, {}).enabled);
+    EXPECT_TRUE(ppo_request(role, words).enabled);
+    EXPECT_EQ(ppo_request(role, words).policy, "attention");
+    EXPECT_FALSE(ppo_request(role, {}).enabled);
   }
 }
 
 TEST(RoleCheckpointing, OfARoleIsForItAlone) {
-  EXPECT_TRUE(request(Role::Actor, {"--actor.gradient_checkpointing"}).enabled);
-  EXPECT_FALSE(request(Role::Critic, {"--actor.gradient_checkpointing"}).enabled);
-  EXPECT_TRUE(request(Role::Critic, {"--critic.gradient_checkpointing"}).enabled);
+  EXPECT_TRUE(ppo_request(Role::Actor, {"--actor.gradient_checkpointing"}).enabled);
+  EXPECT_FALSE(ppo_request(Role::Critic, {"--actor.gradient_checkpointing"}).enabled);
+  EXPECT_TRUE(ppo_request(Role::Critic, {"--critic.gradient_checkpointing"}).enabled);
   const Words words{"--gradient_checkpointing", "--critic.gradient_checkpointing", "false"};
-  EXPECT_TRUE(request(Role::Actor, words).enabled);
-  EXPECT_FALSE(request(Role::Critic, words).enabled);
+  EXPECT_TRUE(ppo_request(Role::Actor, words).enabled);
+  EXPECT_FALSE(ppo_request(Role::Critic, words).enabled);
 }
 
 TEST(RoleCheckpointing, ARolesChoiceOfBlocksReplacesThatOfBoth) {
@@ -247,8 +247,8 @@ TEST(RoleCheckpointing, ARolesChoiceOfBlocksReplacesThatOfBoth) {
                     "0.5",
                     "--critic.gradient_checkpointing_layers",
                     "0,2"};
-  EXPECT_EQ(request(Role::Actor, words).blocks, "ratio:0.5");
-  EXPECT_EQ(request(Role::Critic, words).blocks, "list:0,2");
+  EXPECT_EQ(ppo_request(Role::Actor, words).blocks, "ratio:0.5");
+  EXPECT_EQ(ppo_request(Role::Critic, words).blocks, "list:0,2");
 }
 
 TEST(RoleCheckpointing, TakesAllSettingsOfTheFamily) {
@@ -259,11 +259,11 @@ TEST(RoleCheckpointing, TakesAllSettingsOfTheFamily) {
                     "matmuls",
                     "--actor.gradient_checkpointing_enable",
                     "--actor.gradient_checkpointing_reentrant"};
-  EXPECT_EQ(request(Role::Critic, words).blocks, "every:2");
-  EXPECT_FALSE(request(Role::Critic, words).early_stop);
-  EXPECT_EQ(request(Role::Critic, words).policy, "matmuls");
-  EXPECT_TRUE(request(Role::Actor, words).use_reentrant);
-  EXPECT_EQ(request(Role::Actor, words).policy, "full");
+  EXPECT_EQ(ppo_request(Role::Critic, words).blocks, "every:2");
+  EXPECT_FALSE(ppo_request(Role::Critic, words).early_stop);
+  EXPECT_EQ(ppo_request(Role::Critic, words).policy, "matmuls");
+  EXPECT_TRUE(ppo_request(Role::Actor, words).use_reentrant);
+  EXPECT_EQ(ppo_request(Role::Actor, words).policy, "full");
 }
 
 TEST(RoleCheckpointing, OfGrpoIsThatOfItsOneModel) {

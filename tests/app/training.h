@@ -2,9 +2,10 @@
 #pragma once
 
 #include "app/commands.h"
+#include "support/error_text.h"
 #include "support/fixtures.h"
 
-#include <reprise/train/metrics_file.h>
+#include <reprise/report/metrics_file.h>
 
 #include <filesystem>
 #include <fstream>
@@ -17,10 +18,6 @@ using Words = std::vector<std::string>;
 
 inline std::string training_fixture(const std::string& name) {
   return (fixtures() / "training" / name).string();
-}
-
-inline bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 class Training : public ::testing::Test {

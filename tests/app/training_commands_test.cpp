@@ -8,37 +8,42 @@ namespace fs = std::filesystem;
 using testing::contains;
 using testing::run_program;
 using testing::Training;
+using testing::training_fixture;
 using testing::Words;
 
-std::string fixture(const std::string& name) {
-  return testing::training_fixture(name);
-}
-
-struct Objective {
+struct TrainingCommand {
   const char* name;
   Words words;
 };
 
-std::vector<Objective> objectives() {
-  const auto policy = fixture("models/policy");
+std::vector<TrainingCommand> training_commands() {
+  const auto policy = training_fixture("models/policy");
   return {
-      {"sft", {"--model", policy, "--data", fixture("data/sft_messages.jsonl")}},
-      {"rm", {"--model", fixture("models/score"), "--data", fixture("data/reward.jsonl")}},
-      {"prm", {"--model", fixture("models/steps"), "--data", fixture("data/steps.jsonl")}},
-      {"dpo", {"--model", policy, "--data", fixture("data/pairs.jsonl")}},
-      {"kto", {"--model", policy, "--data", fixture("data/unpaired.jsonl")}},
+      {"sft", {"--model", policy, "--data", training_fixture("data/sft_messages.jsonl")}},
+      {"rm",
+       {"--model",
+        training_fixture("models/score"),
+        "--data",
+        training_fixture("data/reward.jsonl")}},
+      {"prm",
+       {"--model",
+        training_fixture("models/steps"),
+        "--data",
+        training_fixture("data/steps.jsonl")}},
+      {"dpo", {"--model", policy, "--data", training_fixture("data/pairs.jsonl")}},
+      {"kto", {"--model", policy, "--data", training_fixture("data/unpaired.jsonl")}},
       {"kd",
        {"--model",
         policy,
         "--teacher_model",
-        fixture("models/teacher"),
+        training_fixture("models/teacher"),
         "--data",
-        fixture("data/sft_completion.jsonl")}},
+        training_fixture("data/sft_completion.jsonl")}},
   };
 }
 
 TEST_F(Training, EveryObjectiveLeavesAModelMetricsEventsConfigurationAndAReport) {
-  for (const auto& objective : objectives()) {
+  for (const auto& objective : training_commands()) {
     Words words = objective.words;
     words.insert(words.end(), {"--gradient_checkpointing", "--overwrite_output_dir"});
     const auto result = train(objective.name, words);
@@ -74,17 +79,17 @@ TEST_F(Training, EveryObjectiveLeavesAModelMetricsEventsConfigurationAndAReport)
 }
 
 TEST_F(Training, LoraSavesAnAdapterThatCanBeTrainedOn) {
-  ASSERT_EQ(sft(fixture("data/sft_text.jsonl"), {"--lora_r", "4"}).exit_code, 0);
+  ASSERT_EQ(sft(training_fixture("data/sft_text.jsonl"), {"--lora_r", "4"}).exit_code, 0);
   EXPECT_TRUE(fs::exists(folder_.path() / "out" / "adapter_model.safetensors"));
   EXPECT_FALSE(fs::exists(folder_.path() / "out" / "model.safetensors"));
   fs::rename(path("out"), path("first"));
-  const auto result = sft(fixture("data/sft_text.jsonl"), {"--adapter", path("first")});
+  const auto result = sft(training_fixture("data/sft_text.jsonl"), {"--adapter", path("first")});
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_TRUE(fs::exists(folder_.path() / "out" / "adapter_model.safetensors"));
 }
 
 TEST_F(Training, ASavedConfigurationRepeatsTheRun) {
-  ASSERT_EQ(sft(fixture("data/sft_text.jsonl"), {"--learning_rate", "1e-3"}).exit_code, 0);
+  ASSERT_EQ(sft(training_fixture("data/sft_text.jsonl"), {"--learning_rate", "1e-3"}).exit_code, 0);
   const auto result =
       run_program({"sft", "--config", path("out/training.yaml"), "--output_dir", path("again")});
   ASSERT_EQ(result.exit_code, 0) << result.err;
@@ -93,7 +98,7 @@ TEST_F(Training, ASavedConfigurationRepeatsTheRun) {
 }
 
 TEST_F(Training, SaysWhichAttentionServesAndTakesAnotherIfTold) {
-  const auto data = fixture("data/sft_text.jsonl");
+  const auto data = training_fixture("data/sft_text.jsonl");
   const auto plain = sft(data);
   ASSERT_EQ(plain.exit_code, 0) << plain.err;
   EXPECT_TRUE(contains(plain.err, "attention: flash\n")) << plain.err;
@@ -109,7 +114,7 @@ TEST_F(Training, SaysWhichAttentionServesAndTakesAnotherIfTold) {
 }
 
 TEST_F(Training, ShowsTheFirstExampleWithWhatIsTrainedOn) {
-  const auto result = sft(fixture("data/sft_completion.jsonl"), {"--show_example"});
+  const auto result = sft(training_fixture("data/sft_completion.jsonl"), {"--show_example"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_TRUE(contains(result.err, "sft_completion.jsonl:1), what is trained on in brackets"))
       << result.err;
@@ -134,10 +139,10 @@ TEST_F(Training, PacksAndEvaluatesWhatIsPackedUnlessToldOtherwise) {
                 "--max_length",
                 "48",
                 "--eval_data",
-                fixture("data/sft_text.jsonl"),
+                training_fixture("data/sft_text.jsonl"),
                 "--overwrite_output_dir"};
     for (const int64_t sets : {2, 1}) {
-      const auto result = sft(fixture("data/sft_text.jsonl"), words);
+      const auto result = sft(training_fixture("data/sft_text.jsonl"), words);
       EXPECT_EQ(result.exit_code, 0) << strategy << "\n" << result.err;
       EXPECT_EQ(packed_sets(result.err), sets) << result.err;
       EXPECT_TRUE(contains(result.err, "eval_loss")) << result.err;
@@ -149,11 +154,11 @@ TEST_F(Training, PacksAndEvaluatesWhatIsPackedUnlessToldOtherwise) {
 TEST_F(Training, KeepsTheBestByAMetricWhoseHighestIsBest) {
   const auto result = train("rm",
                             {"--model",
-                             fixture("models/score"),
+                             training_fixture("models/score"),
                              "--data",
-                             fixture("data/reward.jsonl"),
+                             training_fixture("data/reward.jsonl"),
                              "--eval_data",
-                             fixture("data/reward.jsonl"),
+                             training_fixture("data/reward.jsonl"),
                              "--eval_steps",
                              "1",
                              "--metric_for_best_model",
@@ -166,13 +171,13 @@ TEST_F(Training, KeepsTheBestByAMetricWhoseHighestIsBest) {
 
 TEST_F(Training, AFailedStartNeitherBlocksTheNextNorDestroysTheLast) {
   EXPECT_EQ(sft(path("not_there.jsonl")).exit_code, 1);
-  ASSERT_EQ(sft(fixture("data/sft_text.jsonl")).exit_code, 0);
+  ASSERT_EQ(sft(training_fixture("data/sft_text.jsonl")).exit_code, 0);
   EXPECT_EQ(sft(path("not_there.jsonl"), {"--overwrite_output_dir"}).exit_code, 1);
   EXPECT_TRUE(fs::exists(folder_.path() / "out" / "model.safetensors"));
 }
 
 TEST_F(Training, AFinishedRunWithoutCheckpointsIsNotBegunAgainByResuming) {
-  const auto data = fixture("data/sft_text.jsonl");
+  const auto data = training_fixture("data/sft_text.jsonl");
   ASSERT_EQ(sft(data, {"--save_steps", "0"}).exit_code, 0);
   const auto result = sft(data, {"--save_steps", "0", "--resume_from_checkpoint", "auto"});
   EXPECT_EQ(result.exit_code, 1);
@@ -180,14 +185,15 @@ TEST_F(Training, AFinishedRunWithoutCheckpointsIsNotBegunAgainByResuming) {
 }
 
 TEST_F(Training, APatternThatFreezesNothingIsRefused) {
-  const auto result =
-      sft(fixture("data/sft_text.jsonl"), {"--freeze", "embed_tokens", "--freeze", "nothing"});
+  const auto result = sft(training_fixture("data/sft_text.jsonl"),
+                          {"--freeze", "embed_tokens", "--freeze", "nothing"});
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_TRUE(contains(result.err, "nothing: matches no parameter")) << result.err;
 }
 
 TEST_F(Training, PrecomputedReferenceGivesTheSameRunAndIsFoundAgain) {
-  const Words words{"--model", fixture("models/policy"), "--data", fixture("data/pairs.jsonl")};
+  const Words words{
+      "--model", training_fixture("models/policy"), "--data", training_fixture("data/pairs.jsonl")};
   ASSERT_EQ(train("dpo", words).exit_code, 0);
   const auto weights = testing::read_text(path("out/model.safetensors"));
   for (const char* expected : {"computing", "from "}) {

@@ -1,6 +1,7 @@
 // Config files: values, what overrides them, what they are refused for, and the way back.
 #include "app/training_flags.h"
-#include "reprise/training/same_run.h"
+#include "reprise/training/effects/same_run.h"
+#include "reprise/training/options/checkpointing_request.h"
 
 #include <gtest/gtest.h>
 
@@ -88,8 +89,8 @@ TEST(TrainingConfig, IsRefusedWithFileAndLine) {
   expect_refused("max_steps: {a: 1}\n", 1, "expected one value, found a map");
   expect_refused("model: m\nlora_target_modules: {a: 1}\n", 2, "found a map");
   expect_refused("packing: 3\n", 1, "packing: expected true or false");
-  expect_refused("model: m\nmodel: n\n", 2, "--model is there twice");
-  expect_refused("model: m\nmodel_name_or_path: n\n", 2, "--model is there twice");
+  expect_refused("model: m\nmodel: n\n", 2, "--model is given twice");
+  expect_refused("model: m\nmodel_name_or_path: n\n", 2, "--model is given twice");
   expect_refused("model: m\n- data\n", 2, "not YAML");
   expect_refused("model: [a, b}\n", 1, "not YAML");
   expect_refused("model: m\ndata: \"\\q\"\n", 2, "not YAML");
@@ -245,7 +246,7 @@ TEST(SameRun, MayGoOnInAnyNumberOfProcessesWithAsManyRowsAStep) {
 TEST(SameRun, IsAnotherRunIfAStepHasOtherRows) {
   const Checkpoint checkpoint(Objective::Sft, cut("4", "4"), 2);
   const auto message = checkpoint.refusal(cut("4", "4"), 4);
-  EXPECT_NE(message.find("going on in 4 processes instead of 2: --per_device_train_batch_size x "
+  EXPECT_NE(message.find("resuming in 4 processes instead of 2: --per_device_train_batch_size x "
                          "--gradient_accumulation_steps x processes must stay 32, and would be 64"),
             std::string::npos)
       << message;

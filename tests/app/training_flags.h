@@ -1,7 +1,7 @@
 // Command lines of training commands, parsed as the program parses them.
 #pragma once
 
-#include "reprise/training/flags.h"
+#include "reprise/training/flags/flags.h"
 #include "support/temporary_folder.h"
 
 #include <gtest/gtest.h>

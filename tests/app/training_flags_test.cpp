@@ -1,8 +1,9 @@
 // Flags of the training commands: defaults, names, spellings, suggestions, help.
 #include "app/training_flags.h"
 
-#include "reprise/training/flag_spec.h"
-#include "reprise/training/kernel_choice.h"
+#include "reprise/training/flags/flag_table.h"
+#include "reprise/training/options/kernel_choice.h"
+#include "reprise/training/options/schedule_options.h"
 
 #include <reprise/loss/preference.h>
 #include <reprise/loss/reward.h>

@@ -15,10 +15,7 @@ namespace fs = std::filesystem;
 using testing::contains;
 using testing::run_program;
 using testing::Training;
-
-std::string fixture(const std::string& name) {
-  return testing::training_fixture(name);
-}
+using testing::training_fixture;
 
 /// 512 rows of about 1000 tokens each.
 std::string long_rows() {
@@ -72,10 +69,10 @@ TEST_F(Training, RefusesDataOfWhichNoTokenIsTrained) {
 }
 
 TEST_F(Training, RefusesFlagsThatTheRowsHaveNoUseFor) {
-  const auto data = fixture("data/sft_messages.jsonl");
+  const auto data = training_fixture("data/sft_messages.jsonl");
   for (const auto& [words, message] : std::vector<std::pair<testing::Words, std::string>>{
            {{"--prompt_key", "question"}, "prompt_key has no effect"},
-           {{"--input_template", "User: {}"}, "input_template is put around prompts"}}) {
+           {{"--input_template", "User: {}"}, "input_template applies to plain-text prompts"}}) {
     const auto result = sft(data, words);
     EXPECT_EQ(result.exit_code, 1);
     EXPECT_TRUE(contains(result.err, "sft_messages.jsonl:1: " + message)) << result.err;
@@ -88,11 +85,11 @@ TEST_F(Training, RefusesToOffloadATeacherWhereThereIsNoGpu) {
   }
   const auto result = run_program({"kd",
                                    "--model",
-                                   fixture("models/policy"),
+                                   training_fixture("models/policy"),
                                    "--teacher_model",
-                                   fixture("models/teacher"),
+                                   training_fixture("models/teacher"),
                                    "--data",
-                                   fixture("data/sft_completion.jsonl"),
+                                   training_fixture("data/sft_completion.jsonl"),
                                    "--output_dir",
                                    path("out"),
                                    "--teacher_offload"});
@@ -107,9 +104,9 @@ TEST_F(Training, RefusesAKernelOfGpusWhereThereIsNone) {
   for (const std::string kernel : {"flash", "cudnn"}) {
     const auto result = run_program({"sft",
                                      "--model",
-                                     fixture("models/policy"),
+                                     training_fixture("models/policy"),
                                      "--data",
-                                     fixture("data/sft_text.jsonl"),
+                                     training_fixture("data/sft_text.jsonl"),
                                      "--output_dir",
                                      path("out"),
                                      "--attention",
@@ -138,14 +135,14 @@ TEST_F(Training, RefusesLabelsThatTheHeadHasNot) {
   const auto data = write("data.jsonl",
                           R"({"prompt": "2+2?", "completions": ["Four."], "labels": [2]})"
                           "\n");
-  const auto result = train("prm", {"--model", fixture("models/steps"), "--data", data});
+  const auto result = train("prm", {"--model", training_fixture("models/steps"), "--data", data});
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_TRUE(contains(result.err, "data.jsonl:1")) << result.err;
   EXPECT_TRUE(contains(result.err, "from 0 to 1, found 2")) << result.err;
 }
 
 TEST_F(Training, RefusesATokenizerWithMoreTokensThanTheModel) {
-  fs::copy(fixture("models/policy"), path("model"));
+  fs::copy(training_fixture("models/policy"), path("model"));
   Json config = read_json(folder_.path() / "model" / "tokenizer.json");
   config["added_tokens"].push_back({{"id", 100000},
                                     {"content", "<far>"},
@@ -156,15 +153,15 @@ TEST_F(Training, RefusesATokenizerWithMoreTokensThanTheModel) {
                                     {"normalized", false}});
   write_json(folder_.path() / "model" / "tokenizer.json", config);
   const auto result =
-      train("sft", {"--model", path("model"), "--data", fixture("data/sft_text.jsonl")});
+      train("sft", {"--model", path("model"), "--data", training_fixture("data/sft_text.jsonl")});
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_TRUE(contains(result.err, "do not belong together")) << result.err;
 }
 
 TEST_F(Training, NamesTheRowWhoseLossIsNotFinite) {
-  fs::copy(fixture("models/policy"), path("model"));
+  fs::copy(training_fixture("models/policy"), path("model"));
   {
-    const SafetensorsFile file(fs::path(fixture("models/policy")) / "model.safetensors");
+    const SafetensorsFile file(fs::path(training_fixture("models/policy")) / "model.safetensors");
     NamedTensors tensors;
     for (const auto& info : file.tensors()) {
       tensors.emplace_back(info.name, file.view(info).clone());
@@ -187,7 +184,7 @@ TEST_F(Training, NamesTheRowWhoseLossIsNotFinite) {
 }
 
 TEST_F(Training, DoesNotTouchAnotherRunsFolderUnlessTold) {
-  const auto data = fixture("data/sft_text.jsonl");
+  const auto data = training_fixture("data/sft_text.jsonl");
   ASSERT_EQ(sft(data).exit_code, 0);
   const auto before = testing::read_text(path("out/model.safetensors"));
   const auto refused = sft(data, {"--learning_rate", "0.1"});
@@ -197,7 +194,7 @@ TEST_F(Training, DoesNotTouchAnotherRunsFolderUnlessTold) {
 }
 
 TEST_F(Training, GoesOnOnlyWithTheSameSettingsButAnyMemoryPolicy) {
-  const auto data = fixture("data/sft_text.jsonl");
+  const auto data = training_fixture("data/sft_text.jsonl");
   ASSERT_EQ(sft(data, {"--save_steps", "1"}).exit_code, 0);
   const auto other = sft(data, {"--resume_from_checkpoint", "auto", "--learning_rate", "0.1"});
   EXPECT_EQ(other.exit_code, 1);
@@ -215,7 +212,8 @@ TEST_F(Training, GoesOnOnlyWithTheSameSettingsButAnyMemoryPolicy) {
 }
 
 TEST_F(Training, DoesNotGoOnWithOtherData) {
-  const auto data = write("data.jsonl", testing::read_text(fixture("data/sft_text.jsonl")));
+  const auto data =
+      write("data.jsonl", testing::read_text(training_fixture("data/sft_text.jsonl")));
   ASSERT_EQ(sft(data, {"--save_steps", "1"}).exit_code, 0);
   std::ofstream(data, std::ios::app) << "{\"text\": \"one more\"}\n";
   const auto result = sft(data, {"--save_steps", "1", "--resume_from_checkpoint", "auto"});
@@ -225,10 +223,10 @@ TEST_F(Training, DoesNotGoOnWithOtherData) {
 }
 
 TEST_F(Training, AFullDiskIsAnErrorAndLeavesTheLastCheckpointWhole) {
-  const auto data = fixture("data/sft_text.jsonl");
+  const auto data = training_fixture("data/sft_text.jsonl");
   const std::string command =
       "ulimit -f 200; exec " + testing::shell_quoted(testing::program().string()) +
-      " sft --model " + testing::shell_quoted(fixture("models/policy")) + " --data " +
+      " sft --model " + testing::shell_quoted(training_fixture("models/policy")) + " --data " +
       testing::shell_quoted(data) + " --output_dir " + testing::shell_quoted(path("out")) +
       " --cache_dir " + testing::shell_quoted(path("cache")) +
       " --device cpu --max_steps 3 --per_device_train_batch_size 4 --save_steps 1"
@@ -250,7 +248,7 @@ TEST_F(Training, AFullDiskIsAnErrorAndLeavesTheLastCheckpointWhole) {
 TEST_F(Training, OutOfMemoryTellsWhoUsedWhatAndWhichFlagHelps) {
   const std::string command =
       "ulimit -v 2100000; exec " + testing::shell_quoted(testing::program().string()) +
-      " sft --model " + testing::shell_quoted(fixture("models/policy")) + " --data " +
+      " sft --model " + testing::shell_quoted(training_fixture("models/policy")) + " --data " +
       testing::shell_quoted(write("data.jsonl", long_rows())) + " --output_dir " +
       testing::shell_quoted(path("out")) + " --cache_dir " + testing::shell_quoted(path("cache")) +
       " --device cpu --max_steps 1 --per_device_train_batch_size 512 --max_length 1024 2> " +

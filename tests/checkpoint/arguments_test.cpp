@@ -1,6 +1,7 @@
 // Every kind of callable and argument goes through a region and comes out as in a plain call, and
 // the tensors inside arguments are found: they are version-checked, and free to go in nested
 // regions.
+#include "checkpoint/small_graphs.h"
 #include "support/bitwise.h"
 
 #include <reprise/reprise.h>
@@ -59,10 +60,6 @@ namespace {
 
 enum class Mode : uint8_t { Sin, Cos };
 
-at::Tensor input() {
-  return torch::linspace(-1, 1, 12).reshape({3, 4}).requires_grad_();
-}
-
 /// What a region that is given the tensor of `args` does must be what a plain call does.
 template <class Fn, class... Args>
 void expect_equal_to_plain(const at::Tensor& x, Fn fn, Args... args) {
@@ -77,8 +74,8 @@ void expect_equal_to_plain(const at::Tensor& x, Fn fn, Args... args) {
 /// A region finds the tensor `x` in `argument`: it notices a change to it.
 template <class T>
 void expect_found(const at::Tensor& x, T argument) {
-  const auto y =
-      checkpoint([](const T&, const at::Tensor& z) { return z.exp().sin(); }, argument, input());
+  const auto y = checkpoint(
+      [](const T&, const at::Tensor& z) { return z.exp().sin(); }, argument, ramp_leaf({3, 4}));
   x.detach().add_(1);
   EXPECT_TRUE(
       contains(message_of<CheckpointError>([&] { y.sum().backward(); }), "was changed in place"));
@@ -106,7 +103,7 @@ TEST(Arguments, TensorsAreFoundInEveryKnownType) {
 }
 
 TEST(Arguments, OptionalAndUndefinedTensorsKeepTheirPlaces) {
-  const auto x = input();
+  const auto x = ramp_leaf({3, 4});
   const auto sum =
       [](std::optional<at::Tensor> a, std::optional<at::Tensor> b, at::Tensor c, at::Tensor d) {
         EXPECT_FALSE(a.has_value());
@@ -117,7 +114,7 @@ TEST(Arguments, OptionalAndUndefinedTensorsKeepTheirPlaces) {
 }
 
 TEST(Arguments, ContainersComeBackInTheSameOrder) {
-  const auto x = input();
+  const auto x = ramp_leaf({3, 4});
   expect_equal_to_plain(
       x,
       [](const std::vector<at::Tensor>& list,
@@ -132,7 +129,7 @@ TEST(Arguments, ContainersComeBackInTheSameOrder) {
 }
 
 TEST(Arguments, StructsOfTensors) {
-  const auto x = input();
+  const auto x = ramp_leaf({3, 4});
   expect_equal_to_plain(
       x,
       [](const Batch& batch, ForeignBatch foreign) {
@@ -145,7 +142,7 @@ TEST(Arguments, StructsOfTensors) {
 }
 
 TEST(Arguments, PlainValues) {
-  const auto x = input();
+  const auto x = ramp_leaf({3, 4});
   expect_equal_to_plain(
       x,
       [](const at::Tensor& t,
@@ -175,12 +172,12 @@ TEST(Arguments, PlainValues) {
 }
 
 TEST(Arguments, NoneAtAll) {
-  const auto x = input();
+  const auto x = ramp_leaf({3, 4});
   expect_equal_to_plain(x, [x] { return x.exp().sin(); });
 }
 
 TEST(Arguments, AreCopiedSoTheRegionMayChangeItsOwn) {
-  const auto x = input();
+  const auto x = ramp_leaf({3, 4});
   std::vector<at::Tensor> list{x};
   double factor = 2;
   const auto grow = [](std::vector<at::Tensor>& tensors, double& f) {
@@ -197,7 +194,7 @@ TEST(Arguments, AreCopiedSoTheRegionMayChangeItsOwn) {
 }
 
 TEST(Arguments, MayBeMovedIn) {
-  auto x = input();
+  auto x = ramp_leaf({3, 4});
   std::vector<at::Tensor> list{x * 1};
   const auto y =
       checkpoint([](std::vector<at::Tensor> t) { return t[0].exp().sin(); }, std::move(list));
@@ -217,7 +214,7 @@ struct Layer {
 };
 
 TEST(Callables, OfEveryKindGiveTheSame) {
-  const auto x = input();
+  const auto x = ramp_leaf({3, 4});
   const auto expected = torch::autograd::grad({free_function(x, 2).sum()}, {x})[0];
   const auto expect_same = [&](const at::Tensor& y) {
     EXPECT_TRUE(bitwise_equal(expected, torch::autograd::grad({y.sum()}, {x})[0]));
@@ -244,7 +241,7 @@ TEST(Callables, OfEveryKindGiveTheSame) {
 TEST(Callables, ModuleHolders) {
   torch::nn::Linear linear(4, 4);
   torch::nn::Sequential sequential(linear, torch::nn::Tanh());
-  const auto x = input();
+  const auto x = ramp_leaf({3, 4});
   const auto expected = torch::autograd::grad({torch::tanh(linear(x)).sum()}, {linear->weight})[0];
   const auto y = checkpoint(linear, x).tanh();
   EXPECT_TRUE(bitwise_equal(expected, torch::autograd::grad({y.sum()}, {linear->weight})[0]));
@@ -254,7 +251,7 @@ TEST(Callables, ModuleHolders) {
 }
 
 TEST(Callables, MutableStateStartsEachRunWhereForwardDid) {
-  const auto x = input();
+  const auto x = ramp_leaf({3, 4});
   auto counting = [calls = 0](const at::Tensor& t) mutable {
     ++calls;
     return (t * calls).exp().sin();
@@ -269,7 +266,7 @@ TEST(Callables, MutableStateStartsEachRunWhereForwardDid) {
 }
 
 TEST(Results, AreWhatTheCallableReturns) {
-  const auto x = input();
+  const auto x = ramp_leaf({3, 4});
   const Batch batch = checkpoint(
       [](const at::Tensor& t) {
         return Batch{t.exp().sin(), t, "out"};
@@ -293,7 +290,7 @@ TEST(Results, AreWhatTheCallableReturns) {
 }
 
 TEST(Results, NothingMayBeReturned) {
-  const auto x = input();
+  const auto x = ramp_leaf({3, 4});
   at::Tensor out;
   checkpoint([&out](const at::Tensor& t) { out = t.exp().sin(); }, x);
   const auto y = out;

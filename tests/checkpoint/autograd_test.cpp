@@ -1,5 +1,6 @@
 // Non-reentrant regions against plain autograd: every way of asking for gradients gives the same
 // ones, and the callable runs as often as it must and no more.
+#include "checkpoint/small_graphs.h"
 #include "support/bitwise.h"
 #include "support/devices.h"
 
@@ -18,17 +19,12 @@
 namespace reprise::testing {
 namespace {
 
-at::Tensor leaf(at::IntArrayRef sizes, uint64_t seed) {
-  auto generator = at::detail::createCPUGenerator(seed);
-  return torch::randn(sizes, generator, torch::kDouble).set_requires_grad(true);
-}
-
 std::vector<at::Tensor> grads(const at::Tensor& of, const std::vector<at::Tensor>& inputs) {
   return torch::autograd::grad({of}, inputs, {}, /*retain_graph=*/true);
 }
 
 TEST(Autograd, GradForASubsetOfInputs) {
-  const auto a = leaf({3, 3}, 1), b = leaf({3, 3}, 2), c = leaf({3, 3}, 3);
+  const auto a = double_leaf({3, 3}, 1), b = double_leaf({3, 3}, 2), c = double_leaf({3, 3}, 3);
   const auto fn = [](at::Tensor p, at::Tensor q, at::Tensor r) {
     return (torch::mm(p.sigmoid(), q).exp() * r).sum();
   };
@@ -43,7 +39,7 @@ TEST(Autograd, GradForASubsetOfInputs) {
 }
 
 TEST(Autograd, RunsTwiceAndOnceMoreForEachRetainedBackward) {
-  const auto x = leaf({4}, 1);
+  const auto x = double_leaf({4}, 1);
   int runs = 0;
   const auto y = checkpoint(
       [&runs](at::Tensor h) {
@@ -63,7 +59,7 @@ TEST(Autograd, RunsTwiceAndOnceMoreForEachRetainedBackward) {
 }
 
 TEST(Autograd, BackwardTwiceWithoutRetainGraphSaysSo) {
-  const auto x = leaf({4}, 1);
+  const auto x = double_leaf({4}, 1);
   const auto y = checkpoint([](at::Tensor h) { return h.exp().sum(); }, x);
   y.backward();
   const auto message = message_of<c10::Error>([&] { y.backward(); });
@@ -72,7 +68,7 @@ TEST(Autograd, BackwardTwiceWithoutRetainGraphSaysSo) {
 
 TEST(Autograd, DoubleAndTripleBackward) {
   const auto run = [](bool checkpointed) {
-    const auto x = leaf({3, 2}, 5), w = leaf({2, 2}, 6);
+    const auto x = double_leaf({3, 2}, 5), w = double_leaf({2, 2}, 6);
     const auto fn = [](at::Tensor h, at::Tensor v) { return torch::mm(h, v).tanh().pow(3).sum(); };
     auto y = checkpointed ? checkpoint(fn, x, w) : fn(x, w);
     std::vector<at::Tensor> result{y};
@@ -92,8 +88,8 @@ TEST(Autograd, DoubleAndTripleBackward) {
 TEST(Autograd, GradientPenaltyInsideTheRegion) {
   for (const auto device : devices()) {
     const auto run = [device](bool checkpointed, const CheckpointOptions& options) {
-      const auto x = leaf({3, 2}, 5).detach().to(device).set_requires_grad(true);
-      const auto w = leaf({2, 2}, 6).detach().to(device).set_requires_grad(true);
+      const auto x = double_leaf({3, 2}, 5).detach().to(device).set_requires_grad(true);
+      const auto w = double_leaf({2, 2}, 6).detach().to(device).set_requires_grad(true);
       const auto fn = [w](at::Tensor h) {
         const auto y = torch::mm(h, w).tanh();
         const auto g = torch::autograd::grad({y.sum()}, {h}, {}, true, /*create_graph=*/true)[0];
@@ -132,7 +128,8 @@ TEST(Autograd, OnlyParametersNeedGrad) {
 
 TEST(Autograd, CapturedTensorsGetTheirGradients) {
   const auto run = [](bool checkpointed) {
-    const auto x = leaf({3}, 1), captured_leaf = leaf({3}, 2), root = leaf({3}, 3);
+    const auto x = double_leaf({3}, 1), captured_leaf = double_leaf({3}, 2),
+               root = double_leaf({3}, 3);
     const auto captured = root.exp();  // with history
     const auto fn = [captured_leaf, captured](at::Tensor h) {
       return (h * captured_leaf * captured).sigmoid().prod();
@@ -145,7 +142,7 @@ TEST(Autograd, CapturedTensorsGetTheirGradients) {
 
 TEST(Autograd, DetachedIntegerBoolAndUndefinedInputs) {
   const auto run = [](bool checkpointed) {
-    const auto x = leaf({4, 3}, 1), scale = leaf({4, 3}, 2);
+    const auto x = double_leaf({4, 3}, 1), scale = double_leaf({4, 3}, 2);
     const auto rows = torch::tensor({3, 0, 0}, torch::kLong);
     const auto mask = torch::tensor({true, false, true});
     const auto fn = [](at::Tensor h,
@@ -170,7 +167,7 @@ TEST(Autograd, DetachedIntegerBoolAndUndefinedInputs) {
 }
 
 TEST(Autograd, AnInputReturnedAsItIsStaysItself) {
-  const auto x = leaf({3}, 1);
+  const auto x = double_leaf({3}, 1);
   const auto [same, doubled] =
       checkpoint([](at::Tensor h) { return std::make_pair(h, h.sin() * 2); }, x);
   EXPECT_TRUE(same.is_same(x));
@@ -180,7 +177,7 @@ TEST(Autograd, AnInputReturnedAsItIsStaysItself) {
 }
 
 TEST(Autograd, AnEmptyRegionIsNeverRecomputed) {
-  const auto x = leaf({3}, 1);
+  const auto x = double_leaf({3}, 1);
   int runs = 0;
   const auto y = checkpoint(
       [&runs](at::Tensor h) {
@@ -194,7 +191,7 @@ TEST(Autograd, AnEmptyRegionIsNeverRecomputed) {
 }
 
 TEST(Autograd, RegionsWithoutArgumentsAndWithoutResult) {
-  const auto w = leaf({3}, 1);
+  const auto w = double_leaf({3}, 1);
   checkpoint([w] { return w.exp().sum(); }).backward();
   EXPECT_TRUE(bitwise_equal(w.exp(), w.grad()));
 
@@ -219,7 +216,7 @@ TEST(Autograd, AResultWithoutGradKeepsNothingOfTheRegion) {
 
 TEST(Autograd, ViewOutputsKnowTheirBaseAndTakeInPlaceOperators) {
   const auto run = [](bool checkpointed) {
-    const auto x = leaf({4, 4}, 1);
+    const auto x = double_leaf({4, 4}, 1);
     const auto fn = [](at::Tensor h) {
       const auto y = h.sin() * 3;
       return std::vector<at::Tensor>{y.narrow(0, 1, 2), y.t()};
@@ -236,7 +233,7 @@ TEST(Autograd, ViewOutputsKnowTheirBaseAndTakeInPlaceOperators) {
 
 TEST(Autograd, InPlaceOperatorsInsideTheRegion) {
   const auto run = [](bool checkpointed) {
-    const auto x = leaf({4, 4}, 1);
+    const auto x = double_leaf({4, 4}, 1);
     const auto fn = [](at::Tensor h) {
       auto y = h * 2;
       y.sigmoid_();
@@ -258,7 +255,7 @@ TEST(Autograd, OutputsMayStayUnused) {
     const auto trunk = h.sin();
     return std::make_tuple(trunk.exp(), trunk.tanh(), h.argmax(), trunk.cos().detach());
   };
-  const auto plain = leaf({3}, 1), ours = leaf({3}, 1);
+  const auto plain = double_leaf({3}, 1), ours = double_leaf({3}, 1);
   std::get<1>(fn(plain)).sum().backward();
   std::get<1>(checkpoint(fn, ours)).sum().backward();
   EXPECT_TRUE(bitwise_equal(plain.grad(), ours.grad()));
@@ -267,7 +264,7 @@ TEST(Autograd, OutputsMayStayUnused) {
 TEST(Autograd, OneOutputAfterTheOther) {
   // Branches that share no node: the first backward frees its own and leaves the other's.
   const auto fn = [](at::Tensor h) { return std::make_pair(h.exp(), h.sigmoid()); };
-  const auto plain = leaf({3}, 1), ours = leaf({3}, 1);
+  const auto plain = double_leaf({3}, 1), ours = double_leaf({3}, 1);
   int runs = 0;
   const auto [a, b] = checkpoint(
       [&runs, fn](at::Tensor h) {
@@ -286,7 +283,7 @@ TEST(Autograd, OneOutputAfterTheOther) {
 
 TEST(Autograd, HooksRunOnceAndChangeTheGradient) {
   const auto run = [](bool checkpointed, int& calls) {
-    const auto x = leaf({3}, 1);
+    const auto x = double_leaf({3}, 1);
     const auto count_and = [&calls](auto change) {
       return [&calls, change](const at::Tensor& grad) {
         ++calls;
@@ -311,7 +308,7 @@ TEST(Autograd, HooksRunOnceAndChangeTheGradient) {
 
 TEST(Autograd, RegionsInARowThatTakeOneTensorTwice) {
   const auto run = [](bool checkpointed) {
-    auto x = leaf({3, 3}, 1);
+    auto x = double_leaf({3, 3}, 1);
     const auto fn = [](at::Tensor h, at::Tensor g) { return torch::mm(h.tanh(), g).sigmoid() + h; };
     auto h = x;
     for (int i = 0; i < 4; ++i) {
@@ -324,7 +321,7 @@ TEST(Autograd, RegionsInARowThatTakeOneTensorTwice) {
 }
 
 TEST(Autograd, ACallableThatChangesItselfStartsFromTheSameStateAgain) {
-  const auto x = leaf({3}, 1);
+  const auto x = double_leaf({3}, 1);
   const auto make = [] {
     return [count = 0](at::Tensor h) mutable {
       ++count;
@@ -334,7 +331,7 @@ TEST(Autograd, ACallableThatChangesItselfStartsFromTheSameStateAgain) {
   auto fn = make();
   checkpoint(fn, x).backward();  // runs with count 1, both times
   checkpoint(fn, x).backward();  // with count 2, both times: forward moved the caller's object once
-  const auto plain = leaf({3}, 1);
+  const auto plain = double_leaf({3}, 1);
   auto plain_fn = make();
   plain_fn(plain).backward();
   plain_fn(plain).backward();
@@ -342,7 +339,7 @@ TEST(Autograd, ACallableThatChangesItselfStartsFromTheSameStateAgain) {
 }
 
 TEST(Autograd, WithoutGradModeItIsAPlainCall) {
-  const auto x = leaf({3}, 1);
+  const auto x = double_leaf({3}, 1);
   auto alive = std::make_shared<int>(0);
   const std::weak_ptr<int> region = alive;
   torch::NoGradGuard no_grad;

@@ -1,5 +1,6 @@
 // Writes to captured tensors that cannot be undone are refused, with the region's name, instead of
 // being done twice.
+#include "checkpoint/small_graphs.h"
 #include "support/bitwise.h"
 
 #include <reprise/reprise.h>
@@ -13,13 +14,9 @@
 namespace reprise::testing {
 namespace {
 
-at::Tensor leaf() {
-  return torch::linspace(-1, 1, 4).set_requires_grad(true);
-}
-
 TEST(CapturedWrites, ATensorWithHistoryIsRefused) {
   for (const bool reentrant : {false, true}) {
-    const auto x = leaf(), root = leaf();
+    const auto x = ramp_leaf({4}), root = ramp_leaf({4});
     const auto total = root * 2;
     const auto fn = [total](at::Tensor h) {
       total.add_(h.exp());
@@ -33,7 +30,7 @@ TEST(CapturedWrites, ATensorWithHistoryIsRefused) {
 
 TEST(CapturedWrites, ATensorWithHistoryMayBeWrittenWithoutGradAndIsWrittenOnce) {
   const auto run = [](bool checkpointed) {
-    const auto x = leaf(), root = leaf();
+    const auto x = ramp_leaf({4}), root = ramp_leaf({4});
     const auto total = root * 2;
     const auto fn = [total](at::Tensor h) {
       h = h + total.detach();
@@ -51,7 +48,7 @@ TEST(CapturedWrites, ATensorWithHistoryMayBeWrittenWithoutGradAndIsWrittenOnce) 
 }
 
 TEST(CapturedWrites, ATensorThatGetsAHistoryIsRefusedInBackwardAndStaysAsItWas) {
-  const auto x = leaf();
+  const auto x = ramp_leaf({4});
   const auto total = torch::zeros({4});
   const auto y = checkpoint(
       {.name = "gives history"},
@@ -71,7 +68,7 @@ TEST(CapturedWrites, ATensorThatGetsAHistoryIsRefusedInBackwardAndStaysAsItWas) 
 // A view of a leaf has a history of its own kind, but the leaf under it is the program's.
 TEST(CapturedWrites, AViewOfACapturedLeafIsWrittenOnce) {
   const auto run = [](bool checkpointed) {
-    const auto x = leaf();
+    const auto x = ramp_leaf({4});
     const auto weight = torch::arange(8, torch::kDouble).reshape({2, 4}).set_requires_grad(true);
     const auto fn = [weight](at::Tensor h) {
       const auto row = weight[0];
@@ -93,8 +90,8 @@ TEST(CapturedWrites, ARefusedRegionLeavesNoCycleBehind) {
   for (const bool has_history : {true, false}) {
     c10::weak_intrusive_ptr<c10::TensorImpl> captured(c10::intrusive_ptr<c10::TensorImpl>{});
     {
-      const auto x = leaf();
-      const auto total = has_history ? leaf() * 2 : torch::zeros({4});
+      const auto x = ramp_leaf({4});
+      const auto total = has_history ? ramp_leaf({4}) * 2 : torch::zeros({4});
       captured = total.getIntrusivePtr();
       EXPECT_THROW(checkpoint(
                        [total](at::Tensor h) {
@@ -112,7 +109,7 @@ TEST(CapturedWrites, ARefusedRegionLeavesNoCycleBehind) {
 
 TEST(CapturedWrites, WhatTheRegionMadeItselfMayHaveHistory) {
   const auto run = [](bool checkpointed) {
-    const auto x = leaf();
+    const auto x = ramp_leaf({4});
     const auto fn = [](at::Tensor h) {
       auto total = torch::zeros({4});
       for (int i = 0; i < 3; ++i) {
@@ -131,7 +128,7 @@ TEST(CapturedWrites, WhatTheRegionMadeItselfMayHaveHistory) {
 }
 
 TEST(CapturedWrites, AnInnerRegionMayNotChangeWhatTheOuterOneMade) {
-  const auto x = leaf();
+  const auto x = ramp_leaf({4});
   const auto outer = [](at::Tensor h) {
     const auto made = h.exp() * 2;
     return checkpoint(
@@ -149,7 +146,7 @@ TEST(CapturedWrites, AnInnerRegionMayNotChangeWhatTheOuterOneMade) {
 
 TEST(CapturedWrites, AResizedBufferIsRefusedAndNothingCrashes) {
   for (const bool reentrant : {false, true}) {
-    const auto x = leaf();
+    const auto x = ramp_leaf({4});
     const auto log = torch::ones({1});
     const auto y = checkpoint(
         {.use_reentrant = reentrant, .name = "log"},
@@ -169,7 +166,7 @@ TEST(CapturedWrites, AResizedBufferIsRefusedAndNothingCrashes) {
 }
 
 TEST(CapturedWrites, OwnTensorsMayBeResized) {
-  const auto x = leaf();
+  const auto x = ramp_leaf({4});
   const auto fn = [](at::Tensor h) {
     auto sorted = torch::empty({0});
     {
@@ -181,7 +178,7 @@ TEST(CapturedWrites, OwnTensorsMayBeResized) {
   };
   const auto [y, kept] = checkpoint(fn, x);
   y.sum().backward();
-  const auto plain = leaf();
+  const auto plain = ramp_leaf({4});
   fn(plain).first.sum().backward();
   EXPECT_TRUE(bitwise_equal(plain.grad(), x.grad()));
 }

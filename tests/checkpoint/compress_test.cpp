@@ -1,6 +1,6 @@
 // Decision::Compress: masks come back exactly, floating numbers within half a step of their block.
-#include "checkpoint/compressed.h"
-#include "checkpoint/hollow_tensor.h"
+#include "checkpoint/offload/compressed.h"
+#include "checkpoint/offload/placeholder.h"
 #include "support/bitwise.h"
 
 #include <reprise/reprise.h>
@@ -17,10 +17,9 @@ namespace reprise::testing {
 namespace {
 
 using detail::Compressed;
-using Fn = std::function<at::Tensor(at::Tensor)>;
 
 at::Tensor round_trip(const at::Tensor& tensor) {
-  return Compressed(tensor).restore(detail::hollow(tensor));
+  return Compressed(tensor).restore(detail::placeholder_for(tensor));
 }
 
 TEST(CompressedBits, ComeBackExactlyInAnyShape) {

@@ -1,5 +1,6 @@
 // A recompute that does other work than forward is an error that says where, which tensor, what was
 // saved and what came back.
+#include "checkpoint/small_graphs.h"
 #include "support/bitwise.h"
 
 #include <reprise/reprise.h>
@@ -18,17 +19,13 @@ namespace {
 /// What the region does in forward (false) and in recompute (true).
 using Body = std::function<at::Tensor(at::Tensor, bool is_recompute)>;
 
-at::Tensor leaf() {
-  return torch::linspace(-1, 1, 6).view({2, 3}).set_requires_grad(true);
-}
-
 struct Outcome {
   std::string message;  // empty: backward went through
   at::Tensor gradient;
 };
 
 Outcome backward(const CheckpointOptions& options, const Body& body) {
-  const auto x = leaf();
+  const auto x = ramp_leaf({2, 3});
   bool is_recompute = false;
   const auto y = checkpoint(
       options, [&](at::Tensor h) { return body(std::move(h), is_recompute); }, x);
@@ -49,7 +46,7 @@ constexpr std::array kEveryCheck{
     DeterminismCheck::None, DeterminismCheck::Metadata, DeterminismCheck::Values};
 
 TEST(Determinism, TheSameWorkPassesEveryCheck) {
-  const auto plain = leaf();
+  const auto plain = ramp_leaf({2, 3});
   plain.exp().sin().sum().backward();
   for (const auto check : kEveryCheck) {
     for (const bool early_stop : {false, true}) {
@@ -98,7 +95,7 @@ TEST(Determinism, AnotherShapeNamesOpIndexAndBoth) {
   };
   for (const auto check : {DeterminismCheck::Metadata, DeterminismCheck::Values}) {
     const auto [message, gradient] = backward(named(check), body);
-    EXPECT_TRUE(contains(message, "region \"drifting\" did other work"));
+    EXPECT_TRUE(contains(message, "region \"drifting\" did different work"));
     EXPECT_TRUE(contains(message, "tensor #1 (saved by SinBackward0)"));
     EXPECT_TRUE(contains(
         message, "was Float [2, 3] on cpu in forward and came back as Float [2, 2] on cpu"));
@@ -127,7 +124,7 @@ TEST(Determinism, OtherValuesAreSeenByValuesOnly) {
   EXPECT_EQ(backward(named(DeterminismCheck::Metadata), body).message, "");
   const auto message = backward(named(DeterminismCheck::Values), body).message;
   EXPECT_TRUE(contains(message, "tensor #1 (saved by SinBackward0, Float [2, 3] on cpu)"));
-  EXPECT_TRUE(contains(message, "came back with other values: content hash"));
+  EXPECT_TRUE(contains(message, "came back with different values: content hash"));
 }
 
 TEST(Determinism, ValuesSeesSwappedElementsSignsAndZeros) {
@@ -137,7 +134,7 @@ TEST(Determinism, ValuesSeesSwappedElementsSignsAndZeros) {
           const auto factor = torch::tensor({0.0F, 1.0F, 2.0F, 3.0F, 4.0F, 5.0F}).view({2, 3});
           return h * (is_recompute ? change(factor) : factor);
         }).message;
-    return contains(message, "other values");
+    return contains(message, "different values");
   };
   EXPECT_TRUE(differs([](at::Tensor t) { return t.flip({1}); }));
   EXPECT_TRUE(differs([](at::Tensor t) { return t.flip({0}); }));
@@ -168,12 +165,12 @@ TEST(Determinism, ValuesHashesEveryDtypeAndLayoutOfMemory) {
 
 TEST(Determinism, ACapturedTensorChangedInPlaceThatNobodySavedIsSeenByValues) {
   // Plain autograd does not need the bias again; recompute does.
-  const auto x = leaf();
+  const auto x = ramp_leaf({2, 3});
   const auto bias = torch::zeros({3});
   const auto fn = [bias](at::Tensor h) { return (h + bias).exp(); };
   const auto y = checkpoint(named(DeterminismCheck::Values), fn, x).sum();
   bias.add_(1);
-  EXPECT_TRUE(contains(message_of<CheckpointError>([&] { y.backward(); }), "other values"));
+  EXPECT_TRUE(contains(message_of<CheckpointError>([&] { y.backward(); }), "different values"));
 }
 
 TEST(Determinism, NoneSkipsWhatTheOthersSee) {
@@ -184,7 +181,7 @@ TEST(Determinism, NoneSkipsWhatTheOthersSee) {
 }
 
 TEST(Determinism, AMismatchInsideAnInnerRegionNamesTheInnerOne) {
-  const auto x = leaf();
+  const auto x = ramp_leaf({2, 3});
   bool is_recompute = false;
   const auto inner = [&is_recompute](at::Tensor h) {
     return (is_recompute ? h.narrow(1, 0, 2) : h).exp().sum();
@@ -195,7 +192,7 @@ TEST(Determinism, AMismatchInsideAnInnerRegionNamesTheInnerOne) {
   const auto y = checkpoint({.name = "outer"}, outer, x);
   is_recompute = true;
   const auto message = message_of<CheckpointError>([&] { y.backward(); });
-  EXPECT_TRUE(contains(message, "region \"inner\" did other work"));
+  EXPECT_TRUE(contains(message, "region \"inner\" did different work"));
 }
 
 TEST(Determinism, AUserHandlerCannotHideAMismatch) {
@@ -207,7 +204,7 @@ TEST(Determinism, AUserHandlerCannotHideAMismatch) {
         }
         return h;
       });
-  EXPECT_TRUE(contains(message, "region \"drifting\" did other work"));
+  EXPECT_TRUE(contains(message, "region \"drifting\" did different work"));
 }
 
 }  // namespace

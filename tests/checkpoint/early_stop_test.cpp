@@ -1,5 +1,6 @@
 // Early stop: recompute ends with the last tensor that backward needs, never before that tensor is
 // really there, and never unnoticed.
+#include "checkpoint/small_graphs.h"
 #include "support/bitwise.h"
 
 #include <reprise/reprise.h>
@@ -16,13 +17,6 @@
 namespace reprise::testing {
 namespace {
 
-using Fn = std::function<at::Tensor(at::Tensor)>;
-
-at::Tensor leaf(at::IntArrayRef sizes) {
-  auto generator = at::detail::createCPUGenerator(4);
-  return torch::randn(sizes, generator, torch::kFloat).set_requires_grad(true);
-}
-
 /// Which of the numbered places of a callable were reached.
 struct Trace {
   void at(int place) { places.push_back(place); }
@@ -30,7 +24,7 @@ struct Trace {
 };
 
 TEST(EarlyStop, WhatFollowsTheLastSavedTensorIsNotRunAgain) {
-  const auto x = leaf({3});
+  const auto x = float_leaf({3});
   Trace trace;
   const Fn fn = [&trace](at::Tensor h) {
     trace.at(1);
@@ -45,7 +39,7 @@ TEST(EarlyStop, WhatFollowsTheLastSavedTensorIsNotRunAgain) {
 }
 
 TEST(EarlyStop, CanBeSwitchedOff) {
-  const auto x = leaf({3});
+  const auto x = float_leaf({3});
   Trace trace;
   const Fn fn = [&trace](at::Tensor h) {
     h = h.sin();
@@ -57,7 +51,7 @@ TEST(EarlyStop, CanBeSwitchedOff) {
 }
 
 TEST(EarlyStop, StopsEarlierWhenTheRestOfTheGraphIsGone) {
-  const auto x = leaf({3});
+  const auto x = float_leaf({3});
   Trace trace;
   const auto fn = [&trace](at::Tensor h) {
     const auto a = h.sin();
@@ -85,7 +79,7 @@ TEST(EarlyStop, GradientsAreRightForPartsOfAGraphInAnyOrder) {
   };
   for (const auto& order :
        std::vector<std::vector<size_t>>{{0, 1, 2, 3}, {3, 2, 1, 0}, {2, 0, 3}, {1}}) {
-    const auto plain = leaf({3}), ours = leaf({3});
+    const auto plain = float_leaf({3}), ours = float_leaf({3});
     const auto expected = fn(plain);
     const auto outputs = checkpoint(fn, ours);
     for (const size_t i : order) {
@@ -101,7 +95,7 @@ struct Rrelu : ::testing::TestWithParam<bool> {
   static at::Tensor gradient(const std::function<at::Tensor(const Fn&, at::Tensor)>& region,
                              const Fn& fn) {
     torch::manual_seed(5);
-    const auto x = leaf({64});
+    const auto x = float_leaf({64});
     region(fn, x).sum().backward();
     return x.grad();
   }
@@ -161,7 +155,7 @@ TEST(EarlyStop, BatchNormAndInPlaceActivationsAsTheLastSavingOperator) {
                                [](at::Tensor h) { return torch::selu_(h = h * 2); }};
   for (const auto& fn : bodies) {
     for (const auto check : {DeterminismCheck::Metadata, DeterminismCheck::Values}) {
-      const auto plain = leaf({5, 4}), ours = leaf({5, 4});
+      const auto plain = float_leaf({5, 4}), ours = float_leaf({5, 4});
       fn(plain).square().sum().backward();
       checkpoint({.determinism_check = check}, fn, ours).square().sum().backward();
       EXPECT_TRUE(bitwise_equal(plain.grad(), ours.grad()));
@@ -170,7 +164,7 @@ TEST(EarlyStop, BatchNormAndInPlaceActivationsAsTheLastSavingOperator) {
 }
 
 TEST(EarlyStop, SwallowedByCatchAllIsDetected) {
-  const auto x = leaf({3});
+  const auto x = float_leaf({3});
   const Fn fn = [](at::Tensor h) {
     try {
       h = h.sin();
@@ -188,7 +182,7 @@ TEST(EarlyStop, SwallowedByCatchAllIsDetected) {
 }
 
 TEST(EarlyStop, TurnedIntoAnotherExceptionIsDetected) {
-  const auto x = leaf({3});
+  const auto x = float_leaf({3});
   const Fn fn = [](at::Tensor h) {
     try {
       h = h.sin();
@@ -203,7 +197,7 @@ TEST(EarlyStop, TurnedIntoAnotherExceptionIsDetected) {
 }
 
 TEST(EarlyStop, PassesThroughHandlersForOrdinaryExceptions) {
-  const auto x = leaf({3}), plain = leaf({3});
+  const auto x = float_leaf({3}), plain = float_leaf({3});
   const Fn fn = [](at::Tensor h) {
     try {
       h = h.sin();
@@ -220,7 +214,7 @@ TEST(EarlyStop, PassesThroughHandlersForOrdinaryExceptions) {
 TEST(EarlyStop, IsCounted) {
   record_checkpoint_stats(true);
   reset_checkpoint_stats();
-  const auto x = leaf({3});
+  const auto x = float_leaf({3});
   const Fn stops = [](at::Tensor h) { return h.sin() + 1; };
   checkpoint({.name = "on"}, stops, x).sum().backward();
   checkpoint({.early_stop = false, .name = "off"}, stops, x).sum().backward();

@@ -1,5 +1,6 @@
 // Exceptions of user code, in forward and in recompute: they keep or get a type that can be caught,
 // name the region, and leave no state behind.
+#include "checkpoint/small_graphs.h"
 #include "support/bitwise.h"
 #include "support/devices.h"
 
@@ -49,22 +50,18 @@ void throw_one(Throws what) {
 constexpr std::array kAll{
     Throws::UserError, Throws::TorchError, Throws::Int, Throws::Custom, Throws::OutOfMemory};
 
-at::Tensor leaf(c10::DeviceType device = c10::kCPU) {
-  return torch::linspace(-1, 1, 4, torch::TensorOptions(device)).set_requires_grad(true);
-}
-
 /// A training step that must work whatever happened before; compares with plain autograd.
 void expect_next_step_works() {
   EXPECT_TRUE(at::GradMode::is_enabled());
   const auto fn = [](at::Tensor h) { return torch::dropout(h.exp() * h.sin(), 0.5, true); };
-  const auto ours = leaf(), plain = leaf();
+  const auto ours = ramp_leaf({4}), plain = ramp_leaf({4});
   torch::manual_seed(1);
   checkpoint({.policy = policy::save_ops({"aten::exp"})}, fn, ours).sum().backward();
   torch::manual_seed(1);
   fn(plain).sum().backward();
   EXPECT_TRUE(bitwise_equal(plain.grad(), ours.grad()));
   // Nothing of the failed region intercepts what is saved now.
-  const auto kept = leaf();
+  const auto kept = ramp_leaf({4});
   const auto y = kept.exp();
   EXPECT_TRUE(bitwise_equal(y, torch::autograd::grad({y.sum()}, {kept})[0]));
 }
@@ -102,7 +99,7 @@ TEST(Exceptions, KeepTheirTypeInForward) {
               throw_one(what);
               return y;
             },
-            leaf());
+            ramp_leaf({4}));
       });
       EXPECT_EQ(type, expected[static_cast<size_t>(what)]);
       expect_next_step_works();
@@ -116,7 +113,7 @@ TEST(Exceptions, OfLibTorchNameTheRegionInForward) {
       checkpoint(
           {.use_reentrant = reentrant, .name = "matrix"},
           [](at::Tensor h) { return torch::mm(h, h); },
-          leaf());
+          ramp_leaf({4}));
     });
     EXPECT_TRUE(contains(message, "while running region \"matrix\""));
     EXPECT_TRUE(contains(message, "must be a matrix"));
@@ -141,7 +138,7 @@ at::Tensor failing_region(const CheckpointOptions& options, Throws what, const a
 TEST(Exceptions, InRecomputeNameTheRegionAndCanBeCaughtAsStdException) {
   for (const bool reentrant : {false, true}) {
     for (const auto what : kAll) {
-      const auto x = leaf();
+      const auto x = ramp_leaf({4});
       const CheckpointOptions options{.use_reentrant = reentrant, .name = "thrower"};
       const auto y = failing_region(options, what, x).sum();
       const auto message = message_of<c10::Error>([&] { y.backward(); });
@@ -154,7 +151,7 @@ TEST(Exceptions, InRecomputeNameTheRegionAndCanBeCaughtAsStdException) {
 
 TEST(Exceptions, InRecomputeSayWhatTheyWere) {
   const auto text = [](Throws what) {
-    const auto y = failing_region({}, what, leaf()).sum();
+    const auto y = failing_region({}, what, ramp_leaf({4})).sum();
     return message_of<c10::Error>([&] { y.backward(); });
   };
   EXPECT_TRUE(contains(text(Throws::UserError), "user error"));
@@ -167,7 +164,7 @@ TEST(Exceptions, InRecomputeSayWhatTheyWere) {
 
 TEST(Exceptions, TheOriginalIsNested) {
   const auto nested_in = [](Throws what) {
-    const auto y = failing_region({}, what, leaf()).sum();
+    const auto y = failing_region({}, what, ramp_leaf({4})).sum();
     return caught([&] {
       try {
         y.backward();
@@ -185,7 +182,7 @@ TEST(Exceptions, TheOriginalIsNested) {
 TEST(Exceptions, LeaveRandomAutocastAndGradStateOfTheCallerAlone) {
   torch::manual_seed(9);
   torch::rand({3});
-  const auto x = leaf();
+  const auto x = ramp_leaf({4});
   at::Tensor y;
   {
     const AutocastScope autocast(c10::kCPU);
@@ -210,7 +207,7 @@ TEST(Exceptions, LeaveRandomAutocastAndGradStateOfTheCallerAlone) {
 }
 
 TEST(Exceptions, AfterAFailedBackwardTheRegionCanBeTriedAgain) {
-  const auto x = leaf(), plain = leaf();
+  const auto x = ramp_leaf({4}), plain = ramp_leaf({4});
   auto fails = std::make_shared<bool>(false);
   const auto y = checkpoint(
       [fails](at::Tensor h) {
@@ -230,7 +227,7 @@ TEST(Exceptions, AfterAFailedBackwardTheRegionCanBeTriedAgain) {
 }
 
 TEST(Exceptions, OfAnInnerRegionNameIt) {
-  const auto x = leaf();
+  const auto x = ramp_leaf({4});
   const auto outer = [](at::Tensor h) {
     return failing_region({.name = "inner"}, Throws::Int, h.sin());
   };
@@ -242,7 +239,7 @@ TEST(Exceptions, OfAnInnerRegionNameIt) {
 
 TEST(Exceptions, CaughtInsideTheRegionAreItsOwnBusiness) {
   const auto run = [](bool checkpointed) {
-    const auto x = leaf();
+    const auto x = ramp_leaf({4});
     const auto fn = [](at::Tensor h) {
       try {
         const auto unused = h.exp();
@@ -261,7 +258,7 @@ TEST(Exceptions, CaughtInsideTheRegionAreItsOwnBusiness) {
 TEST(Exceptions, OnTheEnginesDeviceThreadsDoNotEndTheProcess) {
   REPRISE_REQUIRE_CUDA();
   for (const auto what : kAll) {
-    const auto x = leaf(c10::kCUDA);
+    const auto x = ramp_leaf({4}, c10::kCUDA);
     const auto y = failing_region({.name = "on device"}, what, x).sum();
     EXPECT_TRUE(contains(message_of<c10::Error>([&] { y.backward(); }), "region \"on device\""));
   }

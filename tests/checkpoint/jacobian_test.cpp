@@ -1,5 +1,6 @@
 // Numeric Jacobians: the gradients of checkpointed code against central differences, with no
 // autograd on the other side of the comparison.
+#include "checkpoint/small_graphs.h"
 #include "support/bitwise.h"
 #include "support/numeric_gradient.h"
 
@@ -14,11 +15,6 @@ namespace reprise::testing {
 namespace {
 
 using ScalarFn = std::function<at::Tensor(at::Tensor)>;
-
-at::Tensor leaf(at::IntArrayRef sizes, uint64_t seed) {
-  auto generator = at::detail::createCPUGenerator(seed);
-  return torch::randn(sizes, generator, torch::kDouble).set_requires_grad(true);
-}
 
 /// y = x^3 * s, with a backward of its own that saves an input, an intermediate and a number.
 struct ScaledCube : torch::autograd::Function<ScaledCube> {
@@ -39,7 +35,7 @@ struct ScaledCube : torch::autograd::Function<ScaledCube> {
 };
 
 void expect_gradient_matches(const ScalarFn& fn, const CheckpointOptions& options) {
-  const auto x = leaf({3, 4}, 9);
+  const auto x = double_leaf({3, 4}, 9);
   checkpoint(options, fn, x).backward();
   const auto expected = numeric_gradient(fn, x);
   EXPECT_TRUE(torch::allclose(x.grad(), expected, 1e-6, 1e-7)) << x.grad() << expected;
@@ -77,7 +73,7 @@ TEST(NumericJacobian, OfAGradient) {
     const auto y = checkpoint([](at::Tensor h) { return (h.sin() * h.exp()).sum(); }, x);
     return torch::autograd::grad({y}, {x}, {}, true, /*create_graph=*/true)[0].square().sum();
   };
-  const auto x = leaf({4}, 9);
+  const auto x = double_leaf({4}, 9);
   slope(x).backward();
   EXPECT_TRUE(torch::allclose(x.grad(), numeric_gradient(slope, x), 1e-5, 1e-6));
 }

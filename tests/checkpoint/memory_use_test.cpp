@@ -1,5 +1,7 @@
 // How many bytes a region holds at each moment of a training step. Tensors here are large beside
 // what malloc rounds up, so counts of tensors are compared exactly.
+#include "checkpoint/counted_tensors.h"
+#include "checkpoint/small_graphs.h"
 #include "support/bitwise.h"
 
 #include <reprise/reprise.h>
@@ -17,33 +19,10 @@
 namespace reprise::testing {
 namespace {
 
-using Fn = std::function<at::Tensor(at::Tensor)>;
 using WeakStorage = c10::weak_intrusive_ptr<c10::StorageImpl>;
-
-constexpr int64_t kSide = 256;
-constexpr double kTensorBytes = kSide * kSide * sizeof(float);
 
 int64_t live() {
   return live_bytes(c10::kCPU);
-}
-
-/// `bytes` in tensors of this file's size. Scalars and malloc's rounding disappear.
-int64_t in_tensors(int64_t bytes) {
-  return std::lround(static_cast<double>(bytes) / kTensorBytes);
-}
-
-at::Tensor input() {
-  return torch::linspace(0, 1, kSide * kSide).reshape({kSide, kSide}).requires_grad_();
-}
-
-/// `depth` layers, of each of which autograd saves one result.
-Fn deep(int depth) {
-  return [depth](at::Tensor x) {
-    for (int i = 0; i < depth; ++i) {
-      x = torch::tanh(x);
-    }
-    return x;
-  };
 }
 
 /// Live tensors that `forward` adds while its result is held.
@@ -54,14 +33,14 @@ int64_t held_by(const std::function<at::Tensor()>& forward) {
 }
 
 TEST(BytesAfterForward, AFullCheckpointHoldsOnlyInputsAndOutput) {
-  const auto x = input();
+  const auto x = counted_input();
   EXPECT_EQ(held_by([&] { return deep(8)(x); }), 8);
   EXPECT_EQ(held_by([&] { return checkpoint(deep(8), x); }), 1);
   EXPECT_EQ(held_by([&] { return checkpoint(deep(4), checkpoint(deep(4), x)); }), 2);
 }
 
 TEST(BytesAfterForward, ForwardItselfNeedsNoMoreThanWithoutGradients) {
-  const auto x = input();
+  const auto x = counted_input();
   const auto peak = [&](bool has_gradients) {
     const torch::AutoGradMode mode(has_gradients);
     const PeakTracker tracker(c10::kCPU);
@@ -72,7 +51,7 @@ TEST(BytesAfterForward, ForwardItselfNeedsNoMoreThanWithoutGradients) {
 }
 
 TEST(BytesAfterForward, NestingFreesInnerInputs) {
-  const auto x = input();
+  const auto x = counted_input();
   const Fn four_regions = [](at::Tensor h) {
     for (int i = 0; i < 4; ++i) {
       h = checkpoint(deep(2), h);
@@ -84,7 +63,7 @@ TEST(BytesAfterForward, NestingFreesInnerInputs) {
 }
 
 TEST(BytesAfterForward, TemporariesWrittenInPlaceAreNotHeld) {
-  const auto x = input();
+  const auto x = counted_input();
   const Fn fn = [](at::Tensor h) {
     auto mask = torch::zeros({kSide, kSide});
     mask.add_(1).mul_(2);
@@ -95,7 +74,7 @@ TEST(BytesAfterForward, TemporariesWrittenInPlaceAreNotHeld) {
 }
 
 TEST(BytesAfterForward, APolicyHoldsExactlyWhatItKeeps) {
-  const auto x = input();
+  const auto x = counted_input();
   const auto w = torch::eye(kSide);
   const Fn fn = [w](at::Tensor h) {
     for (int i = 0; i < 4; ++i) {
@@ -113,7 +92,7 @@ TEST(BytesAfterForward, APolicyHoldsExactlyWhatItKeeps) {
 }
 
 TEST(BytesAfterForward, AKeptResultThatIsOverwrittenIsHeldOnce) {
-  const auto x = input();
+  const auto x = counted_input();
   const auto w = torch::eye(kSide);
   const Fn fn = [w](at::Tensor h) { return torch::mm(h, w).add_(1).mul_(2).exp(); };
   EXPECT_EQ(held_by([&] { return checkpoint({.policy = policy::save_matmuls()}, fn, x); }), 2);
@@ -121,7 +100,7 @@ TEST(BytesAfterForward, AKeptResultThatIsOverwrittenIsHeldOnce) {
 
 /// Live tensors over `before` when each layer's backward ends, last layer first.
 std::vector<int64_t> live_during_backward(bool retain_graph) {
-  const auto x = input();
+  const auto x = counted_input();
   auto counts = std::make_shared<std::vector<int64_t>>();
   const auto before = live();
   const Fn fn = [=](at::Tensor h) {
@@ -147,7 +126,7 @@ TEST(BytesInBackward, RecomputedTensorsAreFreedOneByOne) {
 }
 
 TEST(BytesInBackward, NestedRegionsHoldTheInnerInputsAndOneInnerRegion) {
-  const auto x = input();
+  const auto x = counted_input();
   const Fn block = deep(4);
   const Fn blocks = [block](at::Tensor h) {
     for (int i = 0; i < 4; ++i) {
@@ -167,7 +146,7 @@ TEST(BytesInBackward, NestedRegionsHoldTheInnerInputsAndOneInnerRegion) {
 }
 
 TEST(BytesAfterBackward, NothingOfARegionSurvivesThoughItsOutputDoes) {
-  const auto x = input();
+  const auto x = counted_input();
   const auto before = live();
   std::vector<WeakStorage> inside;
   std::optional<WeakStorage> captured_storage;
@@ -194,7 +173,7 @@ TEST(BytesAfterBackward, NothingOfARegionSurvivesThoughItsOutputDoes) {
 }
 
 TEST(BytesAfterBackward, ADroppedGraphFreesEverything) {
-  const auto x = input();
+  const auto x = counted_input();
   const auto before = live();
   for (const auto& policy : {std::shared_ptr<const Policy>(), policy::save_ops({"aten::tanh"})}) {
     auto y = checkpoint(
@@ -206,7 +185,7 @@ TEST(BytesAfterBackward, ADroppedGraphFreesEverything) {
 }
 
 TEST(BytesAfterBackward, AnErrorInBackwardLeavesNothing) {
-  const auto x = input();
+  const auto x = counted_input();
   const auto before = live();
   {
     auto runs = std::make_shared<int>(0);
@@ -234,7 +213,7 @@ TEST(BytesAfterBackward, AnErrorInBackwardLeavesNothing) {
 }
 
 TEST(BytesAfterBackward, AnErrorAfterTheRecomputeFreesWhatWasRecomputed) {
-  const auto x = input();
+  const auto x = counted_input();
   const Fn fn = [](at::Tensor h) {
     h = deep(4)(h);
     h.register_hook([](const at::Tensor& grad) -> at::Tensor {
@@ -250,8 +229,8 @@ TEST(BytesAfterBackward, AnErrorAfterTheRecomputeFreesWhatWasRecomputed) {
 }
 
 TEST(BytesAfterBackward, GradOverAPartOfTheGraphFreesTheRestAtItsEnd) {
-  const auto x = input();
-  const auto z = input();
+  const auto x = counted_input();
+  const auto z = counted_input();
   const auto outputs = checkpoint(
       [](const at::Tensor& a, const at::Tensor& b) { return std::pair(deep(3)(a), deep(5)(b)); },
       x,
@@ -269,8 +248,8 @@ TEST(BytesAfterBackward, GradOverAPartOfTheGraphFreesTheRestAtItsEnd) {
 }
 
 TEST(BytesAfterBackward, AGraphExecGroupFreesAtItsEnd) {
-  const auto x = input();
-  const auto z = input();
+  const auto x = counted_input();
+  const auto z = counted_input();
   const auto outputs = checkpoint(
       [](const at::Tensor& a, const at::Tensor& b) { return std::pair(deep(3)(a), deep(5)(b)); },
       x,

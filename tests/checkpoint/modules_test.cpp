@@ -1,5 +1,6 @@
 // Checkpointing of torch::nn modules: what apply_activation_checkpointing reaches, what it leaves
 // as it was, and what it refuses.
+#include "checkpoint/counting_block.h"
 #include "support/bitwise.h"
 
 #include <reprise/reprise.h>
@@ -15,29 +16,6 @@ namespace reprise::testing {
 namespace {
 
 using Strings = std::vector<std::string>;
-
-/// Counts its forward runs, so that a recompute shows.
-struct BlockImpl : torch::nn::Module {
-  explicit BlockImpl(int64_t width = 4)
-      : linear(register_module("linear", torch::nn::Linear(width, width))) {
-    counter = register_buffer("counter", torch::zeros({}, at::kLong));
-  }
-  at::Tensor forward(at::Tensor x) {
-    ++runs;
-    return torch::dropout(torch::tanh(linear(x)), 0.5, is_training());
-  }
-  std::shared_ptr<torch::nn::Module> clone(const std::optional<torch::Device>&) const override {
-    auto copy = std::make_shared<BlockImpl>(linear->options.in_features());
-    const torch::NoGradGuard no_grad;
-    copy->linear->weight.copy_(linear->weight);
-    copy->linear->bias.copy_(linear->bias);
-    return copy;
-  }
-  torch::nn::Linear linear;
-  at::Tensor counter;
-  int runs = 0;
-};
-TORCH_MODULE(Block);
 
 /// Calls its blocks the way the library asks for.
 struct StackImpl : torch::nn::Module {
@@ -82,15 +60,11 @@ Strings parameter_names(const torch::nn::Module& module) {
   return module.named_parameters().keys();
 }
 
-at::Tensor input() {
-  return torch::ones({3, 4});
-}
-
 TEST(ApplyToSequential, RecomputesEachWrappedChildOnce) {
   Block first, second;
   torch::nn::Sequential model(first, torch::nn::Tanh(), second);
   EXPECT_EQ(apply_activation_checkpointing(model, {}, is_block), 2U);
-  model->forward(input()).sum().backward();
+  model->forward(block_input()).sum().backward();
   EXPECT_EQ(first->runs, 2);
   EXPECT_EQ(second->runs, 2);
 }
@@ -102,7 +76,7 @@ TEST(ApplyToSequential, IsBitwiseEqualToPlain) {
     if (is_checkpointed) {
       apply_activation_checkpointing(model, {}, is_anything);
     }
-    model->forward(input()).sum().backward();
+    model->forward(block_input()).sum().backward();
     std::vector<at::Tensor> all;
     for (const auto& parameter : model->parameters()) {
       all.push_back(parameter.grad());
@@ -133,7 +107,8 @@ TEST(ApplyToSequential, TrainAndEvalReachTheChildInAnyOrder) {
   model->train();
   EXPECT_TRUE(block->is_training());
   model->eval();
-  EXPECT_TRUE(bitwise_equal(model->forward(input()), torch::tanh(block->linear(input()))));
+  EXPECT_TRUE(
+      bitwise_equal(model->forward(block_input()), torch::tanh(block->linear(block_input()))));
 }
 
 TEST(ApplyToSequential, NoGradModeRunsPlainly) {
@@ -141,7 +116,7 @@ TEST(ApplyToSequential, NoGradModeRunsPlainly) {
   torch::nn::Sequential model(block);
   apply_activation_checkpointing(model, {}, is_block);
   const torch::NoGradGuard no_grad;
-  EXPECT_FALSE(model->forward(input()).requires_grad());
+  EXPECT_FALSE(model->forward(block_input()).requires_grad());
   EXPECT_EQ(block->runs, 1);
 }
 
@@ -152,7 +127,7 @@ TEST(ApplyToSequential, ApplyingTwiceReplacesAndDoesNotNest) {
   EXPECT_EQ(apply_activation_checkpointing(model, {.name = "second"}, is_block), 1U);
   record_checkpoint_stats(true);
   reset_checkpoint_stats();
-  model->forward(input()).sum().backward();
+  model->forward(block_input()).sum().backward();
   const auto stats = checkpoint_stats();
   record_checkpoint_stats(false);
   EXPECT_EQ(stats.regions.count("first"), 0U);
@@ -165,7 +140,7 @@ TEST(ApplyToSequential, RemoveRestoresTheChild) {
   torch::nn::Sequential model(block, torch::nn::Tanh());
   apply_activation_checkpointing(model, {}, is_anything);
   EXPECT_GT(remove_activation_checkpointing(*model), 0U);
-  model->forward(input()).sum().backward();
+  model->forward(block_input()).sum().backward();
   EXPECT_EQ(block->runs, 1);
   EXPECT_EQ(model->at<BlockImpl>(0).runs, 1);  // found by type again
   EXPECT_EQ(remove_activation_checkpointing(*model), 0U);
@@ -175,7 +150,7 @@ TEST(ApplyToSequential, WrapsEveryUseOfAModuleThatIsPushedTwice) {
   Block shared;
   torch::nn::Sequential model(shared, torch::nn::Tanh(), shared);
   EXPECT_EQ(apply_activation_checkpointing(model, {}, is_block), 1U);
-  model->forward(input()).sum().backward();
+  model->forward(block_input()).sum().backward();
   EXPECT_EQ(shared->runs, 4);
 }
 
@@ -187,10 +162,10 @@ TEST(ApplyToSequential, WrapsAModuleThatTwoSequentialsShare) {
   model.left = model.register_module("left", torch::nn::Sequential(shared));
   model.right = model.register_module("right", torch::nn::Sequential(shared));
   EXPECT_EQ(apply_activation_checkpointing(model, {}, is_block), 1U);
-  model.right->forward(input()).sum().backward();
+  model.right->forward(block_input()).sum().backward();
   EXPECT_EQ(shared->runs, 2);
   remove_activation_checkpointing(model);
-  model.right->forward(input()).sum().backward();
+  model.right->forward(block_input()).sum().backward();
   EXPECT_EQ(shared->runs, 3);
 }
 
@@ -204,7 +179,7 @@ TEST(ApplyToSequential, CloneKeepsParametersAndNamesAndIsCheckpointedToo) {
   ASSERT_NE(block, nullptr);
   clone->eval();
   EXPECT_FALSE(block->is_training());
-  clone->forward(input()).sum().backward();
+  clone->forward(block_input()).sum().backward();
   EXPECT_EQ(block->runs, 2);
   EXPECT_TRUE(block->linear->weight.grad().defined());
   EXPECT_FALSE(model->parameters()[0].grad().defined());
@@ -213,7 +188,7 @@ TEST(ApplyToSequential, CloneKeepsParametersAndNamesAndIsCheckpointedToo) {
 TEST(ApplyToSequential, ChildThatReturnsSeveralTensorsIsRefusedByName) {
   torch::nn::Sequential model(std::make_shared<PairImpl>());
   apply_activation_checkpointing(model, {}, is_anything);
-  const auto message = message_of<c10::Error>([&] { model->forward<at::Tensor>(input()); });
+  const auto message = message_of<c10::Error>([&] { model->forward<at::Tensor>(block_input()); });
   EXPECT_TRUE(contains(message, "PairImpl"));
   EXPECT_TRUE(contains(message, "one tensor"));
 }
@@ -222,7 +197,7 @@ TEST(ApplyToSequential, ChildThatTakesSeveralTensorsIsRefusedByName) {
   torch::nn::Sequential model(std::make_shared<SumImpl>());
   apply_activation_checkpointing(model, {}, is_anything);
   const auto message =
-      message_of<c10::Error>([&] { model->forward<at::Tensor>(input(), input()); });
+      message_of<c10::Error>([&] { model->forward<at::Tensor>(block_input(), block_input()); });
   EXPECT_TRUE(contains(message, "SumImpl"));
   EXPECT_TRUE(contains(message, "one tensor"));
 }
@@ -230,13 +205,13 @@ TEST(ApplyToSequential, ChildThatTakesSeveralTensorsIsRefusedByName) {
 TEST(ApplyToMarked, CallObeysTheMark) {
   Stack model(3);
   EXPECT_EQ(apply_activation_checkpointing(model, {}, is_block), 3U);
-  model->forward(input()).sum().backward();
+  model->forward(block_input()).sum().backward();
   EXPECT_EQ(model->runs(), (std::vector<int>{2, 2, 2}));
 }
 
 TEST(ApplyToMarked, CallOfAnUnmarkedModuleIsPlain) {
   Stack model(2);
-  auto y = model->forward(input());
+  auto y = model->forward(block_input());
   y.sum().backward();
   EXPECT_EQ(model->runs(), (std::vector<int>{1, 1}));
 }
@@ -247,7 +222,7 @@ TEST(ApplyToMarked, PredicateMayPickSomeModules) {
   EXPECT_EQ(
       apply_activation_checkpointing(model, {}, [picked](const auto& m) { return &m == picked; }),
       1U);
-  model->forward(input()).sum().backward();
+  model->forward(block_input()).sum().backward();
   EXPECT_EQ(model->runs(), (std::vector<int>{1, 2, 1}));
 }
 
@@ -255,10 +230,10 @@ TEST(ApplyToMarked, ApplyingTwiceReplacesAndRemoveUndoes) {
   Stack model(1);
   apply_activation_checkpointing(model, {}, is_block);
   apply_activation_checkpointing(model, {}, is_block);
-  model->forward(input()).sum().backward();
+  model->forward(block_input()).sum().backward();
   EXPECT_EQ(model->runs(), (std::vector<int>{2}));
   EXPECT_EQ(remove_activation_checkpointing(*model), 1U);
-  model->forward(input()).sum().backward();
+  model->forward(block_input()).sum().backward();
   EXPECT_EQ(model->runs(), (std::vector<int>{3}));
 }
 
@@ -267,11 +242,11 @@ TEST(ApplyToMarked, RegionsAreNamedByPathUnlessTheOptionsNameThem) {
   apply_activation_checkpointing(model, {}, is_block);
   record_checkpoint_stats(true);
   reset_checkpoint_stats();
-  model->forward(input()).sum().backward();
+  model->forward(block_input()).sum().backward();
   EXPECT_EQ(checkpoint_stats().regions.count("blocks.1"), 1U);
   apply_activation_checkpointing(model, {.name = "block"}, is_block);
   reset_checkpoint_stats();
-  model->forward(input()).sum().backward();
+  model->forward(block_input()).sum().backward();
   EXPECT_EQ(checkpoint_stats().regions.at("block").entered, 2U);
   record_checkpoint_stats(false);
 }
@@ -282,7 +257,7 @@ TEST(ApplyToMarked, UncalledMarksNamesModulesThatNobodyCalledThroughUs) {
   apply_activation_checkpointing(model, {}, is_anything);
   EXPECT_EQ(uncalled_marks(*model),
             (Strings{"blocks", "blocks.0", "blocks.0.linear", "blocks.1", "blocks.1.linear"}));
-  model->forward(input());
+  model->forward(block_input());
   EXPECT_EQ(uncalled_marks(*model), (Strings{"blocks", "blocks.0.linear", "blocks.1.linear"}));
 }
 
@@ -297,7 +272,7 @@ TEST(ApplyToMarked, NestedModulesAreFoundAndNested) {
     return is_block(m) || dynamic_cast<const StackImpl*>(&m) != nullptr;
   };
   EXPECT_EQ(apply_activation_checkpointing(model, {}, is_stack_or_block), 4U);
-  model.head->forward(call(model.stack, input())).sum().backward();
+  model.head->forward(call(model.stack, block_input())).sum().backward();
   // Once in forward, once in the stack's recompute, once in its own; the stack stops early after
   // its last block's input.
   EXPECT_EQ(model.stack->runs(), (std::vector<int>{3, 2}));
@@ -345,14 +320,14 @@ TEST(Call, PassesSeveralArgumentsOfAnyKind) {
     }
   };
   const auto scale = std::make_shared<ScaleImpl>();
-  const auto x = input().requires_grad_();
-  EXPECT_TRUE(
-      bitwise_equal(call(scale, x, std::optional<at::Tensor>(input() * 2), 3.0), input() * 6));
+  const auto x = block_input().requires_grad_();
+  EXPECT_TRUE(bitwise_equal(call(scale, x, std::optional<at::Tensor>(block_input() * 2), 3.0),
+                            block_input() * 6));
 }
 
 TEST(Call, OfNothingIsAnErrorAndNoCrash) {
-  EXPECT_THROW(call(std::shared_ptr<BlockImpl>(), input()), c10::Error);
-  EXPECT_THROW(call(Block(nullptr), input()), c10::Error);
+  EXPECT_THROW(call(std::shared_ptr<BlockImpl>(), block_input()), c10::Error);
+  EXPECT_THROW(call(Block(nullptr), block_input()), c10::Error);
 }
 
 // LibTorch's own modules call their children without asking us.

@@ -1,7 +1,8 @@
-// Bytes under offloading: the device holds what Note [Parcels follow each other] predicts, the host
-// stays within its budget. The device is the CPU, whose tensors are counted; pages are not.
+// Bytes under offloading: the device holds what Note [Order of offload and fetch] predicts, the
+// host stays within its budget. The device is the CPU, whose tensors are counted; pages are not.
+#include "checkpoint/counted_tensors.h"
 #include "support/bitwise.h"
-#include "support/clone_tier.h"
+#include "support/clone_backend.h"
 #include "support/devices.h"
 #include "support/tensors.h"
 
@@ -18,19 +19,7 @@
 namespace reprise::testing {
 namespace {
 
-using Fn = std::function<at::Tensor(at::Tensor)>;
-
-constexpr int64_t kSide = 256;
-constexpr int64_t kTensorBytes = kSide * kSide * static_cast<int64_t>(sizeof(float));
 constexpr int kRegions = 6;
-
-int64_t in_tensors(int64_t bytes) {
-  return std::lround(static_cast<double>(bytes) / static_cast<double>(kTensorBytes));
-}
-
-at::Tensor input() {
-  return torch::linspace(0, 1, kSide * kSide).reshape({kSide, kSide}).requires_grad_();
-}
 
 /// Four results, of which the last is the region's.
 at::Tensor four(at::Tensor x) {
@@ -47,7 +36,7 @@ std::shared_ptr<const Policy> inner_results(Decision decision) {
   });
 }
 
-at::Tensor run(const CheckpointOptions& options, at::Tensor x, int regions = kRegions) {
+at::Tensor run_regions(const CheckpointOptions& options, at::Tensor x, int regions = kRegions) {
   for (int i = 0; i < regions; ++i) {
     x = checkpoint(options, four, std::move(x));
   }
@@ -64,9 +53,9 @@ class OffloadMemory : public ::testing::TestWithParam<bool> {
 
   /// Tensors alive after forward, on top of the input.
   static int64_t held(const CheckpointOptions& options) {
-    const auto x = input();
+    const auto x = counted_input();
     const auto before = live_bytes(c10::kCPU);
-    const auto y = run(options, x);
+    const auto y = run_regions(options, x);
     return in_tensors(live_bytes(c10::kCPU) - before);
   }
 
@@ -75,7 +64,7 @@ class OffloadMemory : public ::testing::TestWithParam<bool> {
   const CheckpointOptions moved_{.policy = inner_results(Decision::Offload)};
   const CheckpointOptions inputs_{.offload_inputs = true};
   const CheckpointOptions all_{.policy = inner_results(Decision::Offload), .offload_inputs = true};
-  const TierScope scope_{std::make_shared<CloneTier>(kSmallestMovedBytes, GetParam())};
+  const BackendScope scope_{std::make_shared<CloneBackend>(kSmallestMovedBytes, GetParam())};
 };
 
 TEST_P(OffloadMemory, AfterForwardOnlyTheLastParcelIsOnTheDevice) {
@@ -88,9 +77,9 @@ TEST_P(OffloadMemory, AfterForwardOnlyTheLastParcelIsOnTheDevice) {
 
 TEST_P(OffloadMemory, ForwardHasTwoParcelsOnTheDeviceAtMost) {
   const auto peak = [](const CheckpointOptions& options) {
-    const auto x = input();
+    const auto x = counted_input();
     const PeakTracker tracker(c10::kCPU);
-    const auto y = run(options, x);
+    const auto y = run_regions(options, x);
     return in_tensors(tracker.extra());
   };
   EXPECT_EQ(peak(kept_), kRegions + 3 * kRegions);
@@ -102,8 +91,8 @@ TEST_P(OffloadMemory, ForwardHasTwoParcelsOnTheDeviceAtMost) {
 TEST_P(OffloadMemory, BackwardHasTheRegionsOwnParcelAndThePrefetchedOnes) {
   const auto peak = [](const CheckpointOptions& options, size_t prefetch) {
     set_offload_settings({.prefetch = prefetch});
-    const auto x = input();
-    const auto y = run(options, x);
+    const auto x = counted_input();
+    const auto y = run_regions(options, x);
     const auto upstream = torch::ones_like(y);
     const PeakTracker tracker(c10::kCPU);
     torch::autograd::grad({y}, {x}, {upstream});
@@ -116,10 +105,10 @@ TEST_P(OffloadMemory, BackwardHasTheRegionsOwnParcelAndThePrefetchedOnes) {
 }
 
 TEST_P(OffloadMemory, EverythingIsFreedWhenTheGraphIs) {
-  const auto x = input();
+  const auto x = counted_input();
   const auto before = live_bytes(c10::kCPU);
   {
-    const auto y = run(all_, x);
+    const auto y = run_regions(all_, x);
     EXPECT_EQ(offload_use().host_bytes_in_use, kTensorBytes * (4 * kRegions - 1));  // x is a leaf
     torch::autograd::grad({y.sum()}, {x}, {}, /*retain_graph=*/true);
     // The host has everything for the next backward; of the device's bytes the result is left.
@@ -132,31 +121,31 @@ TEST_P(OffloadMemory, EverythingIsFreedWhenTheGraphIs) {
 }
 
 TEST_P(OffloadMemory, ABackwardThatEndsEarlyLetsGoOfWhatWasPrefetched) {
-  const auto x = input();
-  const auto middle = run(all_, x, 2);
-  const auto y = run(all_, middle, 2);
+  const auto x = counted_input();
+  const auto middle = run_regions(all_, x, 2);
+  const auto y = run_regions(all_, middle, 2);
   const auto before = live_bytes(c10::kCPU);
   torch::autograd::grad({y.sum()}, {middle}, {}, /*retain_graph=*/true);
-  // The last parcel was on the device before: three results and the input.
+  // The last group was on the device before: three results and the input.
   EXPECT_EQ(in_tensors(live_bytes(c10::kCPU) - before), -4);
 }
 
 TEST_P(OffloadMemory, StatisticsTellWhatMoved) {
   {
-    const auto x = input();
-    const auto y = run(all_, x);
+    const auto x = counted_input();
+    const auto y = run_regions(all_, x);
     torch::autograd::grad({y.sum()}, {x});
   }
   const auto bytes = [](int64_t tensors) { return static_cast<size_t>(tensors * kTensorBytes); };
   const auto stats = checkpoint_stats().total;
   EXPECT_EQ(stats.bytes_offloaded, bytes(4 * kRegions - 1));
-  EXPECT_EQ(stats.bytes_brought_back, bytes(4 * (kRegions - 1) - 1));  // all but the last parcel
-  EXPECT_EQ(stats.bytes_not_moved, bytes(1));                          // x, which is a leaf
+  EXPECT_EQ(stats.bytes_fetched, bytes(4 * (kRegions - 1) - 1));  // all but the last group
+  EXPECT_EQ(stats.bytes_not_moved, bytes(1));                     // x, which is a leaf
   EXPECT_EQ(stats.bytes_kept, 0U);
 }
 
 TEST_P(OffloadMemory, WhatTheProgramHoldsIsCountedAndNotFetched) {
-  const auto x = input();
+  const auto x = counted_input();
   std::vector<at::Tensor> states{x.exp()};
   for (int i = 0; i < kRegions; ++i) {
     states.push_back(checkpoint(inputs_, four, states.back()));
@@ -165,7 +154,7 @@ TEST_P(OffloadMemory, WhatTheProgramHoldsIsCountedAndNotFetched) {
   const auto stats = checkpoint_stats().total;
   EXPECT_EQ(stats.bytes_offloaded, static_cast<size_t>(kRegions * kTensorBytes));
   EXPECT_EQ(stats.bytes_not_moved, static_cast<size_t>((kRegions - 1) * kTensorBytes));
-  EXPECT_EQ(stats.bytes_brought_back, 0U);
+  EXPECT_EQ(stats.bytes_fetched, 0U);
   auto y = x.exp();
   for (int i = 0; i < kRegions; ++i) {
     y = four(y);
@@ -174,7 +163,7 @@ TEST_P(OffloadMemory, WhatTheProgramHoldsIsCountedAndNotFetched) {
 }
 
 TEST_P(OffloadMemory, ResultsOfTheRegionAndSmallOnesStay) {
-  const auto x = input();
+  const auto x = counted_input();
   const auto everything = policy::from([](const OpContext&) { return Decision::Offload; });
   const auto y = checkpoint(
       {.policy = everything}, [](at::Tensor h) { return h.sin().exp(); }, x);
@@ -194,18 +183,18 @@ TEST_P(OffloadMemory, ResultsOfTheRegionAndSmallOnesStay) {
 
 TEST_P(OffloadMemory, ABudgetThatIsTooSmallIsAnErrorBeforeAnythingIsAllocated) {
   set_offload_settings({.host_budget = 4 * kTensorBytes});
-  const auto x = input();
-  const auto message = message_of<c10::Error>([&] { run(moved_, x); });
+  const auto x = counted_input();
+  const auto message = message_of<c10::Error>([&] { run_regions(moved_, x); });
   EXPECT_TRUE(contains(message, "[offload] 786432 bytes of cpu need 786432 more bytes"));
   EXPECT_TRUE(contains(message, "its budget is 1048576 bytes, of which 786432 hold tensors"));
   EXPECT_EQ(offload_use().host_bytes_in_use, 0);
   EXPECT_EQ(offload_use().host_bytes, 3 * kTensorBytes);
-  const auto y = run(moved_, x, 1);
+  const auto y = run_regions(moved_, x, 1);
   EXPECT_TRUE(contains(message_of<c10::Error>([] { set_offload_settings({.host_budget = 1}); }),
                        "between training steps"));
   EXPECT_THROW(set_offload_settings({.host_budget = -1}), c10::Error);
   set_offload_settings({});
-  torch::autograd::grad({run(moved_, y).sum()}, {x});
+  torch::autograd::grad({run_regions(moved_, y).sum()}, {x});
 }
 
 /// With pinned pages and a stream of copies.
@@ -218,7 +207,7 @@ TEST(OffloadMemoryOnTheGpu, IsWhatWasPredictedAndGradientsAreTheSame) {
                      .requires_grad_();
   const auto step = [&](const CheckpointOptions& options, int64_t expected) {
     const auto before = live_bytes(c10::kCUDA);
-    const auto y = run(options, x);
+    const auto y = run_regions(options, x);
     const auto held = static_cast<double>(live_bytes(c10::kCUDA) - before);
     EXPECT_EQ(std::lround(held / static_cast<double>(kBytes)), expected);
     return torch::autograd::grad({y.sum()}, {x})[0];

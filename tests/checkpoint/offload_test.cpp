@@ -1,7 +1,7 @@
 // The law under offloading: what went to the host comes back as it was, whatever happens in
 // between.
 #include "support/bitwise.h"
-#include "support/clone_tier.h"
+#include "support/clone_backend.h"
 #include "support/devices.h"
 #include "support/zoo.h"
 
@@ -118,18 +118,18 @@ void expect_the_law(c10::DeviceType device) {
 }
 
 TEST(OffloadedZoo, IsBitwiseEqualToPlain) {
-  const TierScope tier(std::make_shared<CloneTier>(1, /*is_lazy=*/false));
+  const BackendScope backend(std::make_shared<CloneBackend>(1, /*is_lazy=*/false));
   expect_the_law(c10::kCPU);
 }
 
 TEST(OffloadedZoo, IsBitwiseEqualToPlainWhenCopiesComeLate) {
-  const TierScope tier(std::make_shared<CloneTier>(1, /*is_lazy=*/true));
+  const BackendScope backend(std::make_shared<CloneBackend>(1, /*is_lazy=*/true));
   expect_the_law(c10::kCPU);
 }
 
 TEST(OffloadedZoo, IsBitwiseEqualToPlainOnTheGpu) {
   REPRISE_REQUIRE_CUDA();
-  const TierScope tier(detail::make_stream_tier(/*smallest_bytes=*/1));
+  const BackendScope backend(detail::make_stream_backend(/*smallest_bytes=*/1));
   expect_the_law(c10::kCUDA);
 }
 
@@ -154,8 +154,8 @@ class Offload : public ::testing::Test {
   }
 
   const Fn fn_ = [](at::Tensor x) { return x.sin().exp().tanh().mul(1.5); };
-  const std::shared_ptr<CloneTier> tier_ = std::make_shared<CloneTier>(1, /*is_lazy=*/true);
-  const TierScope scope_{tier_};
+  const std::shared_ptr<CloneBackend> tier_ = std::make_shared<CloneBackend>(1, /*is_lazy=*/true);
+  const BackendScope scope_{tier_};
 };
 
 TEST_F(Offload, IsReplayedAnyNumberOfTimes) {

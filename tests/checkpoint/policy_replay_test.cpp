@@ -36,7 +36,7 @@ std::tuple<at::Tensor, int64_t, double> call_scale(const at::Tensor& x) {
   return op.call(x);
 }
 
-struct Scale : torch::autograd::Function<Scale> {
+struct ScaleFunction : torch::autograd::Function<ScaleFunction> {
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x) {
     const at::AutoDispatchBelowADInplaceOrView below;
     const auto [y, size, factor] = call_scale(x);
@@ -108,7 +108,7 @@ TEST(KeptResults, SeveralOutputsComeBack) {
 }
 
 TEST(KeptResults, OperatorOfAnotherLibraryRunsOnceAndGivesItsNumbersBack) {
-  const Fn fn = [](at::Tensor x) { return Scale::apply(x.sin()).cos(); };
+  const Fn fn = [](at::Tensor x) { return ScaleFunction::apply(x.sin()).cos(); };
   expect_equal_to_plain(fn, save_ops({"reprise_test::scale"}));
   kernel_runs = 0;
   step(fn, save_ops({"reprise_test::scale"}));
@@ -121,7 +121,7 @@ TEST(KeptResults, OperatorOfAnotherLibraryRunsOnceAndGivesItsNumbersBack) {
 TEST(KeptResults, OperatorOfAnotherLibraryCountsAsTheClassItIsDeclared) {
   register_op_class("reprise_test::scale", OpClass::Attention);
   kernel_runs = 0;
-  step([](at::Tensor x) { return Scale::apply(x.sin()).cos(); }, policy::save_attention());
+  step([](at::Tensor x) { return ScaleFunction::apply(x.sin()).cos(); }, policy::save_attention());
   EXPECT_EQ(kernel_runs, 1);
 }
 
@@ -140,7 +140,7 @@ TEST(KeptResults, TensorListOfAnotherLibraryComesBack) {
 }
 
 TEST(KeptResults, AreReplayedAnyNumberOfTimes) {
-  const Fn fn = [](at::Tensor x) { return Scale::apply(x.sin()).cos(); };
+  const Fn fn = [](at::Tensor x) { return ScaleFunction::apply(x.sin()).cos(); };
   const auto x = input();
   kernel_runs = 0;
   const auto y = checkpoint({.policy = save_ops({"reprise_test::scale"})}, fn, x);

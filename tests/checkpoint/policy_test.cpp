@@ -47,12 +47,13 @@ std::vector<std::string> seen_by_policy(Fn fn, const at::Tensor& x) {
 }
 
 TEST(SaveOpsNames, UnknownNameIsRefusedWithTheNearest) {
-  EXPECT_TRUE(contains(refusal({"aten::mn"}), "\"aten::mn\" is no operator"));
+  EXPECT_TRUE(contains(refusal({"aten::mn"}), "\"aten::mn\" is not a known operator"));
   EXPECT_TRUE(contains(refusal({"aten::addmmm"}), "Did you mean \"aten::addmm\"?"));
   EXPECT_TRUE(contains(refusal({"aten::mm", "aten::native_layer_nrom"}),
                        "Did you mean \"aten::native_layer_norm\"?"));
-  EXPECT_TRUE(contains(refusal({"aten::add.Tensro"}), "\"aten::add.Tensro\" is no operator"));
-  EXPECT_TRUE(contains(refusal({""}), "is no operator"));
+  EXPECT_TRUE(
+      contains(refusal({"aten::add.Tensro"}), "\"aten::add.Tensro\" is not a known operator"));
+  EXPECT_TRUE(contains(refusal({""}), "is not a known operator"));
 }
 
 TEST(SaveOpsNames, NameWithoutNamespaceSuggestsTheWholeName) {

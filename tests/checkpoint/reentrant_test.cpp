@@ -1,5 +1,6 @@
 // The reentrant variant: what it can do equals plain autograd; what it cannot is refused with a
 // message, never a silent wrong gradient.
+#include "checkpoint/small_graphs.h"
 #include "support/bitwise.h"
 
 #include <reprise/autocast.h>
@@ -18,23 +19,18 @@
 namespace reprise::testing {
 namespace {
 
-at::Tensor leaf(at::IntArrayRef sizes, uint64_t seed, at::ScalarType dtype = torch::kDouble) {
-  auto generator = at::detail::createCPUGenerator(seed);
-  return torch::randn(sizes, generator, dtype).set_requires_grad(true);
-}
-
 const CheckpointOptions kReentrant{.use_reentrant = true, .name = "block"};
 
 /// The text of the CheckpointError that `fn` throws, which must name the region.
 template <class Fn>
-std::string refusal(Fn&& fn) {
+std::string block_refusal(Fn&& fn) {
   auto message = message_of<CheckpointError>(std::forward<Fn>(fn));
   EXPECT_TRUE(contains(message, "region \"block\""));
   return message;
 }
 
 TEST(Reentrant, RunsTwicePerBackwardAndAgainWhenTheGraphIsRetained) {
-  const auto x = leaf({3}, 1), plain = leaf({3}, 1);
+  const auto x = double_leaf({3}, 1), plain = double_leaf({3}, 1);
   int runs = 0;
   const auto fn = [&runs](at::Tensor h) {
     ++runs;
@@ -54,7 +50,7 @@ TEST(Reentrant, RunsTwicePerBackwardAndAgainWhenTheGraphIsRetained) {
 }
 
 TEST(Reentrant, ForwardLeavesNoGraphInsideTheRegion) {
-  const auto x = leaf({3}, 1);
+  const auto x = double_leaf({3}, 1);
   bool had_graph = true;
   const auto y = checkpoint(
       kReentrant,
@@ -71,58 +67,58 @@ TEST(Reentrant, ForwardLeavesNoGraphInsideTheRegion) {
 }
 
 TEST(Reentrant, RefusesAutogradGrad) {
-  const auto x = leaf({3}, 1);
+  const auto x = double_leaf({3}, 1);
   const auto y = checkpoint(
                      kReentrant, [](at::Tensor h) { return h.exp(); }, x)
                      .sum();
-  const auto message = refusal([&] { torch::autograd::grad({y}, {x}); });
+  const auto message = block_refusal([&] { torch::autograd::grad({y}, {x}); });
   EXPECT_TRUE(contains(message, "torch::autograd::grad()"));
   EXPECT_TRUE(contains(message, "use_reentrant = false"));
   EXPECT_FALSE(x.grad().defined());
 }
 
 TEST(Reentrant, RefusesBackwardForGivenInputs) {
-  const auto x = leaf({3}, 1);
+  const auto x = double_leaf({3}, 1);
   const auto y = checkpoint(
                      kReentrant, [](at::Tensor h) { return h.exp(); }, x)
                      .sum();
   const std::vector<at::Tensor> inputs{x};
-  const auto message = refusal([&] { y.backward({}, false, false, inputs); });
+  const auto message = block_refusal([&] { y.backward({}, false, false, inputs); });
   EXPECT_TRUE(contains(message, "backward(inputs)"));
 }
 
 TEST(Reentrant, RefusesDoubleBackward) {
   // The inner backward makes no graph, so second derivatives through the region would be silently
   // missing.
-  const auto x = leaf({3}, 1);
+  const auto x = double_leaf({3}, 1);
   const auto y = checkpoint(
                      kReentrant, [](at::Tensor h) { return h.exp(); }, x)
                      .sum();
-  const auto message = refusal([&] { y.backward({}, true, /*create_graph=*/true); });
+  const auto message = block_refusal([&] { y.backward({}, true, /*create_graph=*/true); });
   EXPECT_TRUE(contains(message, "create_graph"));
 }
 
 TEST(Reentrant, RefusesARegionWithoutAnInputThatRequiresGrad) {
   torch::nn::Linear linear(3, 3);
   auto fn = [linear](at::Tensor h) mutable { return linear(h); };
-  const auto message = refusal([&] { checkpoint(kReentrant, fn, torch::randn({2, 3})); });
+  const auto message = block_refusal([&] { checkpoint(kReentrant, fn, torch::randn({2, 3})); });
   EXPECT_TRUE(contains(message, "none of the input tensors requires grad"));
 }
 
 TEST(Reentrant, RefusesACapturedTensorWithHistory) {
-  const auto x = leaf({3}, 1), root = leaf({3}, 2);
+  const auto x = double_leaf({3}, 1), root = double_leaf({3}, 2);
   const auto captured = root.exp();
   const auto y = checkpoint(
                      kReentrant, [captured](at::Tensor h) { return h * captured; }, x)
                      .sum();
-  const auto message = refusal([&] { y.backward(); });
+  const auto message = block_refusal([&] { y.backward(); });
   EXPECT_TRUE(contains(message, "captured tensor"));
   EXPECT_TRUE(contains(message, "ExpBackward"));
   EXPECT_FALSE(root.grad().defined());
 }
 
 TEST(Reentrant, AllowsCapturedLeavesAndDetachedTensors) {
-  const auto x = leaf({3}, 1), weight = leaf({3}, 2), root = leaf({3}, 3);
+  const auto x = double_leaf({3}, 1), weight = double_leaf({3}, 2), root = double_leaf({3}, 3);
   const auto captured = root.exp().detach();
   const auto fn = [weight, captured](at::Tensor h) { return (h * weight * captured).sigmoid(); };
   checkpoint(kReentrant, fn, x).sum().backward();
@@ -131,14 +127,15 @@ TEST(Reentrant, AllowsCapturedLeavesAndDetachedTensors) {
 }
 
 TEST(Reentrant, RefusesPoliciesAndValues) {
-  const auto x = leaf({3, 3}, 1);
+  const auto x = double_leaf({3, 3}, 1);
   const auto fn = [](at::Tensor h) { return torch::mm(h, h); };
   auto options = kReentrant;
   options.policy = policy::save_matmuls();
-  EXPECT_TRUE(contains(refusal([&] { checkpoint(options, fn, x); }), "policy"));
+  EXPECT_TRUE(contains(block_refusal([&] { checkpoint(options, fn, x); }), "policy"));
   options = kReentrant;
   options.determinism_check = DeterminismCheck::Values;
-  EXPECT_TRUE(contains(refusal([&] { checkpoint(options, fn, x); }), "DeterminismCheck::Values"));
+  EXPECT_TRUE(
+      contains(block_refusal([&] { checkpoint(options, fn, x); }), "DeterminismCheck::Values"));
 }
 
 struct Opaque {
@@ -147,7 +144,7 @@ struct Opaque {
 };
 
 TEST(Reentrant, RefusesResultsThatGradientsCannotComeBackTo) {
-  const auto x = leaf({3}, 1);
+  const auto x = double_leaf({3}, 1);
   const auto nothing = message_of<CheckpointError>([&] {
     checkpoint(
         kReentrant, [](at::Tensor) {}, x);
@@ -161,29 +158,29 @@ TEST(Reentrant, RefusesResultsThatGradientsCannotComeBackTo) {
 }
 
 TEST(Reentrant, SaysWhenNoOutputRequiresGradInRecompute) {
-  const auto x = leaf({3}, 1);
+  const auto x = double_leaf({3}, 1);
   const auto y = checkpoint(
       kReentrant, [](at::Tensor h) { return h.detach() * 2; }, x);
-  EXPECT_TRUE(contains(refusal([&] { y.sum().backward(); }), "not necessary"));
+  EXPECT_TRUE(contains(block_refusal([&] { y.sum().backward(); }), "not necessary"));
 }
 
 TEST(Reentrant, SaysWhenRecomputeReturnsOtherTensors) {
-  const auto x = leaf({4}, 1);
+  const auto x = double_leaf({4}, 1);
   int runs = 0;
   const auto y = checkpoint(
       kReentrant, [&runs](at::Tensor h) { return (runs++ == 0 ? h : h.narrow(0, 0, 2)).exp(); }, x);
-  EXPECT_TRUE(contains(refusal([&] { y.sum().backward(); }), "returned other tensors"));
+  EXPECT_TRUE(contains(block_refusal([&] { y.sum().backward(); }), "returned different tensors"));
 }
 
 TEST(Reentrant, InputsChangedInPlaceAreRefused) {
-  const auto x = leaf({3}, 1);
+  const auto x = double_leaf({3}, 1);
   const auto h = x * 2;
   const auto y = checkpoint(
                      kReentrant, [](at::Tensor t) { return t.exp(); }, h)
                      .sum();
   h.add_(1);
-  EXPECT_TRUE(contains(refusal([&] { y.backward(); }), "input tensor #0"));
-  EXPECT_TRUE(contains(refusal([&] {
+  EXPECT_TRUE(contains(block_refusal([&] { y.backward(); }), "input tensor #0"));
+  EXPECT_TRUE(contains(block_refusal([&] {
                          checkpoint(
                              kReentrant, [](at::Tensor t) { return t.mul_(2); }, x * 2);
                        }),
@@ -192,7 +189,7 @@ TEST(Reentrant, InputsChangedInPlaceAreRefused) {
 
 TEST(Reentrant, OutputsThatAreInputsOrViewsOfThem) {
   const auto run = [](bool checkpointed) {
-    const auto x = leaf({4}, 1), z = leaf({4}, 2);
+    const auto x = double_leaf({4}, 1), z = double_leaf({4}, 2);
     const auto fn = [](at::Tensor h, at::Tensor g) {
       return std::make_tuple(h, g.narrow(0, 1, 2), (h * g).exp(), h.argmax());
     };
@@ -206,7 +203,7 @@ TEST(Reentrant, OutputsThatAreInputsOrViewsOfThem) {
 
 TEST(Reentrant, UnusedOutputsAndUnusedAndDetachedInputs) {
   const auto run = [](bool checkpointed) {
-    const auto x = leaf({4}, 1), unused = leaf({4}, 2), scale = leaf({4}, 3);
+    const auto x = double_leaf({4}, 1), unused = double_leaf({4}, 2), scale = double_leaf({4}, 3);
     const auto fn = [](at::Tensor h, at::Tensor, at::Tensor s, std::optional<at::Tensor> none) {
       EXPECT_FALSE(none.has_value());
       return std::vector<at::Tensor>{h.exp(), (h * s).sin(), at::Tensor()};
@@ -226,12 +223,12 @@ TEST(Reentrant, NestsInItselfAndInNonReentrantRegionsAndBackAgain) {
   const auto wrap = [](const CheckpointOptions& options, auto inner) {
     return [options, inner](at::Tensor h) { return checkpoint(options, inner, h.tanh()); };
   };
-  const auto plain = leaf({3}, 1);
+  const auto plain = double_leaf({3}, 1);
   fn(plain.tanh().tanh()).sum().backward();
   for (const bool outer : {false, true}) {
     for (const bool middle : {false, true}) {
       for (const bool inner : {false, true}) {
-        const auto x = leaf({3}, 1);
+        const auto x = double_leaf({3}, 1);
         const auto nested = wrap({.use_reentrant = middle}, wrap({.use_reentrant = inner}, fn));
         checkpoint({.use_reentrant = outer}, nested, x).sum().backward();
         EXPECT_TRUE(bitwise_equal(plain.grad(), x.grad())) << outer << middle << inner;
@@ -243,7 +240,7 @@ TEST(Reentrant, NestsInItselfAndInNonReentrantRegionsAndBackAgain) {
 TEST(Reentrant, RestoresRandomNumbersAndTheCallersGenerator) {
   const auto run = [](bool checkpointed) {
     torch::manual_seed(3);
-    const auto x = leaf({32}, 1);
+    const auto x = double_leaf({32}, 1);
     const auto fn = [](at::Tensor h) { return torch::dropout(h.exp(), 0.5, true); };
     const auto y = (checkpointed ? checkpoint(kReentrant, fn, x) : fn(x)).sum();
     const auto between = torch::rand({2});
@@ -258,7 +255,7 @@ TEST(Reentrant, RestoresRandomNumbersAndTheCallersGenerator) {
 // another graph.
 TEST(Reentrant, AutocastCacheDoesNotSwallowGradients) {
   const auto run = [](bool checkpointed, bool backward_inside, bool cast_before) {
-    const auto x = leaf({4, 4}, 1, torch::kFloat), weight = leaf({4, 4}, 2, torch::kFloat);
+    const auto x = float_leaf({4, 4}, 1), weight = float_leaf({4, 4}, 2);
     const auto fn = [weight](at::Tensor h) { return torch::mm(h, weight).sigmoid(); };
     std::optional<AutocastScope> autocast(c10::kCPU);
     auto h = cast_before ? torch::mm(x, weight) : x * 1;

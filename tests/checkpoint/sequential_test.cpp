@@ -1,4 +1,5 @@
 // checkpoint_sequential: how a sequence is cut into regions, and which of them run again.
+#include "checkpoint/counting_block.h"
 #include "support/bitwise.h"
 
 #include <reprise/reprise.h>
@@ -13,23 +14,6 @@
 namespace reprise::testing {
 namespace {
 
-/// Counts its forward runs, so that a recompute shows.
-struct BlockImpl : torch::nn::Module {
-  explicit BlockImpl(int64_t width = 4)
-      : linear(register_module("linear", torch::nn::Linear(width, width))) {}
-  at::Tensor forward(at::Tensor x) {
-    ++runs;
-    return torch::dropout(torch::tanh(linear(x)), 0.5, is_training());
-  }
-  torch::nn::Linear linear;
-  int runs = 0;
-};
-TORCH_MODULE(Block);
-
-at::Tensor input() {
-  return torch::ones({3, 4});
-}
-
 class Sequence : public ::testing::Test {
  protected:
   static std::vector<int> runs_after_step(size_t count, size_t segments) {
@@ -38,7 +22,7 @@ class Sequence : public ::testing::Test {
     for (size_t i = 0; i < count; ++i) {
       model->push_back(blocks.emplace_back());
     }
-    auto y = checkpoint_sequential(model, segments, input());
+    auto y = checkpoint_sequential(model, segments, block_input());
     y.sum().backward();
     std::vector<int> runs;
     for (const auto& block : blocks) {
@@ -60,7 +44,7 @@ TEST_F(Sequence, MoreSegmentsThanModulesOrNoneIsRefusedWithBothNumbers) {
   const auto message = message_of<c10::Error>([] { runs_after_step(2, 3); });
   EXPECT_TRUE(contains(message, "cut 2 functions into 3 segments"));
   EXPECT_TRUE(contains(message_of<c10::Error>([] { runs_after_step(2, 0); }), "choose 1 to 2"));
-  EXPECT_THROW(checkpoint_sequential(torch::nn::Sequential(), 1, input()), c10::Error);
+  EXPECT_THROW(checkpoint_sequential(torch::nn::Sequential(), 1, block_input()), c10::Error);
 }
 
 TEST_F(Sequence, VectorOfCallablesIsBitwiseEqualToPlain) {
@@ -72,13 +56,13 @@ TEST_F(Sequence, VectorOfCallablesIsBitwiseEqualToPlain) {
     return torch::tanh(torch::mm(x, weight));
   };
   const std::vector<Layer> layers(6, layer);
-  auto x = input();
+  auto x = block_input();
   for (const auto& f : layers) {
     x = f(x);
   }
   const auto plain = torch::autograd::grad({x.sum()}, {weight})[0];
   *calls = 0;
-  const auto y = checkpoint_sequential(layers, 3, input());
+  const auto y = checkpoint_sequential(layers, 3, block_input());
   EXPECT_TRUE(bitwise_equal(x, y));
   EXPECT_TRUE(bitwise_equal(plain, torch::autograd::grad({y.sum()}, {weight})[0]));
   EXPECT_EQ(*calls, 6 + 4);
@@ -90,9 +74,10 @@ TEST_F(Sequence, SequentialWithOptionsIsBitwiseEqualToPlain) {
   const auto run = [&](bool is_checkpointed) {
     torch::manual_seed(2);
     model->zero_grad();
-    const auto y = is_checkpointed ? checkpoint_sequential(
-                                         {.policy = policy::save_matmuls()}, model, 3, input())
-                                   : model->forward(input());
+    const auto y =
+        is_checkpointed
+            ? checkpoint_sequential({.policy = policy::save_matmuls()}, model, 3, block_input())
+            : model->forward(block_input());
     y.sum().backward();
     return model->parameters()[0].grad().clone();
   };

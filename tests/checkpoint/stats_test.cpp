@@ -1,4 +1,5 @@
 // Statistics: what each counter counts, in all and per region name.
+#include "checkpoint/small_graphs.h"
 #include "support/bitwise.h"
 
 #include <reprise/reprise.h>
@@ -14,8 +15,6 @@
 namespace reprise::testing {
 namespace {
 
-using Fn = std::function<at::Tensor(at::Tensor)>;
-
 /// What checkpoint_stats says before anybody switched counting on.
 const std::string error_before_counting = [] {
   try {
@@ -29,17 +28,8 @@ const std::string error_before_counting = [] {
 constexpr int64_t kNumel = 1024;
 constexpr size_t kBytes = kNumel * sizeof(float);
 
-at::Tensor input() {
+at::Tensor small_input() {
   return torch::linspace(0.1, 1, kNumel).reshape({32, 32}).requires_grad_();
-}
-
-Fn deep(int depth) {
-  return [depth](at::Tensor x) {
-    for (int i = 0; i < depth; ++i) {
-      x = torch::tanh(x);
-    }
-    return x;
-  };
 }
 
 class StatsTest : public ::testing::Test {
@@ -58,7 +48,7 @@ TEST(Stats, AreAnErrorBeforeAnybodySwitchedThemOn) {
 TEST_F(StatsTest, StartAtZeroAndGoBackToZero) {
   EXPECT_EQ(checkpoint_stats().total.entered, 0U);
   EXPECT_TRUE(checkpoint_stats().regions.empty());
-  checkpoint(deep(1), input());
+  checkpoint(deep(1), small_input());
   EXPECT_EQ(checkpoint_stats().total.entered, 1U);
   reset_checkpoint_stats();
   EXPECT_EQ(checkpoint_stats().total.entered, 0U);
@@ -66,15 +56,15 @@ TEST_F(StatsTest, StartAtZeroAndGoBackToZero) {
 }
 
 TEST_F(StatsTest, SwitchedOffCountNothingMoreButCanBeRead) {
-  checkpoint(deep(1), input());
+  checkpoint(deep(1), small_input());
   record_checkpoint_stats(false);
-  checkpoint(deep(1), input()).sum().backward();
+  checkpoint(deep(1), small_input()).sum().backward();
   EXPECT_EQ(checkpoint_stats().total.entered, 1U);
   EXPECT_EQ(checkpoint_stats().total.recomputed, 0U);
 }
 
 TEST_F(StatsTest, CountRunsPerRegionNameAndInAll) {
-  const auto x = input();
+  const auto x = small_input();
   auto y = checkpoint({.name = "a"}, deep(1), x);
   y = checkpoint({.name = "b"}, deep(1), y);
   y = checkpoint({.name = "a"}, deep(1), y);
@@ -95,12 +85,12 @@ TEST_F(StatsTest, CountRunsPerRegionNameAndInAll) {
 
 TEST_F(StatsTest, NoGradModeCountsNothing) {
   const torch::NoGradGuard no_grad;
-  checkpoint(deep(2), input());
+  checkpoint(deep(2), small_input());
   EXPECT_EQ(checkpoint_stats().total.entered, 0U);
 }
 
 TEST_F(StatsTest, EarlyStopsAreCountedOnlyWhenWorkWasLeftOut) {
-  const auto x = input();
+  const auto x = small_input();
   const Fn ends_unsaved = [](at::Tensor h) { return h.tanh() + 1; };
   checkpoint({.name = "stops"}, ends_unsaved, x).sum().backward();
   checkpoint({.early_stop = false, .name = "runs on"}, ends_unsaved, x).sum().backward();
@@ -111,7 +101,7 @@ TEST_F(StatsTest, EarlyStopsAreCountedOnlyWhenWorkWasLeftOut) {
 }
 
 TEST_F(StatsTest, DroppedBytesAreThoseThatForwardReallyLetGo) {
-  const auto x = input();
+  const auto x = small_input();
   // tanh saves its result; the last is the output, which stays.
   const auto y = checkpoint({.name = "deep"}, deep(5), x);
   EXPECT_EQ(checkpoint_stats().regions.at("deep").tensors_dropped, 5U);
@@ -119,7 +109,7 @@ TEST_F(StatsTest, DroppedBytesAreThoseThatForwardReallyLetGo) {
 }
 
 TEST_F(StatsTest, InputsParametersAndTheirViewsAreNotDropped) {
-  const auto x = input();
+  const auto x = small_input();
   const auto w = torch::eye(32).requires_grad_();
   checkpoint(
       {.name = "products"},
@@ -134,7 +124,7 @@ TEST_F(StatsTest, InputsParametersAndTheirViewsAreNotDropped) {
 }
 
 TEST_F(StatsTest, TensorsThatShareStorageAreDroppedOnce) {
-  const auto x = input();
+  const auto x = small_input();
   const auto y = checkpoint(
       [](const at::Tensor& h) {
         const auto t = h.exp();  // saved by exp, sin and cos
@@ -146,7 +136,7 @@ TEST_F(StatsTest, TensorsThatShareStorageAreDroppedOnce) {
 }
 
 TEST_F(StatsTest, PoliciesCountKeptBytesAndReplayedAndRecomputedOperators) {
-  const auto x = input();
+  const auto x = small_input();
   const auto w = torch::eye(32);
   const Fn fn = [w](at::Tensor h) { return torch::mm(torch::mm(h, w).tanh(), w).sin().cos(); };
   const auto y = checkpoint({.policy = policy::save_matmuls()}, fn, x);
@@ -162,7 +152,7 @@ TEST_F(StatsTest, PoliciesCountKeptBytesAndReplayedAndRecomputedOperators) {
 }
 
 TEST_F(StatsTest, RecomputeTimeIsMeasuredPerRegion) {
-  const auto x = input();
+  const auto x = small_input();
   checkpoint({.name = "timed"}, deep(3), x).sum().backward();
   checkpoint({.name = "not run"}, deep(3), x);
   const auto stats = checkpoint_stats();
@@ -172,7 +162,7 @@ TEST_F(StatsTest, RecomputeTimeIsMeasuredPerRegion) {
 }
 
 TEST_F(StatsTest, NestedRegionsCountEachForThemselves) {
-  const auto x = input();
+  const auto x = small_input();
   const Fn outer = [](at::Tensor h) {
     return checkpoint({.name = "inner"}, deep(2), h.sin()).exp();
   };
@@ -185,7 +175,7 @@ TEST_F(StatsTest, NestedRegionsCountEachForThemselves) {
 }
 
 TEST_F(StatsTest, ReentrantRegionsCountRuns) {
-  checkpoint({.use_reentrant = true, .name = "reentrant"}, deep(2), input()).sum().backward();
+  checkpoint({.use_reentrant = true, .name = "reentrant"}, deep(2), small_input()).sum().backward();
   EXPECT_EQ(checkpoint_stats().regions.at("reentrant").entered, 1U);
   EXPECT_EQ(checkpoint_stats().regions.at("reentrant").recomputed, 1U);
 }
@@ -195,7 +185,7 @@ TEST_F(StatsTest, AForwardThatThrowsIsNotCountedAsEntered) {
     TORCH_CHECK(!h.defined(), "fails");
     return h;
   };
-  EXPECT_THROW(checkpoint(fails, input()), c10::Error);
+  EXPECT_THROW(checkpoint(fails, small_input()), c10::Error);
   EXPECT_EQ(checkpoint_stats().total.entered, 0U);
 }
 

@@ -1,5 +1,6 @@
 // Threads: forward on one and backward on another, several models at once, graphs used and dropped
 // elsewhere. Each result is compared bitwise with the same work done by one thread.
+#include "checkpoint/small_graphs.h"
 #include "support/bitwise.h"
 
 #include <reprise/reprise.h>
@@ -19,11 +20,6 @@
 
 namespace reprise::testing {
 namespace {
-
-at::Tensor leaf(at::IntArrayRef sizes, uint64_t seed) {
-  auto generator = at::detail::createCPUGenerator(seed);
-  return torch::randn(sizes, generator, torch::kFloat).set_requires_grad(true);
-}
 
 void on_another_thread(const std::function<void()>& fn) {
   std::exception_ptr failure;
@@ -69,7 +65,7 @@ TEST(Threads, ForwardOnOneAndBackwardOnAnother) {
   for (const bool reentrant : {false, true}) {
     const auto run = [reentrant](bool checkpointed) {
       torch::manual_seed(7);
-      const auto x = leaf({8, 8}, 1);
+      const auto x = float_leaf({8, 8}, 1);
       torch::nn::BatchNorm1d norm(8);
       auto fn = [norm](at::Tensor h) mutable {
         return torch::dropout(norm(h).exp(), 0.3, true).sin();
@@ -87,7 +83,7 @@ TEST(Threads, ForwardOnOneAndBackwardOnAnother) {
 }
 
 TEST(Threads, ErrorsNameTheOperatorOfTheOtherThread) {
-  const auto x = leaf({4}, 1);
+  const auto x = float_leaf({4}, 1);
   at::Tensor y;
   on_another_thread([&] {
     y = checkpoint(
@@ -106,7 +102,7 @@ TEST(Threads, ErrorsNameTheOperatorOfTheOtherThread) {
 /// A few steps of a model with buffers and random numbers of its own generator.
 std::vector<at::Tensor> train(uint64_t seed) {
   auto generator = at::detail::createCPUGenerator(seed);
-  const auto weight = leaf({8, 8}, seed), bias = leaf({8}, seed + 100);
+  const auto weight = float_leaf({8, 8}, seed), bias = float_leaf({8}, seed + 100);
   const auto average = torch::zeros({8});
   const CheckpointOptions options{.generators = {generator}, .name = std::to_string(seed)};
   auto selective = options;
@@ -152,14 +148,14 @@ TEST(Threads, ModelsTrainedAtOnceEqualTheirSerialRuns) {
 TEST(Threads, BackwardAtOnceOverDisjointPartsOfOneRegion) {
   // Both calls recompute the same region, each for itself.
   for (int round = 0; round < 20; ++round) {
-    const auto a = leaf({16}, 1), b = leaf({16}, 2);
+    const auto a = float_leaf({16}, 1), b = float_leaf({16}, 2);
     const auto fn = [](at::Tensor p, at::Tensor q) {
       return std::make_pair(p.sin().exp(), q.tanh().exp());
     };
     const auto [first, second] = checkpoint(fn, a, b);
     all_at_once(
         2, [&, y = std::vector<at::Tensor>{first, second}](size_t i) { y[i].sum().backward(); });
-    const auto c = leaf({16}, 1), d = leaf({16}, 2);
+    const auto c = float_leaf({16}, 1), d = float_leaf({16}, 2);
     const auto expected = fn(c, d);
     (expected.first.sum() + expected.second.sum()).backward();
     expect_bitwise_equal({c.grad(), d.grad()}, {a.grad(), b.grad()});
@@ -167,7 +163,7 @@ TEST(Threads, BackwardAtOnceOverDisjointPartsOfOneRegion) {
 }
 
 TEST(Threads, RetainedGraphUsedByManyAtOnce) {
-  const auto x = leaf({16}, 1);
+  const auto x = float_leaf({16}, 1);
   std::atomic<int> runs{0};
   const auto inner = [](at::Tensor h) { return h.exp().tanh(); };
   const auto y = checkpoint(
@@ -192,7 +188,7 @@ TEST(Threads, AGraphDroppedOnAnotherThreadFreesItsRegion) {
   const std::weak_ptr<int> region = alive;
   auto y = checkpoint(
       [alive = std::move(alive)](at::Tensor h) { return torch::dropout(h.exp(), 0.5, true); },
-      leaf({4}, 1));
+      float_leaf({4}, 1));
   EXPECT_FALSE(region.expired());
   on_another_thread([&y] { y = at::Tensor(); });
   EXPECT_TRUE(region.expired());
@@ -216,7 +212,7 @@ TEST(Threads, AnExceptionOnOneThreadDoesNotDisturbTheOthers) {
             }
             return h.sin();
           },
-          leaf({8}, 3));
+          float_leaf({8}, 3));
       fails = true;
       EXPECT_THROW(y.sum().backward(), CheckpointError);
     }

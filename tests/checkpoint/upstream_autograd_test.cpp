@@ -21,7 +21,6 @@
 namespace reprise::testing {
 namespace {
 
-using Fn = std::function<at::Tensor(at::Tensor)>;
 /// Calls its first argument with the second, in a region or plainly.
 using Runner = std::function<at::Tensor(const Fn&, at::Tensor)>;
 
@@ -232,7 +231,7 @@ TEST(UpstreamAutograd, OtherWorkInRecomputeIsNoticed) {
       contains(message({.early_stop = false}, save_2_and_go_on, save_3), "saved 2 tensors"));
 
   const auto larger = message({}, save_2, save_2_larger);
-  EXPECT_TRUE(contains(larger, "did other work when it was run again"));
+  EXPECT_TRUE(contains(larger, "did different work when it was recomputed"));
   EXPECT_TRUE(contains(larger, "[1]"));
   EXPECT_TRUE(contains(larger, "[2]"));
 }

@@ -20,10 +20,8 @@
 namespace reprise::testing {
 namespace {
 
-using Fn = std::function<at::Tensor(at::Tensor)>;
-
-struct Scale : torch::nn::Module {
-  explicit Scale(float by) : factor(by) {}
+struct ScaleModule : torch::nn::Module {
+  explicit ScaleModule(float by) : factor(by) {}
   at::Tensor forward(at::Tensor x) {
     ++calls;
     return x * torch::full({1}, factor);
@@ -35,10 +33,10 @@ struct Scale : torch::nn::Module {
 TEST(UpstreamCheckpoint, SequentialRecomputesAllSegmentsButTheLast) {
   for (const bool use_reentrant : {false, true}) {
     SCOPED_TRACE(use_reentrant);
-    std::vector<std::shared_ptr<Scale>> modules;
+    std::vector<std::shared_ptr<ScaleModule>> modules;
     torch::nn::Sequential sequential;
     for (int i = 0; i < 10; ++i) {
-      modules.push_back(std::make_shared<Scale>(0.5F + static_cast<float>(i)));
+      modules.push_back(std::make_shared<ScaleModule>(0.5F + static_cast<float>(i)));
       sequential->push_back(modules.back());
     }
     const auto calls = [&modules] {

@@ -18,7 +18,6 @@ namespace {
 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
-using Fn = std::function<at::Tensor(at::Tensor)>;
 using WeakStorage = c10::weak_intrusive_ptr<c10::StorageImpl>;
 
 enum class Order : uint8_t { ResultLast, ResultFirst };

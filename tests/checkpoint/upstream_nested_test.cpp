@@ -21,7 +21,6 @@ namespace {
 
 using torch::autograd::Node;
 using torch::autograd::variable_list;
-using Fn = std::function<at::Tensor(at::Tensor)>;
 
 Fn gradient_of(const Fn& fn) {
   return [fn](at::Tensor x) {

@@ -1,6 +1,8 @@
 // Buffers that a region writes end up as in a plain run, and recompute sees them as forward saw
 // them.
+#include "checkpoint/small_graphs.h"
 #include "support/bitwise.h"
+#include "support/zoo.h"
 
 #include <reprise/memory.h>
 #include <reprise/reprise.h>
@@ -15,14 +17,8 @@
 namespace reprise::testing {
 namespace {
 
-using Region = std::function<at::Tensor(std::function<at::Tensor(at::Tensor)>, at::Tensor)>;
-
-Region with(CheckpointOptions options) {
-  return [options](auto fn, at::Tensor x) { return checkpoint(options, fn, x); };
-}
-
 /// Every way to run a region whose result must be that of a plain call.
-std::vector<std::pair<const char*, Region>> ways() {
+std::vector<std::pair<const char*, RegionRunner>> ways() {
   const auto nested = [](auto fn, at::Tensor x) {
     return checkpoint([fn](at::Tensor h) { return checkpoint(fn, h); }, x);
   };
@@ -35,15 +31,10 @@ std::vector<std::pair<const char*, Region>> ways() {
           {"nested", nested}};
 }
 
-at::Tensor leaf(at::IntArrayRef sizes, uint64_t seed) {
-  auto generator = at::detail::createCPUGenerator(seed);
-  return torch::randn(sizes, generator, torch::kFloat).set_requires_grad(true);
-}
-
-const Region kPlain = [](auto fn, at::Tensor x) { return fn(x); };
+const RegionRunner kPlain = [](auto fn, at::Tensor x) { return fn(x); };
 
 /// Compares what `run` returns for a plain call with every other way.
-void expect_same_every_way(const std::function<std::vector<at::Tensor>(const Region&)>& run) {
+void expect_same_every_way(const std::function<std::vector<at::Tensor>(const RegionRunner&)>& run) {
   const auto expected = run(kPlain);
   for (const auto& [name, region] : ways()) {
     SCOPED_TRACE(name);
@@ -72,10 +63,10 @@ struct Normed {
 
 TEST(Writes, BatchNormStatisticsAdvanceOnce) {
   for (const auto momentum : {std::optional<double>(0.1), std::optional<double>()}) {
-    expect_same_every_way([momentum](const Region& region) {
+    expect_same_every_way([momentum](const RegionRunner& region) {
       Normed model(momentum);
       for (uint64_t step = 0; step < 3; ++step) {
-        region(model.fn, leaf({2, 2, 4, 4}, step)).square().sum().backward();
+        region(model.fn, float_leaf({2, 2, 4, 4}, step)).square().sum().backward();
       }
       EXPECT_EQ(model.norm->num_batches_tracked.item<int64_t>(), 3);
       return model.state();
@@ -86,9 +77,9 @@ TEST(Writes, BatchNormStatisticsAdvanceOnce) {
 TEST(Writes, ForwardTwiceThenBackwardTwiceInBothOrders) {
   for (const bool last_first : {false, true}) {
     for (const auto momentum : {std::optional<double>(0.1), std::optional<double>()}) {
-      expect_same_every_way([=](const Region& region) {
+      expect_same_every_way([=](const RegionRunner& region) {
         Normed model(momentum);
-        const auto a = leaf({2, 2, 4, 4}, 1), b = leaf({2, 2, 4, 4}, 2);
+        const auto a = float_leaf({2, 2, 4, 4}, 1), b = float_leaf({2, 2, 4, 4}, 2);
         const auto first = region(model.fn, a).square().sum();
         const auto second = region(model.fn, b).square().sum();
         (last_first ? second : first).backward();
@@ -102,11 +93,11 @@ TEST(Writes, ForwardTwiceThenBackwardTwiceInBothOrders) {
 }
 
 TEST(Writes, EvalModeLeavesStatisticsAlone) {
-  expect_same_every_way([](const Region& region) {
+  expect_same_every_way([](const RegionRunner& region) {
     Normed model(0.1);
-    region(model.fn, leaf({2, 2, 4, 4}, 1)).sum().backward();
+    region(model.fn, float_leaf({2, 2, 4, 4}, 1)).sum().backward();
     model.norm->eval();
-    region(model.fn, leaf({2, 2, 4, 4}, 2)).sum().backward();
+    region(model.fn, float_leaf({2, 2, 4, 4}, 2)).sum().backward();
     EXPECT_EQ(model.norm->num_batches_tracked.item<int64_t>(), 1);
     return model.state();
   });
@@ -115,7 +106,7 @@ TEST(Writes, EvalModeLeavesStatisticsAlone) {
 TEST(Writes, EvalBetweenForwardAndBackwardDoesNotMatter) {
   // The module's mode is not the region's state: the recompute would take the other branch.
   Normed model(0.1);
-  const auto x = leaf({2, 2, 4, 4}, 1);
+  const auto x = float_leaf({2, 2, 4, 4}, 1);
   const auto y = checkpoint({.name = "norm"}, model.fn, x).sum();
   {
     torch::NoGradGuard no_grad;
@@ -129,9 +120,9 @@ TEST(Writes, EvalBetweenForwardAndBackwardDoesNotMatter) {
 /// Buffers used in each of the ways below are the region's captures, by reference and with one
 /// owner.
 TEST(Writes, ABufferReadBeforeItIsOverwritten) {
-  expect_same_every_way([](const Region& region) {
+  expect_same_every_way([](const RegionRunner& region) {
     auto buffer = torch::full({4}, 0.5F);
-    const auto x = leaf({4}, 1);
+    const auto x = float_leaf({4}, 1);
     const auto fn = [&buffer](at::Tensor h) {
       const auto y = (h + buffer).sigmoid();  // adding saves nothing
       buffer.copy_(y.detach());
@@ -149,10 +140,10 @@ TEST(Writes, AFreshLookingBufferReadBeforeItIsZeroedOrFilledWithNoise) {
       [](at::Tensor& t) { t.normal_(); },
       [](at::Tensor& t) { at::add_out(t, torch::ones({4}), torch::ones({4})); }};
   for (const auto& overwrite : overwriters) {
-    expect_same_every_way([&overwrite](const Region& region) {
+    expect_same_every_way([&overwrite](const RegionRunner& region) {
       torch::manual_seed(2);
       auto buffer = torch::arange(4, torch::kFloat);
-      const auto x = leaf({4}, 1);
+      const auto x = float_leaf({4}, 1);
       const auto fn = [&](at::Tensor h) {
         const auto y = (h + buffer).sigmoid();
         torch::NoGradGuard no_grad;
@@ -167,11 +158,11 @@ TEST(Writes, AFreshLookingBufferReadBeforeItIsZeroedOrFilledWithNoise) {
 }
 
 TEST(Writes, CountersAndMovingAveragesByReferenceAndByValue) {
-  expect_same_every_way([](const Region& region) {
+  expect_same_every_way([](const RegionRunner& region) {
     auto count = torch::zeros({}, torch::kLong);
     auto average = torch::zeros({4});
     const auto by_value = average;
-    const auto x = leaf({4}, 1);
+    const auto x = float_leaf({4}, 1);
     const auto fn = [&count, by_value](at::Tensor h) {
       count.add_(1);
       const auto y = (h * count.item<double>() + by_value).sigmoid();
@@ -190,9 +181,9 @@ TEST(Writes, CountersAndMovingAveragesByReferenceAndByValue) {
 }
 
 TEST(Writes, WritesThroughViewsOfABuffer) {
-  expect_same_every_way([](const Region& region) {
+  expect_same_every_way([](const RegionRunner& region) {
     const auto cache = torch::zeros({3, 4});
-    const auto x = leaf({4}, 1);
+    const auto x = float_leaf({4}, 1);
     const auto fn = [cache](at::Tensor h) {
       const auto y = (h + cache.sum(0)).sigmoid();
       cache.select(0, 1).add_(y.detach());
@@ -206,8 +197,8 @@ TEST(Writes, WritesThroughViewsOfABuffer) {
 }
 
 TEST(Writes, PowerIterationAsInSpectralNorm) {
-  expect_same_every_way([](const Region& region) {
-    const auto weight = leaf({4, 4}, 3), x = leaf({2, 4}, 1);
+  expect_same_every_way([](const RegionRunner& region) {
+    const auto weight = float_leaf({4, 4}, 3), x = float_leaf({2, 4}, 1);
     const auto u = torch::ones({4}) / 2;
     const auto fn = [weight, u](at::Tensor h) {
       {
@@ -228,7 +219,7 @@ TEST(Writes, PowerIterationAsInSpectralNorm) {
 TEST(Writes, ABufferPassedAsAnArgument) {
   const auto run = [](bool checkpointed) {
     const auto buffer = torch::zeros({4});
-    const auto x = leaf({4}, 1);
+    const auto x = float_leaf({4}, 1);
     const auto fn = [](at::Tensor h, at::Tensor state) {
       const auto y = (h + state).sigmoid();
       state.add_(y.detach());
@@ -245,7 +236,7 @@ TEST(Writes, ABufferPassedAsAnArgument) {
 
 TEST(Writes, WhatTheCallerWroteAfterwardsStays) {
   const auto buffer = torch::zeros({4});
-  const auto x = leaf({4}, 1);
+  const auto x = float_leaf({4}, 1);
   const auto y = checkpoint(
       [buffer](at::Tensor h) {
         const auto z = (h + buffer).sigmoid();
@@ -256,14 +247,14 @@ TEST(Writes, WhatTheCallerWroteAfterwardsStays) {
   buffer.fill_(7);
   y.sum().backward();
   EXPECT_TRUE(bitwise_equal(torch::full({4}, 7.0F), buffer));
-  const auto plain = leaf({4}, 1);
+  const auto plain = float_leaf({4}, 1);
   (plain + torch::zeros({4})).sigmoid().exp().sum().backward();
   EXPECT_TRUE(bitwise_equal(plain.grad(), x.grad()));
 }
 
 TEST(Writes, AnExceptionInRecomputeStillPutsBuffersBack) {
   const auto buffer = torch::zeros({4});
-  const auto x = leaf({4}, 1);
+  const auto x = float_leaf({4}, 1);
   bool fails = false;
   const auto y = checkpoint(
       [buffer, &fails](at::Tensor h) {
@@ -282,8 +273,8 @@ TEST(Writes, AnExceptionInRecomputeStillPutsBuffersBack) {
 
 TEST(Writes, DropoutCostsNoSnapshot) {
   constexpr int64_t kCount = 1 << 20;
-  const auto x = leaf({kCount}, 1);
-  const auto peak_of = [&](const Region& region) {
+  const auto x = float_leaf({kCount}, 1);
+  const auto peak_of = [&](const RegionRunner& region) {
     PeakTracker tracker(c10::kCPU);
     const auto fn = [](at::Tensor h) {
       // Each one makes a mask and lets it go again.
@@ -304,7 +295,7 @@ TEST(Writes, DropoutCostsNoSnapshot) {
 
 TEST(Writes, FactoriesInsideTheRegionCostNoSnapshot) {
   constexpr int64_t kCount = 1 << 20;
-  const auto x = leaf({kCount}, 1);
+  const auto x = float_leaf({kCount}, 1);
   PeakTracker tracker(c10::kCPU);
   const auto y = checkpoint(
       [](at::Tensor h) {

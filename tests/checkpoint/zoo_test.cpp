@@ -11,7 +11,7 @@
 namespace reprise::testing {
 namespace {
 
-struct Step {
+struct ZooStep {
   at::Tensor loss;
   std::vector<at::Tensor> gradients;
   std::vector<at::Tensor> buffers;
@@ -32,16 +32,16 @@ class ZooTest : public ::testing::TestWithParam<Parameters> {
   void TearDown() override { at::globalContext().setDeterministicAlgorithms(false, false); }
 
   /// Two training steps from the same start, so that state carried from one to the next counts too.
-  static std::vector<Step> train(const ZooEntry& entry,
-                                 const RegionRunner& region,
-                                 at::ScalarType dtype,
-                                 c10::DeviceType device) {
+  static std::vector<ZooStep> train(const ZooEntry& entry,
+                                    const RegionRunner& region,
+                                    at::ScalarType dtype,
+                                    c10::DeviceType device) {
     torch::manual_seed(11);
     auto model = entry.make();
     auto x = model->input();
     model->to(device, dtype);
     x = x.to(device, dtype).set_requires_grad(true);
-    std::vector<Step> steps(2);
+    std::vector<ZooStep> steps(2);
     for (auto& step : steps) {
       model->zero_grad();
       x.mutable_grad() = at::Tensor();

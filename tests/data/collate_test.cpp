@@ -45,7 +45,7 @@ at::Tensor rows(const std::vector<std::vector<int64_t>>& values) {
   return at::stack(tensors);
 }
 
-void expect_equal(const at::Tensor& found, const std::vector<std::vector<int64_t>>& expected) {
+void expect_rows(const at::Tensor& found, const std::vector<std::vector<int64_t>>& expected) {
   EXPECT_TRUE(at::equal(found, rows(expected))) << found;
 }
 
@@ -59,11 +59,11 @@ TEST(Collate, PacksTheDocumentsOfAnExampleIntoItsRow) {
   const std::vector<Example> examples = {example_of({counted(10, 2), counted(20, 3)}),
                                          example_of({counted(30, 3)})};
   const TokenBatch batch = collate(examples, {.pad_id = kPad, .packed = true}).main;
-  expect_equal(batch.input_ids, {{10, 11, 20, 21, 22}, {30, 31, 32, kPad, kPad}});
-  expect_equal(batch.labels, {{kNone, 11, kNone, 21, 22}, {kNone, 31, 32, kNone, kNone}});
-  expect_equal(batch.position_ids, {{0, 1, 0, 1, 2}, {0, 1, 2, 0, 0}});
-  expect_equal(batch.document_ids, {{0, 0, 1, 1, 1}, {0, 0, 0, 1, 1}});
-  expect_equal(batch.attention_mask, {{1, 1, 1, 1, 1}, {1, 1, 1, 0, 0}});
+  expect_rows(batch.input_ids, {{10, 11, 20, 21, 22}, {30, 31, 32, kPad, kPad}});
+  expect_rows(batch.labels, {{kNone, 11, kNone, 21, 22}, {kNone, 31, 32, kNone, kNone}});
+  expect_rows(batch.position_ids, {{0, 1, 0, 1, 2}, {0, 1, 2, 0, 0}});
+  expect_rows(batch.document_ids, {{0, 0, 1, 1, 1}, {0, 0, 0, 1, 1}});
+  expect_rows(batch.attention_mask, {{1, 1, 1, 1, 1}, {1, 1, 1, 0, 0}});
   EXPECT_EQ(batch.tokens, 8);
   expect_runs(batch, {0, 2, 5, 8, 10}, 3);
 }
@@ -75,10 +75,10 @@ TEST(Collate, FlattensPackedRowsToOneIfPaddingFree) {
       collate(examples,
               {.pad_id = kPad, .pad_to_multiple_of = 4, .packed = true, .padding_free = true})
           .main;
-  expect_equal(batch.input_ids, {{10, 11, 20, 30, 31, kPad, kPad, kPad}});
-  expect_equal(batch.labels, {{kNone, 11, kNone, kNone, 31, kNone, kNone, kNone}});
-  expect_equal(batch.document_ids, {{0, 0, 1, 2, 2, 3, 3, 3}});
-  expect_equal(batch.attention_mask, {{1, 1, 1, 1, 1, 0, 0, 0}});
+  expect_rows(batch.input_ids, {{10, 11, 20, 30, 31, kPad, kPad, kPad}});
+  expect_rows(batch.labels, {{kNone, 11, kNone, kNone, 31, kNone, kNone, kNone}});
+  expect_rows(batch.document_ids, {{0, 0, 1, 2, 2, 3, 3, 3}});
+  expect_rows(batch.attention_mask, {{1, 1, 1, 1, 1, 0, 0, 0}});
   expect_runs(batch, {0, 2, 3, 5, 8}, 3);  // the padding is the longest
 }
 
@@ -98,24 +98,24 @@ TEST(Collate, PadsOnTheLeftIfAsked) {
   const std::vector<Example> examples = {example_of({counted(10, 3)}),
                                          example_of({counted(20, 1)})};
   const TokenBatch batch = collate(examples, {.pad_id = kPad, .pad_left = true}).main;
-  expect_equal(batch.input_ids, {{10, 11, 12}, {kPad, kPad, 20}});
-  expect_equal(batch.labels, {{10, 11, 12}, {kNone, kNone, 20}});
-  expect_equal(batch.attention_mask, {{1, 1, 1}, {0, 0, 1}});
+  expect_rows(batch.input_ids, {{10, 11, 12}, {kPad, kPad, 20}});
+  expect_rows(batch.labels, {{10, 11, 12}, {kNone, kNone, 20}});
+  expect_rows(batch.attention_mask, {{1, 1, 1}, {0, 0, 1}});
 }
 
 TEST(Collate, NeverTakesATokenForPaddingBecauseOfItsId) {
   const std::vector<Example> examples = {example_of({counted(kPad, 2)}),
                                          example_of({counted(5, 3)})};
   const TokenBatch batch = collate(examples, {.pad_id = kPad}).main;
-  expect_equal(batch.labels, {{kPad, kPad + 1, kNone}, {5, 6, 7}});
-  expect_equal(batch.attention_mask, {{1, 1, 0}, {1, 1, 1}});
+  expect_rows(batch.labels, {{kPad, kPad + 1, kNone}, {5, 6, 7}});
+  expect_rows(batch.attention_mask, {{1, 1, 0}, {1, 1, 1}});
 }
 
 TEST(Collate, PutsChosenRowsBeforeRejectedOnes) {
   const std::vector<Example> examples = {example_of({counted(10, 2), counted(20, 1)}),
                                          example_of({counted(30, 1), counted(40, 2)})};
   const TokenBatch batch = collate(examples, {.pad_id = kPad}).main;
-  expect_equal(batch.input_ids, {{10, 11}, {30, kPad}, {20, kPad}, {40, 41}});
+  expect_rows(batch.input_ids, {{10, 11}, {30, kPad}, {20, kPad}, {40, 41}});
 }
 
 TEST(Collate, GivesEachPromptTheCompletionBeforeItAndCutsBoth) {
@@ -123,11 +123,11 @@ TEST(Collate, GivesEachPromptTheCompletionBeforeItAndCutsBoth) {
                                          example_of({counted(20, 4, 3)}),
                                          example_of({counted(30, 3, 2)})};
   const Batch batch = collate(examples, {.pad_id = kPad, .mismatch = true, .max_length = 4});
-  expect_equal(batch.main.input_ids, {{10, 11, 12, 13}, {20, 21, 22, 23}, {30, 31, 32, kPad}});
-  expect_equal(batch.mismatched.input_ids,
-               {{10, 32, kPad, kPad}, {20, 21, 22, 11}, {30, 31, 23, kPad}});
-  expect_equal(batch.mismatched.labels,
-               {{kNone, 32, kNone, kNone}, {kNone, kNone, kNone, 11}, {kNone, kNone, 23, kNone}});
+  expect_rows(batch.main.input_ids, {{10, 11, 12, 13}, {20, 21, 22, 23}, {30, 31, 32, kPad}});
+  expect_rows(batch.mismatched.input_ids,
+              {{10, 32, kPad, kPad}, {20, 21, 22, 11}, {30, 31, 23, kPad}});
+  expect_rows(batch.mismatched.labels,
+              {{kNone, 32, kNone, kNone}, {kNone, kNone, kNone, 11}, {kNone, kNone, 23, kNone}});
 }
 
 TEST(Collate, GivesEachPromptTheCompletionBehindItIfAsked) {
@@ -136,9 +136,9 @@ TEST(Collate, GivesEachPromptTheCompletionBehindItIfAsked) {
                                          example_of({counted(30, 4, 2)})};
   const TokenBatch batch =
       collate(examples, {.pad_id = kPad, .mismatch = true, .mismatch_with_next = true}).mismatched;
-  expect_equal(batch.input_ids, {{10, 21, kPad, kPad}, {20, 32, 33, kPad}, {30, 31, 11, 12}});
-  expect_equal(batch.labels,
-               {{kNone, 21, kNone, kNone}, {kNone, 32, 33, kNone}, {kNone, kNone, 11, 12}});
+  expect_rows(batch.input_ids, {{10, 21, kPad, kPad}, {20, 32, 33, kPad}, {30, 31, 11, 12}});
+  expect_rows(batch.labels,
+              {{kNone, 21, kNone, kNone}, {kNone, 32, 33, kNone}, {kNone, kNone, 11, 12}});
 }
 
 TEST(Collate, CountsTheTargetsOfAllPositions) {
@@ -161,10 +161,10 @@ TEST(Collate, CountsTheTargetsOfAllPositions) {
       (TargetSummary{5, 11, 32}));
   EXPECT_EQ(counted_in({example_of({counted(10, 2, 2)})}, {}).targets, TargetSummary());
   for (const auto& batch : {counted_in(padded, {.pad_left = true}), counted_in(prompts, {})}) {
-    EXPECT_EQ(batch.labels.slice(1, 1).ne(kNone).sum().item<int64_t>(), batch.targets->number);
+    EXPECT_EQ(batch.labels.slice(1, 1).ne(kNone).sum().item<int64_t>(), batch.targets->count);
   }
   const Batch both = collate(prompts, {.mismatch = true});
-  EXPECT_EQ(both.mismatched.targets->number,
+  EXPECT_EQ(both.mismatched.targets->count,
             both.mismatched.labels.slice(1, 1).ne(kNone).sum().item<int64_t>());
 }
 
@@ -172,7 +172,7 @@ TEST(Collate, CarriesSoftLabelsAndPlaces) {
   TokenSequence soft = counted(10, 2, 1);
   soft.soft_labels = {0.0F, 0.25F};
   std::vector<Example> examples = {example_of({soft})};
-  examples[0].place = {.file = 1, .line = 17};
+  examples[0].location = {.file = 1, .line = 17};
   const Batch batch = collate(examples, {.pad_id = kPad, .pad_to_multiple_of = 3});
   EXPECT_TRUE(at::equal(batch.main.soft_labels, at::tensor({0.0F, 0.25F, 0.0F}).unsqueeze(0)));
   EXPECT_EQ(batch.rows.at(0).line, 17);
@@ -191,7 +191,8 @@ TEST(Collate, RefusesExamplesOfDifferentShapes) {
   expect_error([&] { collate_all({one, two}); }, "all have one sequence, or all two");
   expect_error([&] { collate_all({three}); }, "CollateOptions::packed");
   expect_error([&] { collate_all({two}, {.mismatch = true}); }, "examples of one sequence");
-  expect_error([&] { collate_all({one}, {.packed = true, .max_length = 3}); }, "not for them");
+  expect_error([&] { collate_all({one}, {.packed = true, .max_length = 3}); },
+               "does not apply to them");
   expect_error([&] { collate_all({one}, {.pad_to_multiple_of = 0}); }, "must be positive");
 }
 

@@ -1,6 +1,6 @@
 // The orders in which examples are visited, compared with those of the tools people come from.
-#include "data/mixture.h"
-#include "data/numpy_random.h"
+#include "data/dataset/mixture.h"
+#include "data/dataset/numpy_random.h"
 #include "support/fixtures.h"
 #include "support/temporary_folder.h"
 
@@ -42,7 +42,7 @@ TEST(EpochOrder, TakesAnEmptyDatasetAndRefusesNegativeNumbers) {
 
 TEST(NumpyRandom, GivesNumpysNumbers) {
   for (const Json& draw : read_json(fixtures() / "data/mixture.json")) {
-    detail::NumpyRandom random(draw["seed"]);
+    data::NumpyRandom random(draw["seed"]);
     for (const Json& expected : draw["uniform"]) {
       EXPECT_EQ(random.uniform(), expected.get<double>()) << "seed " << draw["seed"];
     }
@@ -55,7 +55,7 @@ TEST(MixtureOrder, IsThatOfInterleaveDatasets) {
   for (const Json& draw : cases) {
     const auto lengths = draw["lengths"].get<std::vector<int64_t>>();
     const auto weights = draw["probabilities"].get<std::vector<double>>();
-    EXPECT_EQ(detail::mixture_order(lengths, weights, draw["seed"]),
+    EXPECT_EQ(data::mixture_order(lengths, weights, draw["seed"]),
               draw["indices"].get<std::vector<int64_t>>())
         << "seed " << draw["seed"];
   }
@@ -64,7 +64,7 @@ TEST(MixtureOrder, IsThatOfInterleaveDatasets) {
 TEST(MixtureOrder, TakesWeightsOfAnySum) {
   const std::vector<int64_t> sizes = {100, 100};
   const std::vector<double> small = {0.25, 0.75}, large = {2, 6};
-  EXPECT_EQ(detail::mixture_order(sizes, small, 3), detail::mixture_order(sizes, large, 3));
+  EXPECT_EQ(data::mixture_order(sizes, small, 3), data::mixture_order(sizes, large, 3));
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // Data files opened as datasets: examples, reports, errors, mixtures.
+#include "data/dataset/mixture.h"
 #include "data/fake_rows.h"
 #include "data/gzip_bytes.h"
-#include "data/mixture.h"
 #include "support/temporary_folder.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ class OpenDataset : public ::testing::Test {
   /// With caches in a folder of this test.
   OpenedDataset open(DatasetOptions options) const {
     options.cache = folder_ / "caches";
-    return detail::open_rows(rows_.rules(), options);
+    return data::open_rows(rows_.rules(), options);
   }
 
   OpenedDataset open_text(const std::string& text, bool skip_bad_rows = false) const {
@@ -47,7 +47,7 @@ TEST_F(OpenDataset, GivesTheExamplesOfTheRowsInOrder) {
   EXPECT_EQ(dataset->at(1).sequences[0].ids, (std::vector<int64_t>{5, 6}));
   EXPECT_EQ(dataset->length(0), 3);
   EXPECT_EQ(dataset->length(1), 2);
-  EXPECT_EQ(dataset->place_name(dataset->at(1).place), name("rows.jsonl") + ":3");
+  EXPECT_EQ(dataset->location_name(dataset->at(1).location), name("rows.jsonl") + ":3");
   EXPECT_EQ(report.rows, 2);
   EXPECT_EQ(report.format, "ids");
   EXPECT_FALSE(report.from_cache);
@@ -60,7 +60,7 @@ TEST_F(OpenDataset, ReadsFilesOneAfterTheOther) {
   write_file(folder_ / "b", gzip_member("[{\"ids\": [3]}, {\"ids\": [4]}]"));
   const auto [dataset, report] = open({.files = {{folder_ / "a"}, {folder_ / "b"}}});
   EXPECT_EQ(first_ids(*dataset), (std::vector<int64_t>{0, 1, 2, 3, 4}));
-  EXPECT_EQ(dataset->place_name(dataset->at(4).place), name("b") + ":2");
+  EXPECT_EQ(dataset->location_name(dataset->at(4).location), name("b") + ":2");
   EXPECT_EQ(report.rows, 5);
 }
 
@@ -177,7 +177,7 @@ TEST_F(OpenDataset, PutsRejectedExamplesAfterTheChosenOnesOfAThousandRows) {
   }
   const auto opened = open_text(text);
   EXPECT_EQ(first_ids(*opened.dataset), expected);
-  EXPECT_EQ(opened.dataset->at(1000).place.line, 1);
+  EXPECT_EQ(opened.dataset->at(1000).location.line, 1);
   EXPECT_FALSE(opened.dataset->at(1000).desirable);
 }
 
@@ -188,10 +188,11 @@ TEST_F(OpenDataset, MixesFilesByTheirWeights) {
   const auto opened = open(options);
   const std::vector<int64_t> sizes = {30, 50};
   const std::vector<double> weights = {0.75, 0.25};
-  EXPECT_EQ(first_ids(*opened.dataset), detail::mixture_order(sizes, weights, 5));
+  EXPECT_EQ(first_ids(*opened.dataset), data::mixture_order(sizes, weights, 5));
   const int64_t last = opened.dataset->size() - 1;
-  EXPECT_EQ(opened.dataset->at(last).place.file, 0) << "ends with the first file that has no more";
-  EXPECT_EQ(opened.dataset->at(last).place.line, 30);
+  EXPECT_EQ(opened.dataset->at(last).location.file, 0)
+      << "ends with the first file that has no more";
+  EXPECT_EQ(opened.dataset->at(last).location.line, 30);
 }
 
 TEST_F(OpenDataset, RefusesAMixtureWithAFileOfNoExamples) {

@@ -1,6 +1,6 @@
 // Caches: found again when nothing has changed, made again when anything has, and never trusted
 // when their bytes are not what was written.
-#include "data/example_cache.h"
+#include "data/dataset/example_cache.h"
 #include "data/fake_rows.h"
 #include "support/temporary_folder.h"
 
@@ -20,8 +20,8 @@
 namespace reprise::testing {
 namespace {
 
-using detail::ExampleCache;
-using detail::ExampleCacheWriter;
+using data::ExampleCache;
+using data::ExampleCacheWriter;
 
 /// Every field in use, and both forms of labels.
 std::vector<Example> various_examples() {
@@ -30,19 +30,19 @@ std::vector<Example> various_examples() {
                     {.ids = {1, 4}, .labels = {-100, 4}, .soft_labels = {}, .prompt = 1}},
       .margin = 0.25F,
       .desirable = true,
-      .place = {.file = 0, .line = 3}};
+      .location = {.file = 0, .line = 3}};
   Example steps{.sequences = {{.ids = {5, 6, 7, 8, 9, 10, 11, 12, 13},
                                .labels = {-100, 1, -100, 0, -100, -100, 1, -100, 0},
                                .soft_labels = {0, 0.5F, 0, 1, 0, 0, 0.125F, 0, 0},
                                .prompt = 0}},
                 .margin = 0,
                 .desirable = false,
-                .place = {.file = 0, .line = int64_t{1} << 40}};
-  Example empty{.sequences = {{}}, .margin = 0, .desirable = true, .place = {}};
+                .location = {.file = 0, .line = int64_t{1} << 40}};
+  Example empty{.sequences = {{}}, .margin = 0, .desirable = true, .location = {}};
   return {pair, steps, empty};
 }
 
-void expect_equal(const Example& found, const Example& expected) {
+void expect_same_example(const Example& found, const Example& expected) {
   ASSERT_EQ(found.sequences.size(), expected.sequences.size());
   for (size_t i = 0; i < expected.sequences.size(); ++i) {
     EXPECT_EQ(found.sequences[i].ids, expected.sequences[i].ids);
@@ -52,7 +52,7 @@ void expect_equal(const Example& found, const Example& expected) {
   }
   EXPECT_EQ(found.margin, expected.margin);
   EXPECT_EQ(found.desirable, expected.desirable);
-  EXPECT_EQ(found.place.line, expected.place.line);
+  EXPECT_EQ(found.location.line, expected.location.line);
 }
 
 void write_cache(const std::filesystem::path& folder, const std::vector<Example>& examples) {
@@ -76,7 +76,7 @@ TEST(ExampleCache, GivesBackWhatWasWritten) {
   ASSERT_NE(cache, nullptr);
   ASSERT_EQ(cache->size(), 3);
   for (int64_t i = 0; i < 3; ++i) {
-    expect_equal(cache->at(i), examples[static_cast<size_t>(i)]);
+    expect_same_example(cache->at(i), examples[static_cast<size_t>(i)]);
   }
   EXPECT_EQ(cache->longest(0), 3);
   EXPECT_EQ(cache->longest(1), 9);
@@ -158,7 +158,7 @@ TEST(ExampleCache, IsNotOpenedWithADescriptionOfSomethingElse) {
   const Json whole = read_json(folder / "cache.json");
   for (const auto& [key, value] :
        std::vector<std::pair<std::string, Json>>{{"format", 3},
-                                                 {"version", detail::kCacheVersion + 1},
+                                                 {"version", data::kCacheVersion + 1},
                                                  {"version", "x"},
                                                  {"examples", 2},
                                                  {"bytes", nullptr}}) {
@@ -175,7 +175,7 @@ class CachedDataset : public ::testing::Test {
     write_numbers(folder / "a.jsonl", 0, 4);
   }
 
-  OpenedDataset open() const { return detail::open_rows(rows.rules(), options); }
+  OpenedDataset open() const { return data::open_rows(rows.rules(), options); }
   bool is_from_cache() const { return open().report.from_cache; }
 
   TemporaryFolder folder;
@@ -193,7 +193,7 @@ TEST_F(CachedDataset, IsNotReadAgainAndIsTheSame) {
   EXPECT_TRUE(again.report.from_cache);
   ASSERT_EQ(again.dataset->size(), fresh.dataset->size());
   for (int64_t i = 0; i < fresh.dataset->size(); ++i) {
-    expect_equal(again.dataset->at(i), fresh.dataset->at(i));
+    expect_same_example(again.dataset->at(i), fresh.dataset->at(i));
   }
   EXPECT_EQ(again.report.rows, fresh.report.rows);
   EXPECT_EQ(again.report.dropped, fresh.report.dropped);
@@ -234,7 +234,7 @@ TEST_F(CachedDataset, IsFoundForAMovedFileAndOtherWeights) {
   options.seed = 7;
   const auto opened = open();
   EXPECT_TRUE(opened.report.from_cache);
-  EXPECT_EQ(opened.dataset->place_name({0, 2}), (folder / "b.jsonl").string() + ":2");
+  EXPECT_EQ(opened.dataset->location_name({0, 2}), (folder / "b.jsonl").string() + ":2");
 }
 
 TEST_F(CachedDataset, IsMadeAgainWhenItsReportWasAltered) {

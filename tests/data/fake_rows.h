@@ -3,7 +3,7 @@
 // desirable and either is dropped where it has no ids. A row's "hint" is its hint.
 #pragma once
 
-#include "data/row_rules.h"
+#include "data/dataset/row_rules.h"
 
 #include <reprise/data/dataset.h>
 #include <reprise/io/file.h>
@@ -22,7 +22,7 @@ namespace reprise::testing {
 inline Example example_of(std::vector<int64_t> ids) {
   TokenSequence sequence{.ids = ids, .labels = std::move(ids), .soft_labels = {}, .prompt = 1};
   sequence.labels.front() = kIgnoredLabel;
-  return {.sequences = {std::move(sequence)}, .margin = 0, .desirable = true, .place = {}};
+  return {.sequences = {std::move(sequence)}, .margin = 0, .desirable = true, .location = {}};
 }
 
 inline void add_example(const Json& ids, bool is_desirable, TokenizedRow& row) {
@@ -52,7 +52,7 @@ struct FakeRows {
   std::shared_ptr<std::atomic<int64_t>> seen = std::make_shared<std::atomic<int64_t>>(0);
   Json key = "fake";
 
-  detail::RowRules rules() const {
+  data::RowRules rules() const {
     return {.describe =
                 [count = seen](const Json& row) {
                   ++*count;

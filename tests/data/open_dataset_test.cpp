@@ -48,7 +48,7 @@ TEST_F(OpenRealDataset, PutsRejectedCompletionsAfterChosenOnesForKto) {
   const auto dataset = open(Objective::Kto, std::string(kPair) + "\n" + kOtherPair + "\n").dataset;
   std::vector<std::pair<int64_t, bool>> found;
   for (int64_t i = 0; i < dataset->size(); ++i) {
-    found.emplace_back(dataset->at(i).place.line, dataset->at(i).desirable);
+    found.emplace_back(dataset->at(i).location.line, dataset->at(i).desirable);
   }
   EXPECT_EQ(found,
             (std::vector<std::pair<int64_t, bool>>{{1, true}, {2, true}, {1, false}, {2, false}}));

@@ -1,5 +1,5 @@
 // Packed rows: the same as TRL's, and made of the right tokens.
-#include "data/packing_plan.h"
+#include "data/dataset/packing_plan.h"
 #include "support/fixtures.h"
 #include "support/temporary_folder.h"
 
@@ -26,8 +26,8 @@ class Examples final : public Dataset {
   int64_t length(int64_t index) const override {
     return static_cast<int64_t>(at(index).sequences.at(0).ids.size());
   }
-  std::string place_name(const RowPlace& place) const override {
-    return "row " + std::to_string(place.line);
+  std::string location_name(const RowLocation& location) const override {
+    return "row " + std::to_string(location.line);
   }
 
  private:
@@ -36,12 +36,12 @@ class Examples final : public Dataset {
 
 /// Examples of these lengths whose tokens are numbered through, with labels of their negatives;
 /// the first two tokens of each are its prompt.
-std::shared_ptr<const Dataset> numbered(const std::vector<int64_t>& lengths) {
+std::shared_ptr<const Dataset> numbered_examples(const std::vector<int64_t>& lengths) {
   std::vector<Example> examples;
   int64_t token = 0;
   for (const int64_t length : lengths) {
     Example example;
-    example.place.line = static_cast<int64_t>(examples.size()) + 1;
+    example.location.line = static_cast<int64_t>(examples.size()) + 1;
     TokenSequence& sequence = example.sequences.emplace_back();
     sequence.prompt = 2;
     for (int64_t i = 0; i < length; ++i, ++token) {
@@ -77,7 +77,7 @@ TEST_P(PackingParity, MakesTheRowsOfTrl) {
   const Json expected = read_json(fixtures() / "data/packing.json");
   const auto lengths = expected["lengths"].get<std::vector<int64_t>>();
   ASSERT_EQ(lengths.size(), 2500u);
-  const auto packed = pack(numbered(lengths), packing, expected["length"]);
+  const auto packed = pack(numbered_examples(lengths), packing, expected["length"]);
   ASSERT_EQ(packed->size(), static_cast<int64_t>(expected[name].size()));
   for (int64_t i = 0; i < packed->size(); ++i) {
     ASSERT_EQ(runs_of(packed->at(i)), expected[name][static_cast<size_t>(i)]) << "row " << i;
@@ -98,7 +98,7 @@ TEST(Packing, NeverPutsMoreThanTheLengthInARow) {
   }
   for (const Packing packing : {Packing::BestFit, Packing::BestFitSplit, Packing::Wrapped}) {
     for (const int64_t length : {1, 7, 16, 100}) {
-      const auto packed = pack(numbered(lengths), packing, length);
+      const auto packed = pack(numbered_examples(lengths), packing, length);
       for (int64_t i = 0; i < packed->size(); ++i) {
         ASSERT_LE(packed->length(i), length);
         ASSERT_GT(packed->length(i), 0);
@@ -112,7 +112,7 @@ TEST(Packing, KeepsEveryTokenOnceUnlessItTruncates) {
   for (const auto& [packing, kept] : {std::pair{Packing::BestFit, 3 + 8 + 8 + 1},
                                       {Packing::BestFitSplit, 32},
                                       {Packing::Wrapped, 32}}) {
-    const auto plan = detail::plan_packing(lengths, packing, 8);
+    const auto plan = data::plan_packing(lengths, packing, 8);
     int64_t tokens = 0;
     for (const auto& piece : plan.pieces) {
       tokens += piece.size();
@@ -122,7 +122,7 @@ TEST(Packing, KeepsEveryTokenOnceUnlessItTruncates) {
 }
 
 TEST(Packing, CarriesPromptAndPlaceOfItsDocuments) {
-  const auto split = pack(numbered({5, 3, 1}), Packing::BestFitSplit, 4);
+  const auto split = pack(numbered_examples({5, 3, 1}), Packing::BestFitSplit, 4);
   // 5 tokens are 4 and 1; the row of 3 is filled up with the rest of the first.
   ASSERT_EQ(split->size(), 3);
   EXPECT_EQ(split->at(0).sequences.at(0).prompt, 2);
@@ -130,11 +130,11 @@ TEST(Packing, CarriesPromptAndPlaceOfItsDocuments) {
   EXPECT_EQ(split->at(1).sequences.at(1).ids, std::vector<int64_t>{4});
   EXPECT_EQ(split->at(1).sequences.at(1).prompt, 0) << "its prompt is in the other piece";
   EXPECT_EQ(split->at(2).sequences.at(0).prompt, 1) << "a prompt is no longer than its document";
-  EXPECT_EQ(split->place_name(split->at(1).place), "row 2");
+  EXPECT_EQ(split->location_name(split->at(1).location), "row 2");
 }
 
 TEST(Packing, WrapsToOneSequence) {
-  const auto wrapped = pack(numbered({5, 3, 1}), Packing::Wrapped, 4);
+  const auto wrapped = pack(numbered_examples({5, 3, 1}), Packing::Wrapped, 4);
   ASSERT_EQ(wrapped->size(), 3);
   EXPECT_EQ(wrapped->at(1).sequences.size(), 1u);
   EXPECT_EQ(wrapped->at(1).sequences[0].ids, (std::vector<int64_t>{4, 5, 6, 7}));
@@ -143,7 +143,7 @@ TEST(Packing, WrapsToOneSequence) {
 
 TEST(Packing, RefusesPairs) {
   Example pair;
-  pair.place.line = 7;
+  pair.location.line = 7;
   pair.sequences.resize(2);
   pair.sequences[0] = {.ids = {1}, .labels = {1}, .soft_labels = {}, .prompt = 0};
   pair.sequences[1] = pair.sequences[0];
@@ -154,9 +154,10 @@ TEST(Packing, RefusesPairs) {
 
 TEST(Packing, RefusesWhatCannotBePacked) {
   expect_error([] { pack(nullptr, Packing::BestFit, 8); }, "expected a dataset to pack");
-  expect_error([] { pack(numbered({3}), Packing::BestFit, 0); }, "expected packed rows of 1 to");
-  expect_error([] { pack(numbered({0, 0}), Packing::Wrapped, 8); }, "nothing to pack");
-  const auto packed = pack(numbered({3}), Packing::BestFit, 8);
+  expect_error([] { pack(numbered_examples({3}), Packing::BestFit, 0); },
+               "expected packed rows of 1 to");
+  expect_error([] { pack(numbered_examples({0, 0}), Packing::Wrapped, 8); }, "nothing to pack");
+  const auto packed = pack(numbered_examples({3}), Packing::BestFit, 8);
   expect_error([&] { packed->at(1); }, "expected a packed row in [0, 1), found 1");
 }
 

@@ -24,13 +24,13 @@ TEST_F(PromptFiles, BadRowsAreNamedByFileAndLine) {
   const std::string good = "{\"prompt\": \"a\"}\n";
   expect_refused(good + "{\"prompt\": 3}\n",
                  place(2) + ": \"prompt\": expected a string or a list");
-  expect_refused(good + "{\"text\": \"a\"}\n", place(2) + ": no row that online training takes");
+  expect_refused(good + "{\"text\": \"a\"}\n", place(2) + ": not a row for online training");
   expect_refused(good + "{\"prompt\": \"a\n", place(2) + ": ");
   expect_refused(good + "[1]\n", place(2) + ": a row must be a JSON object");
   expect_refused(R"({"instruction": "a", "input": "b"})", "Its keys are: instruction, input");
   expect_refused(R"({"messages": "a"})", "\"messages\": expected a list of messages");
   expect_refused(R"({"prompt": []})", "\"prompt\" is an empty list");
-  expect_refused(R"({"prompt": ""})", "the prompt has no token");
+  expect_refused(R"({"prompt": ""})", "the prompt has no tokens");
   EXPECT_EQ(first(R"({"prompt": ""})", {}, "llama3").ids, Ids{480});
   expect_refused(R"({"prompt": [{"role": "user", "content": "a"}], "tools": 3})",
                  "expected a list of tools");
@@ -77,7 +77,7 @@ TEST_F(PromptFiles, OptionsWithoutEffectOrSenseAreRefused) {
   expect_refused(row, "has no effect without", {.long_prompts = LongPrompts::KeepEnd});
   expect_refused(row, "max_prompt_length must be positive", {.max_prompt_length = -1});
   expect_refused(row, "expected max_samples above 0", {.max_samples = 0});
-  expect_refused(row, "nothing of a prompt is called \"chosen\"", {.keys = {{"chosen", "a"}}});
+  expect_refused(row, "there is no key \"chosen\"", {.keys = {{"chosen", "a"}}});
   expect_refused(row, "has an empty name", {.keys = {{"prompt", ""}}});
   expect_refused(row, "{} once", {.input_template = "no hole"});
   expect_refused(row, "chat_template is for chats", {.chat_template = "{{ messages }}"});
@@ -85,7 +85,7 @@ TEST_F(PromptFiles, OptionsWithoutEffectOrSenseAreRefused) {
   expect_error([&] { open_prompts({{folder_ / "rows.jsonl"}}, nullptr); }, "no tokenizer");
 }
 
-std::string numbered(const std::string& name, int64_t count) {
+std::string numbered_prompts(const std::string& name, int64_t count) {
   std::string rows;
   for (int64_t i = 0; i < count; ++i) {
     rows += "{\"prompt\": \"" + name + std::to_string(i) + "\"}\n";
@@ -94,19 +94,19 @@ std::string numbered(const std::string& name, int64_t count) {
 }
 
 TEST_F(PromptFiles, OfSeveralFilesFollowEachOtherUpToMaxSamples) {
-  write_file(folder_ / "a.jsonl", numbered("a", 2));
-  write_file(folder_ / "b.jsonl", numbered("b", 3));
+  write_file(folder_ / "a.jsonl", numbered_prompts("a", 2));
+  write_file(folder_ / "b.jsonl", numbered_prompts("b", 3));
   const std::vector<DataFile> files = {{folder_ / "a.jsonl"}, {folder_ / "b.jsonl"}};
   const auto all = open_prompts(files, row_tokenizer("qwen2"));
   EXPECT_EQ(texts(*all), (Texts{"a0", "a1", "b0", "b1", "b2"}));
-  EXPECT_EQ(all->place_name(all->at(2).place), (folder_ / "b.jsonl").string() + ":1");
+  EXPECT_EQ(all->location_name(all->at(2).location), (folder_ / "b.jsonl").string() + ":1");
   const auto some = open_prompts(files, row_tokenizer("qwen2"), {.max_samples = 3});
   EXPECT_EQ(texts(*some), (Texts{"a0", "a1", "b0"}));
 }
 
 TEST_F(PromptFiles, OfWeightedFilesAreMixedAsOpenDatasetMixesThem) {
-  write_file(folder_ / "a.jsonl", numbered("a", 30));
-  write_file(folder_ / "b.jsonl", numbered("b", 30));
+  write_file(folder_ / "a.jsonl", numbered_prompts("a", 30));
+  write_file(folder_ / "b.jsonl", numbered_prompts("b", 30));
   const std::vector<DataFile> files = {{folder_ / "a.jsonl", 0.3}, {folder_ / "b.jsonl", 0.7}};
   const auto prompts = open_prompts(files, row_tokenizer("qwen2"), {.seed = 7});
   RowOptions rows{.objective = Objective::Sft, .keys = {{"text", "prompt"}}};
@@ -117,19 +117,20 @@ TEST_F(PromptFiles, OfWeightedFilesAreMixedAsOpenDatasetMixesThem) {
           .dataset;
   ASSERT_EQ(prompts->size(), dataset->size());
   for (int64_t i = 0; i < prompts->size(); ++i) {
-    EXPECT_EQ(prompts->place_name(prompts->at(i).place), dataset->place_name(dataset->at(i).place));
+    EXPECT_EQ(prompts->location_name(prompts->at(i).location),
+              dataset->location_name(dataset->at(i).location));
   }
   expect_error(
       [&] {
         open_prompts({{folder_ / "a.jsonl", 0.3}, {folder_ / "b.jsonl"}}, row_tokenizer("qwen2"));
       },
-      "for all files or for none");
+      "either all files have a weight, or none");
 }
 
 TEST_F(PromptFiles, OfGzipFilesAndArraysAreTheSame) {
   const Texts expected = {"a0", "a1", "a2"};
-  EXPECT_EQ(texts(*open(numbered("a", 3))), expected);
-  EXPECT_EQ(texts(*open(gzip_member(numbered("a", 3)))), expected);
+  EXPECT_EQ(texts(*open(numbered_prompts("a", 3))), expected);
+  EXPECT_EQ(texts(*open(gzip_member(numbered_prompts("a", 3)))), expected);
   EXPECT_EQ(texts(*open(R"([{"prompt": "a0"}, {"prompt": "a1"}, {"prompt": "a2"}])")), expected);
 }
 
@@ -187,14 +188,14 @@ class TemporaryFilesIn {
 TEST_F(PromptFiles, LeaveNoTemporaryFile) {
   const TemporaryFolder temporary;
   const TemporaryFilesIn guard(temporary.path());
-  const auto prompts = open(numbered("a", 3));
+  const auto prompts = open(numbered_prompts("a", 3));
   EXPECT_TRUE(temporary.names().empty());
   EXPECT_EQ(prompts->at(2).text, "a2");
 }
 
 TEST_F(PromptFiles, SayWhichVariableNamesTheFolderIfThereIsNone) {
   const TemporaryFilesIn guard(folder_ / "none");
-  expect_refused(numbered("a", 1), "TMPDIR");
+  expect_refused(numbered_prompts("a", 1), "TMPDIR");
 }
 
 }  // namespace

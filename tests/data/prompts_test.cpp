@@ -82,7 +82,7 @@ TEST_F(Prompts, AreFoundUnderTheKeysOfAllConventions) {
 TEST_F(Prompts, ANameGivenForAKeyIsTheOnlyOneLookedFor) {
   const PromptOptions options{.keys = {{"input", "problem"}}};
   EXPECT_EQ(first(R"({"prompt": "no", "problem": "yes"})", options).text, "yes");
-  expect_refused(R"({"prompt": "no"})", "Expected are those of one of: \"problem\"", options);
+  expect_refused(R"({"prompt": "no"})", "Expected the keys of one of: \"problem\"", options);
   expect_refused(R"({"prompt": "a", "functions": []})",
                  "tools_key has no effect",
                  {.keys = {{"tools", "functions"}}});
@@ -95,7 +95,7 @@ TEST_F(Prompts, CarryEveryColumnOfTheirRowAndItsPlace) {
   EXPECT_EQ(prompts->at(0).row,
             Json::parse(R"({"prompt": "a", "answer": 1, "meta": {"level": [2, null]}})"));
   EXPECT_EQ(prompts->at(1).row, Json::parse(R"({"prompt": "b", "gt_answer": "x"})"));
-  EXPECT_EQ(prompts->place_name(prompts->at(1).place), place(3));
+  EXPECT_EQ(prompts->location_name(prompts->at(1).location), place(3));
   EXPECT_EQ(prompts->report().rows, 2);
   EXPECT_EQ(prompts->report().format, "prompt, as text");
 }
@@ -110,7 +110,7 @@ TEST_F(Prompts, MessagesLoseTheAssistantsLastTurnAndTheReportSaysSo) {
   EXPECT_EQ(prompts->at(1).row["messages"].size(), 2U);
   EXPECT_EQ(prompts->report().answers_cut_off, 1);
   expect_refused(R"({"messages": [{"role": "assistant", "content": "4"}]})",
-                 "has one message only, so there is no prompt");
+                 "has only one message, so there is no prompt");
 }
 
 TEST_F(Prompts, InputTemplateIsPutAroundText) {
@@ -126,7 +126,7 @@ constexpr const char* kShortAndLong = R"({"prompt": "12+7="}
 TEST_F(Prompts, LongerThanTheLimitAreDroppedAndCounted) {
   const auto prompts = open(kShortAndLong, {.max_prompt_length = 4});
   EXPECT_EQ(texts(*prompts), Texts{"3+4"});
-  EXPECT_EQ(prompts->at(0).place.line, 2);
+  EXPECT_EQ(prompts->at(0).location.line, 2);
   EXPECT_EQ(prompts->report().rows, 2);
   EXPECT_EQ(prompts->report().dropped.at("longer than max_prompt_length"), 1);
   EXPECT_EQ(open(kShortAndLong, {.max_prompt_length = 5})->size(), 2);

@@ -186,7 +186,7 @@ TEST(RowConventions, AHintTellsWhereAPromptEndsInOtherTokensThanBeforeItsComplet
            {Objective::Kto, R"({"prompt": "One t", "chosen": " x", "rejected": "he"})"},
        }) {
     const std::string hint = tokenizer_for(objective).tokenize(Json::parse(row)).hint;
-    EXPECT_TRUE(hint.starts_with("the prompt alone ends in \" t\", which are other tokens"))
+    EXPECT_TRUE(hint.starts_with("the prompt alone ends in \" t\", which are different tokens"))
         << to_string(objective) << ": " << hint;
   }
   const RowTokenizer sft = tokenizer_for(Objective::Sft);

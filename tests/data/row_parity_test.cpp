@@ -1,4 +1,4 @@
-// Rows of every convention, tokenised and put together to batches exactly as TRL does, with a
+// IdRows of every convention, tokenised and put together to batches exactly as TRL does, with a
 // tokenizer that adds BOS and one that does not, whole and cut.
 #include <reprise/data/batch.h>
 #include <reprise/data/rows.h>
@@ -70,10 +70,10 @@ void for_each_batch(const char* key, bool padding_free, const Check& check) {
   EXPECT_GT(batches, 20U);
 }
 
-using Rows = std::vector<std::vector<int64_t>>;
+using IdRows = std::vector<std::vector<int64_t>>;
 
-Rows values(const at::Tensor& tensor) {
-  Rows rows;
+IdRows values(const at::Tensor& tensor) {
+  IdRows rows;
   for (int64_t i = 0; i < tensor.size(0); ++i) {
     const int64_t* row = tensor.const_data_ptr<int64_t>() + i * tensor.size(1);
     rows.emplace_back(row, row + tensor.size(1));
@@ -83,14 +83,14 @@ Rows values(const at::Tensor& tensor) {
 
 /// A batch of TRL's, whose keys begin with `prefix`.
 void expect_equal(const TokenBatch& batch, const Json& expected, const std::string& prefix) {
-  EXPECT_EQ(values(batch.input_ids), expected[prefix + "input_ids"].get<Rows>());
-  EXPECT_EQ(values(batch.attention_mask), expected[prefix + "attention_mask"].get<Rows>());
+  EXPECT_EQ(values(batch.input_ids), expected[prefix + "input_ids"].get<IdRows>());
+  EXPECT_EQ(values(batch.attention_mask), expected[prefix + "attention_mask"].get<IdRows>());
   if (expected.contains(prefix + "completion_mask")) {
     EXPECT_EQ(values(batch.labels.ne(kIgnoredLabel).to(at::kLong)),
-              expected[prefix + "completion_mask"].get<Rows>());
+              expected[prefix + "completion_mask"].get<IdRows>());
   }
   if (expected.contains(prefix + "labels")) {
-    EXPECT_EQ(values(batch.labels), expected[prefix + "labels"].get<Rows>());
+    EXPECT_EQ(values(batch.labels), expected[prefix + "labels"].get<IdRows>());
   }
   EXPECT_EQ(batch.tokens, batch.attention_mask.sum().item<int64_t>());
   EXPECT_FALSE(batch.document_ids.defined());
@@ -159,10 +159,10 @@ TEST(BatchParity, CollatesTheBatchesOfTheReference) {
 
 TEST(BatchParity, CollatesThePaddingFreeBatchesOfTheReference) {
   for_each_batch("flat_batches", true, [](const Batch& batch, const Json& expected) {
-    EXPECT_EQ(values(batch.main.input_ids), expected["input_ids"].get<Rows>());
-    EXPECT_EQ(values(batch.main.labels), expected["labels"].get<Rows>());
-    EXPECT_EQ(values(batch.main.position_ids), expected["position_ids"].get<Rows>());
-    EXPECT_EQ(values(batch.main.document_ids), expected["seq_idx"].get<Rows>());
+    EXPECT_EQ(values(batch.main.input_ids), expected["input_ids"].get<IdRows>());
+    EXPECT_EQ(values(batch.main.labels), expected["labels"].get<IdRows>());
+    EXPECT_EQ(values(batch.main.position_ids), expected["position_ids"].get<IdRows>());
+    EXPECT_EQ(values(batch.main.document_ids), expected["seq_idx"].get<IdRows>());
   });
 }
 

@@ -2,12 +2,15 @@
 #include "data/gzip_bytes.h"
 #include "support/temporary_folder.h"
 
-#include <reprise/data/row_reader.h>
 #include <reprise/io/file.h>
+#include "data/files/row_reader.h"
 
 #include <gtest/gtest.h>
 
+#include <c10/util/Exception.h>
+
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,15 +18,36 @@
 namespace reprise::testing {
 namespace {
 
-using Rows = std::vector<std::pair<int64_t, std::string>>;
+using data::RowReader;
+
+struct Row {
+  int64_t line = 0;
+  Json value;
+};
+
+/// Reads and parses the next row; an error names the file and the line.
+std::optional<Row> next_row(RowReader& reader) {
+  const auto text = reader.next_text();
+  if (!text) {
+    return std::nullopt;
+  }
+  try {
+    return Row{.line = text->line, .value = text->parse()};
+  } catch (const c10::Error& error) {
+    TORCH_CHECK(
+        false, "[data] ", reader.location(text->line), ": ", error.what_without_backtrace());
+  }
+}
+
+using NumberedRows = std::vector<std::pair<int64_t, std::string>>;
 
 /// The rows of a file with this content, each as its line and its JSON.
-Rows rows_of(const std::string& content, size_t longest_row = RowReader::kLongestRow) {
+NumberedRows rows_of(const std::string& content, size_t longest_row = RowReader::kLongestRow) {
   const TemporaryFolder folder;
   write_file(folder / "rows", content);
   RowReader reader(folder / "rows", longest_row);
-  Rows rows;
-  while (auto row = reader.next()) {
+  NumberedRows rows;
+  while (auto row = next_row(reader)) {
     rows.emplace_back(row->line, row->value.dump());
   }
   EXPECT_EQ(reader.fraction(), 1.0);
@@ -44,24 +68,25 @@ std::string many_lines(int64_t count) {
 }
 
 TEST(RowReader, ReadsLinesWithTheNumbersAnEditorShows) {
-  EXPECT_EQ(rows_of("{\"a\": 1}\n\n  \t\n[2]\n3"), (Rows{{1, "{\"a\":1}"}, {4, "[2]"}, {5, "3"}}));
-  EXPECT_EQ(rows_of("\n\n{\"a\": 1}\n"), (Rows{{3, "{\"a\":1}"}}));
+  EXPECT_EQ(rows_of("{\"a\": 1}\n\n  \t\n[2]\n3"),
+            (NumberedRows{{1, "{\"a\":1}"}, {4, "[2]"}, {5, "3"}}));
+  EXPECT_EQ(rows_of("\n\n{\"a\": 1}\n"), (NumberedRows{{3, "{\"a\":1}"}}));
 }
 
 TEST(RowReader, TakesAByteOrderMarkAndCarriageReturns) {
   EXPECT_EQ(rows_of("\xEF\xBB\xBF{\"a\": 1}\r\n\r\n{\"a\": 2}\r\n"),
-            (Rows{{1, "{\"a\":1}"}, {3, "{\"a\":2}"}}));
-  EXPECT_EQ(rows_of("\xEF\xBB\xBF [1]"), (Rows{{1, "1"}}));
+            (NumberedRows{{1, "{\"a\":1}"}, {3, "{\"a\":2}"}}));
+  EXPECT_EQ(rows_of("\xEF\xBB\xBF [1]"), (NumberedRows{{1, "1"}}));
 }
 
 TEST(RowReader, ReadsTheElementsOfAnArray) {
   EXPECT_EQ(rows_of(" \n[ {\"a\": [1, {\"b\": 2}]},\n \"x\" , 3\n]\n"),
-            (Rows{{1, "{\"a\":[1,{\"b\":2}]}"}, {2, "\"x\""}, {3, "3"}}));
+            (NumberedRows{{1, "{\"a\":[1,{\"b\":2}]}"}, {2, "\"x\""}, {3, "3"}}));
 }
 
 TEST(RowReader, TakesNoMarkInAStringForTheEndOfAnElement) {
   EXPECT_EQ(rows_of(R"([{"a": "],}\"[{,"}, "\\", "\\\"]"])"),
-            (Rows{{1, R"({"a":"],}\"[{,"})"}, {2, R"("\\")"}, {3, R"("\\\"]")"}}));
+            (NumberedRows{{1, R"({"a":"],}\"[{,"})"}, {2, R"("\\")"}, {3, R"("\\\"]")"}}));
 }
 
 TEST(RowReader, FindsNoRowsInAnEmptyFileOrArray) {
@@ -72,7 +97,7 @@ TEST(RowReader, FindsNoRowsInAnEmptyFileOrArray) {
 
 TEST(RowReader, ReadsRowsThatCrossItsBuffers) {
   const std::string text = many_lines(30'000);
-  const Rows rows = rows_of(text);
+  const NumberedRows rows = rows_of(text);
   ASSERT_EQ(rows.size(), 30'000u);
   for (size_t i = 0; i < rows.size(); ++i) {
     ASSERT_EQ(rows[i].first, static_cast<int64_t>(i) + 1);
@@ -90,13 +115,13 @@ TEST(RowReader, ReadsWhatGzipCompressed) {
       "\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03\xab\x56\x4a\x54\xb2\x52\x30\xac\xe5\xaa\x06\x33\x8c"
       "\x6a\xb9\x00\xce\x32\xde\xc1\x12\x00\x00\x00",
       34);
-  EXPECT_EQ(rows_of(bytes), (Rows{{1, "{\"a\":1}"}, {2, "{\"a\":2}"}}));
+  EXPECT_EQ(rows_of(bytes), (NumberedRows{{1, "{\"a\":1}"}, {2, "{\"a\":2}"}}));
 }
 
 TEST(RowReader, ReadsGzipMembersOneAfterTheOther) {
   // The second row begins in one member and ends in the next.
   const std::string bytes = gzip_member("1\n2") + gzip_member("") + gzip_member("2\n3\n");
-  const Rows expected = {{1, "1"}, {2, "22"}, {3, "3"}};
+  const NumberedRows expected = {{1, "1"}, {2, "22"}, {3, "3"}};
   EXPECT_EQ(rows_of(bytes), expected);
   EXPECT_EQ(rows_of(bytes + std::string(512, '\0')), expected);
 }
@@ -105,7 +130,7 @@ TEST(RowReader, RefusesGzipThatIsCutOffAnywhere) {
   const std::string bytes = gzip_member("1\n") + gzip_member("2\n");
   for (size_t size = 2; size < bytes.size(); ++size) {
     if (size != bytes.size() / 2) {  // there the first member is whole
-      expect_broken(bytes.substr(0, size), "the gzip stream ends early; the file is cut off");
+      expect_broken(bytes.substr(0, size), "the gzip stream ends early; the file is truncated");
     }
   }
 }
@@ -121,21 +146,21 @@ TEST(RowReader, NamesFileAndLineOfARowThatIsNotJson) {
   const TemporaryFolder folder;
   write_file(folder / "rows.jsonl", "{\"a\": 1}\nhello\n{\"a\": 2}\n{\"a\": \n");
   RowReader reader(folder / "rows.jsonl");
-  reader.next();
+  next_row(reader);
   const std::string name = (folder / "rows.jsonl").string();
-  expect_error([&] { reader.next(); }, "[data] " + name + ":2: [json] row:1:1: ");
-  EXPECT_EQ(reader.next()->value, Json({{"a", 2}})) << "the rows after a bad one can be read";
-  expect_error([&] { reader.next(); }, "[data] " + name + ":4: ");
-  EXPECT_FALSE(reader.next());
+  expect_error([&] { next_row(reader); }, "[data] " + name + ":2: [json] row:1:1: ");
+  EXPECT_EQ(next_row(reader)->value, Json({{"a", 2}})) << "the rows after a bad one can be read";
+  expect_error([&] { next_row(reader); }, "[data] " + name + ":4: ");
+  EXPECT_FALSE(next_row(reader));
 }
 
 TEST(RowReader, NamesTheElementOfAnArrayThatIsNotJson) {
   const TemporaryFolder folder;
   write_file(folder / "rows.json", "[1, {\"a\" 2}, 3]");
   RowReader reader(folder / "rows.json");
-  reader.next();
-  expect_error([&] { reader.next(); }, (folder / "rows.json").string() + ":2: ");
-  EXPECT_EQ(reader.next()->value, 3);
+  next_row(reader);
+  expect_error([&] { next_row(reader); }, (folder / "rows.json").string() + ":2: ");
+  EXPECT_EQ(next_row(reader)->value, 3);
 }
 
 TEST(RowReader, RefusesAnArrayThatIsNotClosed) {

@@ -26,10 +26,10 @@ TEST(RowRefusals, ARowOfNoConventionNamesItsKeysAndThoseExpected) {
   expect_refused(sft, R"({"text": null})", "text (null)");
   expect_refused(sft, R"(["a"])", "a row must be a JSON object");
   // Alpaca's input is the second half of a prompt.
-  expect_refused(sft, R"({"instruction": "a", "input": "b", "output": "c"})", "no row that sft");
-  expect_refused(tokenizer_for(Objective::Dpo), kChat, "no row that dpo takes");
-  expect_refused(tokenizer_for(Objective::Kto), kChatCompletion, "no row that kto takes");
-  expect_refused(tokenizer_for(Objective::Prm), R"({"prompt": "a"})", "no row that prm takes");
+  expect_refused(sft, R"({"instruction": "a", "input": "b", "output": "c"})", "not a row for sft");
+  expect_refused(tokenizer_for(Objective::Dpo), kChat, "not a row for dpo");
+  expect_refused(tokenizer_for(Objective::Kto), kChatCompletion, "not a row for kto");
+  expect_refused(tokenizer_for(Objective::Prm), R"({"prompt": "a"})", "not a row for prm");
 }
 
 TEST(RowRefusals, ValuesOfOtherTypesAreNamed) {
@@ -44,10 +44,10 @@ TEST(RowRefusals, ValuesOfOtherTypesAreNamed) {
   expect_refused(sft, R"({"messages": [{"role": "user", "content": 3}]})", "as content");
   expect_refused(sft,
                  R"({"messages": [{"role": "user", "content": [{"type": "image"}]}]})",
-                 "must be text alone");
+                 "must be text only");
   expect_refused(sft,
                  R"({"prompt": "a", "completion": [{"role": "assistant", "content": "b"}]})",
-                 "both must be the same");
+                 "both must be of the same kind");
   expect_refused(sft, R"({"prompt": "a", "completion": ""})", "\"completion\" is an empty string");
   expect_refused(tokenizer_for(Objective::Dpo),
                  R"({"chosen": "a", "rejected": [{"role": "assistant", "content": "b"}]})",
@@ -79,7 +79,7 @@ TEST(RowRefusals, WhatARowGivesItsTemplateIsChecked) {
   expect_error([&] { sft.tokenize(row); }, "expected a list of tools");
   row["tools"] = nullptr;
   row["chat_template_kwargs"] = {{"messages", Json::array()}};
-  expect_error([&] { sft.tokenize(row); }, "not the row's to choose");
+  expect_error([&] { sft.tokenize(row); }, "which a row cannot set");
 }
 
 TEST(RowRefusals, LabelsMustBeInRange) {
@@ -140,7 +140,7 @@ TEST(RowRefusals, OptionsWithoutEffectAreRefused) {
   expect_useless({.objective = Objective::Dpo, .completion_only_loss = true},
                  "completion_only_loss");
   expect_useless({.reward_tokens = {"+"}}, "reward_tokens");
-  expect_error([] { tokenizer_for({.keys = {{"promt", "a"}}}); }, "nothing is called \"promt\"");
+  expect_error([] { tokenizer_for({.keys = {{"promt", "a"}}}); }, "there is no key \"promt\"");
   expect_error([] { tokenizer_for({.max_length = -1}); }, "max_length must be positive");
   expect_error([] { tokenizer_for({.input_template = "no hole"}); }, "{} once");
   expect_refused(tokenizer_for({.assistant_only_loss = true}),
@@ -148,7 +148,7 @@ TEST(RowRefusals, OptionsWithoutEffectAreRefused) {
                  "assistant_only_loss is for chats");
   expect_refused(tokenizer_for({.input_template = "User: {}"}),
                  R"({"text": "a"})",
-                 "input_template is put around prompts");
+                 "input_template applies to plain-text prompts");
   expect_refused(tokenizer_for({.chat_template = "{{ messages }}"}),
                  R"({"text": "a"})",
                  "chat_template is for chats");
@@ -160,7 +160,7 @@ TEST(RowRefusals, OptionsWithoutEffectAreRefused) {
 TEST(RowRefusals, OnlineTrainingHasPromptsInsteadOfRows) {
   for (const Objective objective : {Objective::Grpo, Objective::Ppo}) {
     expect_error([&] { tokenizer_for({.objective = objective}); },
-                 to_string(objective) + " has no rows to be tokenised");
+                 to_string(objective) + " has prompts instead of rows");
   }
 }
 
@@ -182,14 +182,14 @@ TEST(RowRefusals, TemplatesThatPairsAndJudgedAnswersDoNotUse) {
     const RowTokenizer prompts = tokenizer_for(for_objective(objective, around));
     EXPECT_NO_THROW(prompts.tokenize(Json::parse(kTextPair)));
     expect_refused(prompts, kChatPair, "input_template is");
-    expect_refused(prompts, kPromptlessPair, "input_template is put around prompts");
+    expect_refused(prompts, kPromptlessPair, "input_template applies to plain-text prompts");
     const RowTokenizer rendered = tokenizer_for(for_objective(objective, chats));
     EXPECT_NO_THROW(rendered.tokenize(Json::parse(kChatPair)));
     expect_refused(rendered, kTextPair, "chat_template is for chats");
   }
   const RowTokenizer judged = tokenizer_for(for_objective(Objective::Kto, around));
   EXPECT_NO_THROW(judged.tokenize(Json::parse(kJudged)));
-  expect_refused(judged, kJudgedChat, "input_template is put around prompts");
+  expect_refused(judged, kJudgedChat, "input_template applies to plain-text prompts");
   expect_refused(tokenizer_for(for_objective(Objective::Kto, chats)), kJudged, "chat_template is");
 }
 
@@ -199,7 +199,7 @@ TEST(RowRefusals, NamesOfKeysThatTheRowIsReadWithout) {
   };
   expect_refused(named(Objective::Sft, "prompt", "question"),
                  kChat,
-                 "prompt_key has no effect: nothing called \"question\" is read of this row, which "
+                 "prompt_key has no effect: \"question\" is not read from this row, which "
                  "is messages");
   expect_refused(named(Objective::Sft, "tools", "functions"), R"({"text": "a"})", "tools_key has");
   EXPECT_NO_THROW(named(Objective::Sft, "tools", "functions").tokenize(Json::parse(kChat)));

@@ -16,8 +16,8 @@ using testing::error_of;
 using testing::expect_error;
 using Variables = std::map<std::string, std::string>;
 
-/// The place that a process with these variables and no others of their kind has.
-std::optional<WorldPlace> place_in(const Variables& variables) {
+/// The rendezvous that a process with these variables and no others of their kind has.
+std::optional<Rendezvous> rendezvous_in(const Variables& variables) {
   for (const char* name : {"RANK",
                            "WORLD_SIZE",
                            "LOCAL_RANK",
@@ -37,7 +37,7 @@ std::optional<WorldPlace> place_in(const Variables& variables) {
   for (const auto& [name, value] : variables) {
     setenv(name.c_str(), value.c_str(), /*overwrite=*/1);
   }
-  return place_from_environment();
+  return rendezvous_from_environment();
 }
 
 Variables torchrun() {
@@ -51,35 +51,36 @@ Variables torchrun() {
 void expect_refused(const std::string& name, const std::string& value, const std::string& part) {
   auto variables = torchrun();
   variables[name] = value;
-  expect_error([&] { place_in(variables); }, part);
+  expect_error([&] { rendezvous_in(variables); }, part);
 }
 
 TEST(Environment, SaysNothingWhereNobodyStartedThisProcess) {
-  EXPECT_FALSE(place_in({}));
-  EXPECT_FALSE(place_in({{"SLURM_JOB_ID", "7"}, {"SLURM_NTASKS", "4"}}));
+  EXPECT_FALSE(rendezvous_in({}));
+  EXPECT_FALSE(rendezvous_in({{"SLURM_JOB_ID", "7"}, {"SLURM_NTASKS", "4"}}));
   // The script of a batch job.
-  EXPECT_FALSE(place_in({{"SLURM_JOB_ID", "7"}, {"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}}));
+  EXPECT_FALSE(
+      rendezvous_in({{"SLURM_JOB_ID", "7"}, {"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}}));
   // A shell of srun --pty bash, and mpirun -n 1.
-  EXPECT_FALSE(place_in({{"SLURM_JOB_ID", "7"},
-                         {"SLURM_STEP_ID", "0"},
-                         {"SLURM_NTASKS", "1"},
-                         {"SLURM_PROCID", "0"}}));
-  EXPECT_FALSE(place_in({{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}}));
+  EXPECT_FALSE(rendezvous_in({{"SLURM_JOB_ID", "7"},
+                              {"SLURM_STEP_ID", "0"},
+                              {"SLURM_NTASKS", "1"},
+                              {"SLURM_PROCID", "0"}}));
+  EXPECT_FALSE(rendezvous_in({{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}}));
 }
 
 TEST(Environment, OfTorchrun) {
-  const auto place = place_in(torchrun());
-  ASSERT_TRUE(place);
-  EXPECT_EQ(place->rank, 3);
-  EXPECT_EQ(place->size, 8);
-  EXPECT_EQ(place->local_rank, 1);
-  EXPECT_EQ(place->address, "host");
-  EXPECT_EQ(place->port, 1234);
-  EXPECT_FALSE(place->attempt);
+  const auto rendezvous = rendezvous_in(torchrun());
+  ASSERT_TRUE(rendezvous);
+  EXPECT_EQ(rendezvous->rank, 3);
+  EXPECT_EQ(rendezvous->size, 8);
+  EXPECT_EQ(rendezvous->local_rank, 1);
+  EXPECT_EQ(rendezvous->address, "host");
+  EXPECT_EQ(rendezvous->port, 1234);
+  EXPECT_FALSE(rendezvous->attempt);
   auto elastic = torchrun();
   elastic["TORCHELASTIC_USE_AGENT_STORE"] = "True";
   elastic["TORCHELASTIC_RESTART_COUNT"] = "2";
-  EXPECT_EQ(place_in(elastic)->attempt, "2");
+  EXPECT_EQ(rendezvous_in(elastic)->attempt, "2");
 }
 
 TEST(Environment, OfTorchrunThatIsWrongIsRefused) {
@@ -100,27 +101,27 @@ TEST(Environment, OfOpenMpi) {
                       {"OMPI_COMM_WORLD_SIZE", "4"},
                       {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
                       {"OMPI_COMM_WORLD_LOCAL_SIZE", "4"}};
-  const auto place = place_in(variables);
-  ASSERT_TRUE(place);
-  EXPECT_EQ(place->rank, 1);
-  EXPECT_EQ(place->size, 4);
-  EXPECT_EQ(place->address, "127.0.0.1");
-  EXPECT_EQ(place->port, 29500);
+  const auto rendezvous = rendezvous_in(variables);
+  ASSERT_TRUE(rendezvous);
+  EXPECT_EQ(rendezvous->rank, 1);
+  EXPECT_EQ(rendezvous->size, 4);
+  EXPECT_EQ(rendezvous->address, "127.0.0.1");
+  EXPECT_EQ(rendezvous->port, 29500);
   variables["OMPI_COMM_WORLD_LOCAL_SIZE"] = "2";
-  expect_error([&] { place_in(variables); }, "set MASTER_ADDR to the name or address");
+  expect_error([&] { rendezvous_in(variables); }, "set MASTER_ADDR to the name or address");
   variables["MASTER_ADDR"] = "node1";
   variables["MASTER_PORT"] = "77";
-  EXPECT_EQ(place_in(variables)->address, "node1");
-  EXPECT_EQ(place_in(variables)->port, 77);
+  EXPECT_EQ(rendezvous_in(variables)->address, "node1");
+  EXPECT_EQ(rendezvous_in(variables)->port, 77);
 }
 
 TEST(Environment, OfMpich) {
-  const auto place = place_in(
+  const auto rendezvous = rendezvous_in(
       {{"PMI_RANK", "2"}, {"PMI_SIZE", "3"}, {"MPI_LOCALRANKID", "0"}, {"MASTER_ADDR", "node1"}});
-  ASSERT_TRUE(place);
-  EXPECT_EQ(place->rank, 2);
-  EXPECT_EQ(place->size, 3);
-  EXPECT_EQ(place->local_rank, 0);
+  ASSERT_TRUE(rendezvous);
+  EXPECT_EQ(rendezvous->rank, 2);
+  EXPECT_EQ(rendezvous->size, 3);
+  EXPECT_EQ(rendezvous->local_rank, 0);
 }
 
 TEST(Environment, OfSrun) {
@@ -130,14 +131,14 @@ TEST(Environment, OfSrun) {
                       {"SLURM_JOB_ID", "7"},
                       {"SLURM_STEP_ID", "0"},
                       {"SLURM_LAUNCH_NODE_IPADDR", "10.0.0.1"}};
-  const auto place = place_in(variables);
-  ASSERT_TRUE(place);
-  EXPECT_EQ(place->rank, 5);
-  EXPECT_EQ(place->local_rank, 1);
-  EXPECT_EQ(place->address, "10.0.0.1");
-  EXPECT_EQ(place->port, 29500);
+  const auto rendezvous = rendezvous_in(variables);
+  ASSERT_TRUE(rendezvous);
+  EXPECT_EQ(rendezvous->rank, 5);
+  EXPECT_EQ(rendezvous->local_rank, 1);
+  EXPECT_EQ(rendezvous->address, "10.0.0.1");
+  EXPECT_EQ(rendezvous->port, 29500);
   variables["MASTER_ADDR"] = "node1";
-  EXPECT_EQ(place_in(variables)->address, "node1");
+  EXPECT_EQ(rendezvous_in(variables)->address, "node1");
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Usage: network_test.sh <world_test>
+# Usage: network_test.sh <dist_tests>
 # Worlds on other networks than the one of a usual machine: with a loopback interface alone, and
 # across two machines, which are network namespaces with a cable between them. Needs the right to
 # make namespaces; says so with code 77 where it is missing.

@@ -21,8 +21,8 @@ namespace {
 
 using testing::Environment;
 using testing::free_port;
-using testing::place_variables;
 using testing::ProcessResult;
+using testing::rendezvous_variables;
 using testing::start_processes;
 using testing::WorkerProcess;
 
@@ -35,7 +35,7 @@ void in_world(const std::function<void(const World&)>& work) {
   WorldOptions options;
   options.timeout = std::chrono::seconds(seconds == nullptr ? 20 : std::atoi(seconds));
   try {
-    const auto world = connect_world(place_from_environment().value(), options);
+    const auto world = connect_world(rendezvous_from_environment().value(), options);
     try {
       work(*world);
     } catch (const c10::Error& error) {
@@ -72,35 +72,35 @@ TEST(Worker, DISABLED_Throws) {
 
 TEST(Worker, DISABLED_EndsEarly) {
   in_world([](const World& world) {
-    world.wait_for_all("the start");
+    world.barrier("the start");
     if (world.rank() != 1) {
-      world.wait_for_all("the end");
+      world.barrier("the end");
     }
   });
 }
 
 TEST(Worker, DISABLED_IsBehind) {
   in_world([](const World& world) {
-    world.wait_for_all("the start");
+    world.barrier("the start");
     if (world.rank() == 1) {
       std::this_thread::sleep_for(6s);
     }
-    world.wait_for_all("the end");
+    world.barrier("the end");
   });
 }
 
 TEST(Worker, DISABLED_LeavesOnePending) {
   in_world([](const World& world) {
     const auto value = at::ones({1 << 22});
-    const auto pending = world.start_sum(value, "gradients");
+    const auto pending = world.start_all_reduce(value, "gradients");
     TORCH_CHECK(world.rank() != 0, "[train] the loss is not a number");
     pending->wait();
-    world.wait_for_all("the end");
+    world.barrier("the end");
   });
 }
 
 TEST(Worker, DISABLED_Joins) {
-  in_world([](const World& world) { world.wait_for_all("the start"); });
+  in_world([](const World& world) { world.barrier("the start"); });
 }
 
 bool contains(const std::string& text, const std::string& part) {
@@ -126,7 +126,7 @@ std::vector<WorkerProcess> start_incomplete(const Environment& changes) {
   const int port = free_port();
   std::vector<WorkerProcess> processes;
   for (const int rank : {0, 2}) {
-    auto variables = place_variables(rank, 4, port);
+    auto variables = rendezvous_variables(rank, 4, port);
     variables.insert(changes.begin(), changes.end());
     processes.emplace_back("Joins", variables);
   }
@@ -151,7 +151,8 @@ TEST(WorldFaults, AKilledProcessIsNamed) {
     expect_error(result, "rank 1 does not respond: dead or stopped (last heard of ");
     expect_error(result, c10::str("[world] rank ", survivor, " of 3: sum 'gradients' (collective"));
   }
-  expect_error(first_killed[1].wait(), "rank 0, or what else has the world's store, does not");
+  expect_error(first_killed[1].wait(),
+               "rank 0, or whatever process hosts the world's store, does not");
   EXPECT_LT(seconds_since(begin), 12.0);  // long before the timeout of 20 s
 }
 
@@ -167,13 +168,14 @@ TEST(WorldFaults, WhoIsWaitedForTooLongIsNamed) {
   other_stopped[1].send(SIGSTOP);
   first_stopped[0].send(SIGSTOP);
   expect_error(other_stopped[0].wait(), "rank 1 does not respond: dead or stopped");
-  expect_error(first_stopped[1].wait(), "rank 0, or what else has the world's store, does not");
+  expect_error(first_stopped[1].wait(),
+               "rank 0, or whatever process hosts the world's store, does not");
   EXPECT_GT(seconds_since(begin), 3.5);
   EXPECT_LT(seconds_since(begin), 14.0);
-  expect_error(behind[0].wait(), "rank 1 did not come to it (last heard of in sum 'the start'");
+  expect_error(behind[0].wait(), "rank 1 did not reach it (last heard of in sum 'the start'");
   EXPECT_NE(behind[1].wait().exit_code, 0);
   for (const auto& result : testing::wait_for(incomplete)) {
-    expect_error(result, "of 4 processes these did not come in time: rank 1, 3");
+    expect_error(result, "these of the 4 processes did not join in time: rank 1, 3");
   }
 }
 
@@ -200,7 +202,7 @@ TEST(WorldFaults, WhoEndsEarlyIsNamed) {
 }
 
 TEST(WorldFaults, NobodyAtTheAddress) {
-  auto variables = place_variables(1, 2, free_port());
+  auto variables = rendezvous_variables(1, 2, free_port());
   variables["TIMEOUT"] = "1";
   WorkerProcess process("Joins", variables);
   expect_error(process.wait(), "rank 1 of 2 found nobody at 127.0.0.1:");
@@ -214,7 +216,7 @@ TEST(WorldFaults, APortInUse) {
   address.sin6_port = htons(static_cast<uint16_t>(port));
   ASSERT_EQ(bind(handle, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
   ASSERT_EQ(listen(handle, 1), 0);
-  WorkerProcess process("Joins", place_variables(0, 2, port));
+  WorkerProcess process("Joins", rendezvous_variables(0, 2, port));
   const auto result = process.wait();
   close(handle);
   expect_error(result, c10::str("another program uses port ", port));
@@ -224,8 +226,8 @@ TEST(WorldFaults, APortInUse) {
 TEST(WorldFaults, DifferingSizes) {
   const int port = free_port();
   std::vector<WorkerProcess> processes;
-  processes.emplace_back("Joins", place_variables(0, 3, port));
-  processes.emplace_back("Joins", place_variables(1, 2, port));
+  processes.emplace_back("Joins", rendezvous_variables(0, 3, port));
+  processes.emplace_back("Joins", rendezvous_variables(1, 2, port));
   for (const auto& result : testing::wait_for(processes)) {
     expect_error(result, "Start all with the same WORLD_SIZE");
   }
@@ -235,10 +237,10 @@ TEST(WorldFaults, ARankThatIsThereTwice) {
   const int port = free_port();
   std::vector<WorkerProcess> processes;
   for (const int rank : {0, 1, 1}) {
-    processes.emplace_back("Joins", place_variables(rank, 3, port));
+    processes.emplace_back("Joins", rendezvous_variables(rank, 3, port));
   }
   for (const auto& result : testing::wait_for(processes)) {
-    expect_error(result, "[world] rank 1 is there twice");
+    expect_error(result, "[world] rank 1 is used by two processes");
   }
 }
 

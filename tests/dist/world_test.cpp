@@ -19,11 +19,11 @@ namespace {
 using testing::run_processes;
 
 std::unique_ptr<World> join() {
-  const auto place = place_from_environment();
-  TORCH_CHECK(place, "not started as a worker");
+  const auto rendezvous = rendezvous_from_environment();
+  TORCH_CHECK(rendezvous, "not started as a worker");
   WorldOptions options;
   options.timeout = std::chrono::seconds(60);
-  return connect_world(*place, options);
+  return connect_world(*rendezvous, options);
 }
 
 /// What a rank brings: the same in every run, and such that the order of a sum shows.
@@ -56,24 +56,24 @@ void check_all(const World& world, int64_t count, at::ScalarType type) {
   const auto size = world.size(), rank = world.rank();
   const auto label = c10::str(type, " x ", count, " in ", size);
   auto value = brought(rank, count, type);
-  world.start_sum(value, "a sum")->wait();
+  world.start_all_reduce(value, "a sum")->wait();
   EXPECT_TRUE(same_bits(value, expected_sum(size, count, type))) << label;
 
   const auto own = brought(rank, count, type);
   const auto whole = at::empty({size * count}, own.options());
-  world.start_gather(whole, own, "parts")->wait();
-  const auto place = at::zeros({size * count}, own.options());
-  place.narrow(0, rank * count, count).copy_(own);
-  world.start_gather(place, place.narrow(0, rank * count, count), "in place")->wait();
+  world.start_all_gather(whole, own, "parts")->wait();
+  const auto gathered = at::zeros({size * count}, own.options());
+  gathered.narrow(0, rank * count, count).copy_(own);
+  world.start_all_gather(gathered, gathered.narrow(0, rank * count, count), "in place")->wait();
   for (int64_t i = 0; i < size; ++i) {
     EXPECT_TRUE(same_bits(whole.narrow(0, i * count, count), brought(i, count, type))) << label;
   }
-  EXPECT_TRUE(same_bits(place, whole)) << label;
+  EXPECT_TRUE(same_bits(gathered, whole)) << label;
 
   const auto all = brought(rank, size * count, type);
   const auto before = all.clone();
   const auto part = at::empty({count}, all.options());
-  world.start_reduce(part, all, "a reduction")->wait();
+  world.start_reduce_scatter(part, all, "a reduction")->wait();
   EXPECT_TRUE(same_bits(
       part, expected_sum(size, size * count, type).narrow(0, rank * count, count).clone()))
       << label;
@@ -92,8 +92,8 @@ TEST(Worker, DISABLED_Collectives) {
   EXPECT_EQ(world->sum(1.5 * static_cast<double>(world->rank() + 1)),
             1.5 * static_cast<double>(world->size() * (world->size() + 1) / 2));
   EXPECT_EQ(world->max(-2.0 - static_cast<double>(world->rank())), -2.0);
-  EXPECT_EQ(world->from_first(std::to_string(world->rank()), "a name"), "0");
-  world->wait_for_all("the end");
+  EXPECT_EQ(world->broadcast(std::to_string(world->rank()), "a name"), "0");
+  world->barrier("the end");
 }
 
 // Of more chunks than are under way at once.
@@ -103,11 +103,11 @@ TEST(Worker, DISABLED_Large) {
   constexpr int64_t kCount = 5000003;
   const auto sum = expected_sum(size, kCount, at::kFloat);
   const auto value = brought(rank, kCount, at::kFloat);
-  world->start_sum(value, "a sum")->wait();
+  world->start_all_reduce(value, "a sum")->wait();
   EXPECT_TRUE(same_bits(value, sum));
   const auto part = at::empty({kCount / size});
   const auto whole = brought(rank, kCount, at::kFloat).narrow(0, 0, part.numel() * size);
-  world->start_reduce(part, whole, "a reduction")->wait();
+  world->start_reduce_scatter(part, whole, "a reduction")->wait();
   EXPECT_TRUE(same_bits(part, sum.narrow(0, rank * part.numel(), part.numel()).clone()));
 }
 
@@ -116,7 +116,7 @@ TEST(Worker, DISABLED_Strings) {
   const auto said = [](int64_t rank) {
     return rank == 1 ? std::string() : std::string(rank == 0 ? 1 << 20 : 3, char('a' + rank));
   };
-  const auto all = world->gather(said(world->rank()), "texts");
+  const auto all = world->all_gather(said(world->rank()), "texts");
   ASSERT_EQ(all.size(), static_cast<size_t>(world->size()));
   for (int64_t rank = 0; rank < world->size(); ++rank) {
     EXPECT_EQ(all[static_cast<size_t>(rank)], said(rank));
@@ -132,12 +132,13 @@ TEST(Worker, DISABLED_Pending) {
   std::vector<PendingCollective> pending;
   for (int64_t i = 0; i < 8; ++i) {
     values.push_back(brought(rank, kCount + i, at::kFloat));
-    pending.push_back(world->start_sum(values.back(), "sum"));
+    pending.push_back(world->start_all_reduce(values.back(), "sum"));
     wholes.push_back(at::empty({size * (i + 1)}));
-    pending.push_back(world->start_gather(wholes.back(), brought(rank, i + 1, at::kFloat), "part"));
-    parts.push_back(at::empty({kCount}));
     pending.push_back(
-        world->start_reduce(parts.back(), brought(rank, size * kCount, at::kFloat), "reduce"));
+        world->start_all_gather(wholes.back(), brought(rank, i + 1, at::kFloat), "part"));
+    parts.push_back(at::empty({kCount}));
+    pending.push_back(world->start_reduce_scatter(
+        parts.back(), brought(rank, size * kCount, at::kFloat), "reduce"));
   }
   while (!pending.empty()) {
     pending.back()->wait();
@@ -156,7 +157,7 @@ TEST(Worker, DISABLED_Pending) {
 TEST(Worker, DISABLED_Together) {
   const auto world = join();
   const auto error = testing::error_of([&] {
-    world->together("a file", [&] { TORCH_CHECK(world->rank() != 1, "the disk is full"); });
+    world->run_on_all("a file", [&] { TORCH_CHECK(world->rank() != 1, "the disk is full"); });
   });
   EXPECT_NE(error.find("the disk is full"), std::string::npos) << error;
   EXPECT_EQ(world->sum(1.0), static_cast<double>(world->size()));  // all are still there

@@ -1,7 +1,7 @@
 // libFuzzer: a count, an index of so many entries, and records: as the files of a cache, whose sums
 // are made to fit, since what they protect from is chance and not malice. The cache is opened or
 // not; each of its examples is refused with c10::Error or has sequences that fit together.
-#include "data/example_cache.h"
+#include "data/dataset/example_cache.h"
 
 #include <c10/util/Exception.h>
 #include <unistd.h>
@@ -20,7 +20,7 @@
 
 namespace {
 
-using reprise::detail::IndexEntry;
+using reprise::data::IndexEntry;
 using Bytes = std::span<const uint8_t>;
 
 uint32_t checksum(Bytes bytes) {
@@ -86,14 +86,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
                       index.size() * sizeof(IndexEntry));
   write(folder() / "examples.bin", records);
   write(folder() / "index.bin", entries);
-  std::ofstream(folder() / "cache.json")
-      << reprise::Json{{"format", "reprise examples"},
-                       {"version", reprise::detail::kCacheVersion},
-                       {"examples", index.size()},
-                       {"bytes", records.size()},
-                       {"index_checksum", checksum(entries)},
-                       {"report", nullptr}};
-  const auto cache = reprise::detail::ExampleCache::open(folder());
+  std::ofstream(folder() / "cache.json") << reprise::Json{{"format", "reprise examples"},
+                                                          {"version", reprise::data::kCacheVersion},
+                                                          {"examples", index.size()},
+                                                          {"bytes", records.size()},
+                                                          {"index_checksum", checksum(entries)},
+                                                          {"report", nullptr}};
+  const auto cache = reprise::data::ExampleCache::open(folder());
   for (int64_t i = 0; cache != nullptr && i < cache->size(); ++i) {
     try {
       check(cache->at(i));

@@ -1,7 +1,7 @@
 // libFuzzer: any bytes as a GGUF file. It is accepted or refused with c10::Error; what is accepted
 // lies inside the file and can be dequantized.
-#include "io/gguf_dequantize.h"
-#include "io/gguf_header.h"
+#include "io/gguf/gguf_dequantize.h"
+#include "io/gguf/gguf_header.h"
 
 #include <c10/util/Exception.h>
 
@@ -14,8 +14,8 @@
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto file = std::as_bytes(std::span(data, size));
   try {
-    const auto header = reprise::detail::parse_gguf_header(file, "fuzz");
-    for (const reprise::GgufTensor& tensor : header.tensors) {
+    const auto header = reprise::io::parse_gguf_header(file, "fuzz");
+    for (const reprise::io::GgufTensor& tensor : header.tensors) {
       if (tensor.begin > tensor.end || tensor.end > size) {
         std::abort();
       }
@@ -24,7 +24,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         elements *= static_cast<size_t>(length);
       }
       std::vector<float> values(elements);
-      reprise::detail::dequantize(
+      reprise::io::dequantize(
           tensor.type, file.subspan(tensor.begin, tensor.end - tensor.begin), values);
     }
   } catch (const c10::Error&) {

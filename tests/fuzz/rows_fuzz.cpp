@@ -2,7 +2,7 @@
 // c10::Error; lines are counted upwards and no row is longer than it may be.
 #include "fuzzed_file.h"
 
-#include <reprise/data/row_reader.h>
+#include "data/files/row_reader.h"
 
 #include <c10/util/Exception.h>
 
@@ -14,7 +14,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   constexpr size_t kLongestRow = 256;
   const reprise::testing::FuzzedFile file({data, size});
   try {
-    reprise::RowReader reader(file.path(), kLongestRow);
+    reprise::data::RowReader reader(file.path(), kLongestRow);
     int64_t line = 0;
     while (const auto row = reader.next_text()) {
       if (row->line <= line || row->text.size() > kLongestRow || reader.fraction() > 1) {

@@ -1,6 +1,6 @@
 // libFuzzer: any bytes as a safetensors file. A header is accepted or refused with c10::Error, and
 // what is accepted lies inside the file.
-#include "io/safetensors_header.h"
+#include "io/safetensors/safetensors_header.h"
 
 #include <c10/util/Exception.h>
 
@@ -12,7 +12,7 @@
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   try {
     const auto header =
-        reprise::detail::parse_safetensors_header(std::as_bytes(std::span(data, size)), "fuzz");
+        reprise::io::parse_safetensors_header(std::as_bytes(std::span(data, size)), "fuzz");
     for (const reprise::TensorInfo& info : header.tensors) {
       if (info.begin > info.end || info.end > size) {
         std::abort();

@@ -1,5 +1,5 @@
 // Chat templates: whatever the text, parsing and rendering end soon, and only c10::Error comes out.
-#include <reprise/text/chat_template.h>
+#include <reprise/jinja/chat_template.h>
 
 #include <c10/util/Exception.h>
 

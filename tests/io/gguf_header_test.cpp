@@ -1,5 +1,5 @@
 // GGUF headers: every kind of value, and every field as a lie.
-#include "io/gguf_header.h"
+#include "io/gguf/gguf_header.h"
 #include "io/gguf_bytes.h"
 #include "support/fixtures.h"
 #include "support/temporary_folder.h"
@@ -23,12 +23,12 @@ constexpr uint32_t kBool = 7;
 constexpr uint32_t kString = 8;
 constexpr uint32_t kArray = 9;
 
-detail::GgufHeader parse(const std::string& file) {
-  return detail::parse_gguf_header(std::as_bytes(std::span(file)), "x.gguf");
+io::GgufHeader parse_gguf(const std::string& file) {
+  return io::parse_gguf_header(std::as_bytes(std::span(file)), "x.gguf");
 }
 
 TEST(GgufHeader, ReadsEveryKindOfValue) {
-  const auto header = parse(read_file(fixtures() / "io/quantized.gguf"));
+  const auto header = parse_gguf(read_file(fixtures() / "io/quantized.gguf"));
   const auto value = [&](const char* name) {
     return header.metadata.at(std::string("test.") + name);
   };
@@ -53,14 +53,14 @@ TEST(GgufHeader, ReadsVersionTwoAndNestedArrays) {
   file.version = 2;
   const std::string row = packed(kUint8) + packed(uint64_t{2}) + "\5\6";
   file.array("rows", kArray, 2, row + row);
-  EXPECT_EQ(parse(file.bytes()).metadata.at("rows"), Json::parse("[[5,6],[5,6]]"));
+  EXPECT_EQ(parse_gguf(file.bytes()).metadata.at("rows"), Json::parse("[[5,6],[5,6]]"));
 }
 
 TEST(GgufHeader, PlacesTensorsByTheAlignmentOfTheFile) {
   GgufBytes file;
   file.value("general.alignment", kUint32, packed(uint32_t{64}));
   file.tensor("b", {2, 3}, kF32, 64).tensor("a", {32}, kQ80, 0).data(88);
-  const auto header = parse(file.bytes(64));
+  const auto header = parse_gguf(file.bytes(64));
   ASSERT_EQ(header.tensors.size(), 2u);
   EXPECT_EQ(header.tensors[0].shape, (std::vector<int64_t>{3, 2}));
   EXPECT_EQ(header.tensors[0].begin % 64, 0u);
@@ -68,7 +68,7 @@ TEST(GgufHeader, PlacesTensorsByTheAlignmentOfTheFile) {
   EXPECT_EQ(header.tensors[1].end - header.tensors[1].begin, 34u);
 }
 
-struct Hostile {
+struct HostileGguf {
   GgufBytes file;
   const char* message;
 };
@@ -81,7 +81,7 @@ TEST(GgufHeader, RefusesHostileMetadata) {
     }
     return bytes + packed(kUint8) + packed(uint64_t{1}) + "\1";
   };
-  const std::vector<Hostile> cases = {
+  const std::vector<HostileGguf> cases = {
       {{.magic = "GGML"}, "expected a file that begins with \"GGUF\""},
       {{.version = 1}, "expected GGUF version 2 or 3, found 1"},
       {{.version = 4}, "expected GGUF version 2 or 3, found 4"},
@@ -112,13 +112,13 @@ TEST(GgufHeader, RefusesHostileMetadata) {
   };
   for (size_t i = 0; i < cases.size(); ++i) {
     SCOPED_TRACE(i);
-    expect_error([&] { parse(cases[i].file.bytes()); }, cases[i].message);
+    expect_error([&] { parse_gguf(cases[i].file.bytes()); }, cases[i].message);
   }
 }
 
 TEST(GgufHeader, RefusesHostileTensors) {
   const int64_t huge = int64_t{1} << 40;
-  const std::vector<Hostile> cases = {
+  const std::vector<HostileGguf> cases = {
       {{.extra_tensors = 1}, "the name of tensor 0: expected 8 bytes"},
       {{.tensors = {packed(uint64_t{5000})}},
        "expected a string of at most 1024 bytes, found 5000"},
@@ -149,7 +149,7 @@ TEST(GgufHeader, RefusesHostileTensors) {
   };
   for (size_t i = 0; i < cases.size(); ++i) {
     SCOPED_TRACE(i);
-    expect_error([&] { parse(cases[i].file.bytes()); }, cases[i].message);
+    expect_error([&] { parse_gguf(cases[i].file.bytes()); }, cases[i].message);
   }
 }
 
@@ -157,11 +157,11 @@ TEST(GgufHeader, RefusesAFileCutAnywhere) {
   const std::string whole = read_file(fixtures() / "io/quantized.gguf");
   // After the last tensor there may be padding, which nobody misses.
   uint64_t end = 0;
-  for (const GgufTensor& tensor : parse(whole).tensors) {
+  for (const io::GgufTensor& tensor : parse_gguf(whole).tensors) {
     end = std::max(end, tensor.end);
   }
   for (size_t length = 0; length < end; ++length) {
-    EXPECT_NE(error_of([&] { parse(whole.substr(0, length)); }), "") << length;
+    EXPECT_NE(error_of([&] { parse_gguf(whole.substr(0, length)); }), "") << length;
   }
 }
 

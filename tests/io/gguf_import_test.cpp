@@ -6,7 +6,8 @@
 #include "support/tensors.h"
 
 #include <reprise/io/file.h>
-#include <reprise/io/gguf.h>
+#include "io/gguf/gguf_file.h"
+
 #include <reprise/io/gguf_import.h>
 #include <reprise/io/safetensors.h>
 
@@ -25,10 +26,10 @@ const std::vector<std::string> kFolder = {"config.json",
                                           "tokenizer_config.json"};
 
 TEST(GgufFile, DequantizesToTheLastBit) {
-  const GgufFile file(fixtures() / "io/quantized.gguf");
+  const io::GgufFile file(fixtures() / "io/quantized.gguf");
   const SafetensorsFile expected(fixtures() / "io/quantized.safetensors");
   ASSERT_EQ(file.tensors().size(), 7u);
-  for (const GgufTensor& tensor : file.tensors()) {
+  for (const io::GgufTensor& tensor : file.tensors()) {
     const at::Tensor values = file.load(tensor);
     const at::Tensor want = expected.view(*expected.find(tensor.name));
     EXPECT_TRUE(values.view(at::kInt).equal(want.view(at::kInt))) << tensor.name;
@@ -58,7 +59,7 @@ TEST_F(ImportedModel, HasTheWeightsOfTheModelThatWasConverted) {
   for (const TensorInfo& info : expected.tensors()) {
     EXPECT_TRUE(model.view(info.name).equal(expected.view(info))) << info.name;
   }
-  const GgufFile file(fixtures() / "io/bytelevel.gguf");
+  const io::GgufFile file(fixtures() / "io/bytelevel.gguf");
   EXPECT_TRUE(model.view("lm_head.weight").equal(file.load(*file.find("output.weight"))));
   EXPECT_EQ(report_.tensors, 21);
   EXPECT_EQ(report_.parameters, 35552);

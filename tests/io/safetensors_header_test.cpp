@@ -1,5 +1,5 @@
 // Headers that lie, in every field: each is refused by what is wrong with it.
-#include "io/safetensors_header.h"
+#include "io/safetensors/safetensors_header.h"
 #include "support/fixtures.h"
 #include "support/temporary_folder.h"
 
@@ -22,8 +22,8 @@ std::string file_with(const std::string& header, size_t data_bytes) {
   return file + header + std::string(data_bytes, '\1');
 }
 
-detail::SafetensorsHeader parse(const std::string& file) {
-  return detail::parse_safetensors_header(std::as_bytes(std::span(file)), "x.safetensors");
+io::SafetensorsHeader parse_safetensors(const std::string& file) {
+  return io::parse_safetensors_header(std::as_bytes(std::span(file)), "x.safetensors");
 }
 
 TEST(SafetensorsHeader, GivesTensorsInTheOrderOfTheirBytes) {
@@ -31,7 +31,7 @@ TEST(SafetensorsHeader, GivesTensorsInTheOrderOfTheirBytes) {
                              R"("__metadata__":{"format":"pt"},)"
                              R"("a":{"dtype":"I8","shape":[4],"data_offsets":[0,4]},)"
                              R"("none":{"dtype":"F64","shape":[0,3],"data_offsets":[4,4]}}   )";
-  const auto parsed = parse(file_with(header, 12));
+  const auto parsed = parse_safetensors(file_with(header, 12));
   ASSERT_EQ(parsed.tensors.size(), 3u);
   EXPECT_EQ(parsed.tensors[0].name, "a");
   EXPECT_EQ(parsed.tensors[1].name, "none");
@@ -43,17 +43,17 @@ TEST(SafetensorsHeader, GivesTensorsInTheOrderOfTheirBytes) {
 }
 
 TEST(SafetensorsHeader, MayBeEmpty) {
-  EXPECT_TRUE(parse(file_with("{}", 0)).tensors.empty());
+  EXPECT_TRUE(parse_safetensors(file_with("{}", 0)).tensors.empty());
 }
 
-struct Hostile {
+struct HostileHeader {
   const char* header;
   size_t data_bytes;
   const char* message;
 };
 
 TEST(SafetensorsHeader, RefusesHostileFields) {
-  const std::vector<Hostile> cases = {
+  const std::vector<HostileHeader> cases = {
       // the JSON
       {"", 0, "expected a header that begins with '{'"},
       {" {}", 0, "expected a header that begins with '{'"},
@@ -125,32 +125,35 @@ TEST(SafetensorsHeader, RefusesHostileFields) {
       {R"({"__metadata__":{"a":1}})", 0, "\"a\": expected a string, found the integer 1"},
       {R"({"__metadata__":{"a":{}}})", 0, "\"a\": expected a string, found an object"},
   };
-  for (const Hostile& hostile : cases) {
+  for (const HostileHeader& hostile : cases) {
     SCOPED_TRACE(hostile.header);
-    expect_error([&] { parse(file_with(hostile.header, hostile.data_bytes)); }, hostile.message);
+    expect_error([&] { parse_safetensors(file_with(hostile.header, hostile.data_bytes)); },
+                 hostile.message);
   }
 }
 
 TEST(SafetensorsHeader, RefusesHostileLengths) {
-  expect_error([] { parse(""); }, "expected a file of at least 8 bytes, found 0");
-  expect_error([] { parse("1234567"); }, "expected a file of at least 8 bytes, found 7");
-  expect_error([] { parse(std::string(8, '\xff')); },
+  expect_error([] { parse_safetensors(""); }, "expected a file of at least 8 bytes, found 0");
+  expect_error([] { parse_safetensors("1234567"); },
+               "expected a file of at least 8 bytes, found 7");
+  expect_error([] { parse_safetensors(std::string(8, '\xff')); },
                "expected a header of at most 100000000 bytes");
   const std::string longer("\x09\0\0\0\0\0\0\0{}      ", 16);
-  expect_error([&] { parse(longer); }, "expected a header of 9 bytes, found 8 bytes");
+  expect_error([&] { parse_safetensors(longer); }, "expected a header of 9 bytes, found 8 bytes");
 }
 
 TEST(SafetensorsHeader, RefusesAFileCutAnywhere) {
   const std::string whole = read_file(fixtures() / "io/reference.safetensors");
-  EXPECT_EQ(error_of([&] { parse(whole); }), "");
+  EXPECT_EQ(error_of([&] { parse_safetensors(whole); }), "");
   for (size_t length = 0; length < whole.size(); ++length) {
-    EXPECT_NE(error_of([&] { parse(whole.substr(0, length)); }), "") << length;
+    EXPECT_NE(error_of([&] { parse_safetensors(whole.substr(0, length)); }), "") << length;
   }
 }
 
 TEST(SafetensorsHeader, ShortensWhatAHostileNameWouldPrint) {
   const std::string name(100'000, 'n');
-  const std::string message = error_of([&] { parse(file_with("{\"" + name + "\":1}", 0)); });
+  const std::string message =
+      error_of([&] { parse_safetensors(file_with("{\"" + name + "\":1}", 0)); });
   EXPECT_NE(message, "");
   EXPECT_LT(message.size(), 1000u);
 }

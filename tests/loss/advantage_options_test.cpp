@@ -1,4 +1,5 @@
 // Options of group advantages: their names, and which go with which.
+#include "loss/group_estimators.h"
 #include "support/bitwise.h"
 
 #include <reprise/loss/advantage.h>
@@ -14,6 +15,7 @@ namespace {
 
 using testing::contains;
 using testing::message_of;
+using testing::parse_group_estimator;
 
 TEST(AdvantageNames, AreKnownOrRefusedWithThoseThereAre) {
   EXPECT_EQ(parse_group_estimator("group_norm"), GroupEstimator::Grpo);
@@ -61,8 +63,8 @@ TEST(AdvantageOptions, WithoutEffectOrMeaningAreRefusedWithTheReason) {
       {{.estimator = Rloo, .scale = RewardScale::None}, "scale_rewards has no effect"},
       {{.estimator = ReinforceBaseline, .aggregation = apart}, "multi_objective_aggregation"},
       {{.normalize_advantages = true}, "normalize_advantages has no effect on grpo"},
-      {{.scale = RewardScale::Batch, .aggregation = apart}, "scale_rewards cannot change it"},
-      {{.aggregation = apart, .reward_clip = {{-1, 1}}}, "reward_clip is of the sum"},
+      {{.scale = RewardScale::Batch, .aggregation = apart}, "scale_rewards cannot change this"},
+      {{.aggregation = apart, .reward_clip = {{-1, 1}}}, "reward_clip clips the sum"},
       {{.reward_clip = {{1, 1}}}, "must be a range"},
   };
   for (const auto& [options, reason] : refused) {

@@ -1,7 +1,9 @@
 // Advantages of completions among those of the same prompt: against TRL, and their edges.
 // OpenRLHF's are compared in advantage_tokens_test.cpp, where it makes them.
+#include "loss/group_estimators.h"
 #include "loss/loss_fixture.h"
 #include "support/bitwise.h"
+#include "support/nan.h"
 #include "support/tensors.h"
 
 #include <reprise/loss/advantage.h>
@@ -9,7 +11,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <limits>
 #include <string>
 
 namespace reprise {
@@ -17,11 +18,11 @@ namespace {
 
 using testing::bitwise_equal;
 using testing::contains;
+using testing::kNaN;
 using testing::message_of;
+using testing::parse_group_estimator;
 
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-
-AdvantageOptions options_of(const Json& settings) {
+AdvantageOptions advantage_options_of(const Json& settings) {
   AdvantageOptions options;
   options.group_size = 3;
   options.estimator = parse_group_estimator(settings.at("estimator").get<std::string>());
@@ -45,8 +46,8 @@ TEST(Advantage, EqualsTrlInEveryCase) {
     const auto penalties = settings.contains("beta")
                                ? settings.at("beta").get<double>() * fixture["penalized_kl"]
                                : at::Tensor();
-    const auto found =
-        group_advantages(fixture["rewards"], fixture["weights"], options_of(settings), penalties);
+    const auto found = group_advantages(
+        fixture["rewards"], fixture["weights"], advantage_options_of(settings), penalties);
     fixture.expect_equal(found, name + ".advantages");
     ++compared;
   }
@@ -62,14 +63,15 @@ TEST(Advantage, OfWhatNoSourceCanScoreIsExactlyZero) {
     if (!name.starts_with("trl")) {
       continue;
     }
-    const auto found = group_advantages(rewards, fixture["weights"], options_of(settings));
+    const auto found =
+        group_advantages(rewards, fixture["weights"], advantage_options_of(settings));
     EXPECT_TRUE(at::isfinite(found).all().item<bool>()) << name;
     EXPECT_EQ(found.masked_select(unscorable).abs().sum().item<float>(), 0) << name;
   }
 }
 
 TEST(Advantage, LeavesTheUnscorableOutOfTheBaselineOfItsGroup) {
-  const auto rewards = torch::tensor({1.0F, kNan, 2.0F, 6.0F}).unsqueeze(1);
+  const auto rewards = torch::tensor({1.0F, kNaN, 2.0F, 6.0F}).unsqueeze(1);
   const auto weights = torch::ones({1});
   const AdvantageOptions mean{.group_size = 4, .scale = RewardScale::None};
   EXPECT_TRUE(bitwise_equal(group_advantages(rewards, weights, mean),
@@ -99,7 +101,7 @@ TEST(Advantage, OfReinforceBaselineIsDrGrpos) {
 }
 
 TEST(CombinedRewards, AreSumsOfTheSourcesThatCouldScore) {
-  const auto rewards = torch::tensor({{1.0F, 2.0F}, {kNan, 2.0F}, {1.0F, kNan}, {kNan, kNan}});
+  const auto rewards = torch::tensor({{1.0F, 2.0F}, {kNaN, 2.0F}, {1.0F, kNaN}, {kNaN, kNaN}});
   const auto found = combined_rewards(rewards, torch::tensor({2.0F, -1.0F}));
   EXPECT_TRUE(bitwise_equal(found.slice(0, 0, 3), torch::tensor({0.0F, -2.0F, 2.0F})));
   EXPECT_TRUE(std::isnan(found[3].item<float>()));
@@ -113,12 +115,12 @@ TEST(GroupSignal, IsInGroupsWithDifferentRewardsOnly) {
                                        1.0F,
                                        1.0F,  // two kinds
                                        5.0F,
-                                       kNan,
-                                       kNan,  // one scored
-                                       kNan,
-                                       kNan,
-                                       kNan,  // none scored
-                                       kNan,
+                                       kNaN,
+                                       kNaN,  // one scored
+                                       kNaN,
+                                       kNaN,
+                                       kNaN,  // none scored
+                                       kNaN,
                                        2.0F,
                                        3.0F});  // two scored
   const auto signal = group_signal(combined, 3);

@@ -1,7 +1,10 @@
 // Rewards, returns and advantages of tokens: against OpenRLHF, TRL and ColossalChat, and GAE
 // against a naive double loop.
+#include "loss/group_estimators.h"
 #include "loss/loss_fixture.h"
+#include "loss/stop_penalty.h"
 #include "support/bitwise.h"
+#include "support/nan.h"
 #include "support/tensors.h"
 
 #include <reprise/loss/advantage.h>
@@ -11,17 +14,18 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <limits>
 #include <string>
+#include <utility>
 
 namespace reprise {
 namespace {
 
 using testing::bitwise_equal;
 using testing::contains;
+using testing::kNaN;
 using testing::message_of;
-
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+using testing::parse_group_estimator;
+using testing::with_stop_penalty;
 
 class TokenAdvantage : public ::testing::Test {
  protected:
@@ -85,10 +89,12 @@ TEST_F(TokenAdvantage, EqualsOpenRlhfInEveryCase) {
 
 TEST_F(TokenAdvantage, HasOpenRlhfsEstimatesOfTheKl) {
   const auto logprobs = fixture_["token.logprobs"], reference = fixture_["token.reference"];
-  for (const auto estimator : {KlEstimator::K1, KlEstimator::K2, KlEstimator::K3}) {
-    const auto name = "kl." + std::string(name_of(estimator));
-    EXPECT_EQ(parse_kl_estimator(name_of(estimator)), estimator);
-    fixture_.expect_equal(kl_estimate(logprobs, reference, estimator, 10), name);
+  for (const auto& [name, estimator] : {std::pair{"k1", KlEstimator::K1},
+                                        std::pair{"k2", KlEstimator::K2},
+                                        std::pair{"k3", KlEstimator::K3}}) {
+    EXPECT_EQ(parse_kl_estimator(name), estimator);
+    fixture_.expect_equal(kl_estimate(logprobs, reference, estimator, 10),
+                          "kl." + std::string(name));
     EXPECT_TRUE(bitwise_equal(kl_estimate(logprobs, logprobs, estimator), torch::zeros({6, 7})));
   }
   EXPECT_EQ(fixture_["kl.k3"].max().item<float>(), 10) << "the case must reach the bound";
@@ -159,8 +165,8 @@ TEST(GeneralizedAdvantages, AreReturnsMinusValuesWhenNothingIsForgotten) {
 
 TEST(TokenRewards, DoNotSeeWhatStandsBehindTheEndNorARowThatDoesNotCount) {
   const auto mask = torch::tensor({{1, 1, 0}, {0, 0, 0}});
-  const auto kl = torch::tensor({{1.0F, 2.0F, kNan}, {kNan, kNan, kNan}});
-  const auto scores = torch::tensor({10.0F, kNan});
+  const auto kl = torch::tensor({{1.0F, 2.0F, kNaN}, {kNaN, kNaN, kNaN}});
+  const auto scores = torch::tensor({10.0F, kNaN});
   const auto rewards = token_rewards(scores, kl, mask, {.kl_coef = 0.5});
   EXPECT_TRUE(
       bitwise_equal(rewards, torch::tensor({{-0.5F, 9.0F, 0.0F}, {-0.0F, -0.0F, -0.0F}}) + 0));
@@ -195,7 +201,7 @@ TEST_F(TokenAdvantage, HasOpenRlhfsControllerOfTheKl) {
     EXPECT_NEAR(controller.value, expected[i++].item<double>(), 1e-15);
   }
   const double before = controller.value;
-  controller.update(kNan, 64);
+  controller.update(kNaN, 64);
   EXPECT_EQ(controller.value, before) << "a coefficient of NaN would never recover";
 }
 

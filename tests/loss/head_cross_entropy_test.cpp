@@ -27,7 +27,7 @@ PlainSums plain_sums(const HeadCase& c, TokenWeighting weighting) {
           .correct = (logits.argmax(-1) == c.targets).sum()};
 }
 
-void expect_equal_to_plain(const CaseShape& shape, TokenWeighting weighting) {
+void expect_plain_cross_entropy(const CaseShape& shape, TokenWeighting weighting) {
   const auto c = make_case(shape);
   const auto expected = plain_sums(c, weighting);
   const auto expected_gradients = gradients(expected.sum * 0.3, c.leaves());
@@ -47,8 +47,8 @@ TEST(LinearCrossEntropy, EqualsThatOfWholeLogitsForEveryChunkSize) {
   for (const auto device : devices()) {
     for (const auto type : {at::kFloat, at::kDouble}) {
       for (const auto weighting : {TokenWeighting::None, TokenWeighting::Probability}) {
-        expect_equal_to_plain({.has_bias = false, .type = type, .device = device}, weighting);
-        expect_equal_to_plain({.has_bias = true, .type = type, .device = device}, weighting);
+        expect_plain_cross_entropy({.has_bias = false, .type = type, .device = device}, weighting);
+        expect_plain_cross_entropy({.has_bias = true, .type = type, .device = device}, weighting);
       }
     }
   }
@@ -151,11 +151,11 @@ TEST(LinearCrossEntropy, RefusesTargetsThatAreNotWhatTheHostKnows) {
       linear_cross_entropy(c.hidden, c.head(), {c.targets, known});
     });
   };
-  EXPECT_TRUE(contains(message({right.number + 1, right.least, right.most}), "Targets::known"));
-  EXPECT_TRUE(contains(message({right.number, right.least, right.most - 1}), "Targets::known"));
-  EXPECT_TRUE(contains(message({right.number, right.least + 1, right.most}), "Targets::known"));
+  EXPECT_TRUE(contains(message({right.count + 1, right.min, right.max}), "Targets::known"));
+  EXPECT_TRUE(contains(message({right.count, right.min, right.max - 1}), "Targets::known"));
+  EXPECT_TRUE(contains(message({right.count, right.min + 1, right.max}), "Targets::known"));
   EXPECT_NO_THROW(
-      linear_cross_entropy(c.hidden, c.head(), {c.targets, TargetSummary{right.number, 0, 12}}));
+      linear_cross_entropy(c.hidden, c.head(), {c.targets, TargetSummary{right.count, 0, 12}}));
 }
 
 TEST(LinearCrossEntropy, RefusesSecondDerivatives) {

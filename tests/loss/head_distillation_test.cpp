@@ -181,7 +181,7 @@ TEST(LinearDistillation, RefusesSharesOutOfRangeTokensTheTeacherLacksAndSecondDe
   const auto teacher = make_teacher(student, 13);
   const auto message = [](const auto& run) { return message_of<c10::Error>(run); };
   EXPECT_TRUE(contains(message([&] { distil(student, teacher, {.coefficient = 1.1}); }),
-                       "expected a share of the divergence from 0 to 1, got 1.1"));
+                       "expected a coefficient of the divergence from 0 to 1, got 1.1"));
   EXPECT_TRUE(contains(message([&] { distil(student, make_teacher(student, 2)); }),
                        "expected targets from 0 to 1"));
   const auto loss = distil(student, teacher).sum;

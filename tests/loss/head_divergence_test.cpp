@@ -41,7 +41,7 @@ at::Tensor plain_divergence(const at::Tensor& student_logits,
   return (beta * kl(t, m) + (1 - beta) * kl(s, m)) * mask;
 }
 
-void expect_equal_to_plain(const HeadCase& student, const HeadCase& teacher) {
+void expect_plain_divergences(const HeadCase& student, const HeadCase& teacher) {
   const auto type = student.hidden.scalar_type();
   const auto weights = token_weights(student.targets, -1, 2);
   for (auto options : divergences()) {
@@ -66,7 +66,7 @@ TEST(LinearDivergence, EqualsThatOfWholeLogitsForEveryChunkSize) {
     for (const auto type : {at::kFloat, at::kDouble}) {
       for (const bool has_bias : {false, true}) {
         const auto student = make_case({.has_bias = has_bias, .type = type, .device = device});
-        expect_equal_to_plain(student, make_teacher(student, 13));
+        expect_plain_divergences(student, make_teacher(student, 13));
       }
     }
   }
@@ -74,13 +74,13 @@ TEST(LinearDivergence, EqualsThatOfWholeLogitsForEveryChunkSize) {
 
 TEST(LinearDivergence, ComparesTheCommonPartOfPaddedVocabularies) {
   const auto student = make_case({.type = at::kDouble});
-  expect_equal_to_plain(student, make_teacher(student, 16));
+  expect_plain_divergences(student, make_teacher(student, 16));
   // Here the student is padded: its padding has gradients of zero.
   auto teacher = make_teacher(student, 11);
   const auto targets = student.targets.clamp_max(10);
   auto padded = student;
   padded.targets = teacher.targets = targets;
-  expect_equal_to_plain(padded, teacher);
+  expect_plain_divergences(padded, teacher);
 }
 
 TEST(LinearDivergence, HasTheGradientOfCentralDifferences) {

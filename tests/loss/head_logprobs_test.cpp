@@ -43,7 +43,7 @@ at::Tensor weighted(const TokenValues& values, const at::Tensor& targets) {
          (values.entropy * token_weights(targets, 3, -1)).sum();
 }
 
-void expect_equal_to_plain(const CaseShape& shape, double temperature) {
+void expect_plain_logprobs(const CaseShape& shape, double temperature) {
   const auto c = make_case(shape);
   const auto expected = plain_values(c, temperature);
   const auto expected_gradients = gradients(weighted(expected, c.targets), c.leaves());
@@ -60,8 +60,8 @@ void expect_equal_to_plain(const CaseShape& shape, double temperature) {
 TEST(TokenLogprobs, EqualThoseOfWholeLogitsForEveryChunkSize) {
   for (const auto device : devices()) {
     for (const auto type : {at::kFloat, at::kDouble}) {
-      expect_equal_to_plain({.has_bias = false, .type = type, .device = device}, 1.0);
-      expect_equal_to_plain({.has_bias = true, .type = type, .device = device}, 0.7);
+      expect_plain_logprobs({.has_bias = false, .type = type, .device = device}, 1.0);
+      expect_plain_logprobs({.has_bias = true, .type = type, .device = device}, 0.7);
     }
   }
 }
@@ -169,7 +169,7 @@ TEST(TokenLogprobsMisuse, IsRefusedWithWhatToDo) {
   EXPECT_TRUE(contains(message(c.hidden, c.head(), c.targets, {.temperature = 0}),
                        "expected a temperature above 0"));
   EXPECT_TRUE(contains(message(c.hidden, c.head(), c.targets, {.chunks = {.tokens = -1}}),
-                       "expected tokens per chunk"));
+                       "expected a number of tokens per chunk"));
 }
 
 TEST(TokenLogprobsMisuse, SecondDerivativesAreRefused) {

@@ -4,7 +4,7 @@
 #include "loss/loss_fixture.h"
 #include "support/tensors.h"
 
-#include <reprise/loss/policy.h>
+#include <reprise/loss/policy_gradient.h>
 
 #include <gtest/gtest.h>
 
@@ -96,10 +96,10 @@ class PolicyFixture : public ::testing::Test {
   LossFixture fixture_{"policy"};
 };
 
-inline const Figure* find_figure(const std::vector<Figure>& figures, const std::string& name) {
-  for (const auto& figure : figures) {
-    if (figure.name == name) {
-      return &figure;
+inline const Metric* find_metric(const std::vector<Metric>& metrics, const std::string& name) {
+  for (const auto& metric : metrics) {
+    if (metric.name == name) {
+      return &metric;
     }
   }
   return nullptr;

@@ -4,7 +4,7 @@
 #include "support/devices.h"
 #include "support/tensors.h"
 
-#include <reprise/loss/policy.h>
+#include <reprise/loss/policy_gradient.h>
 
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ namespace {
 
 using testing::bitwise_equal;
 using testing::contains;
-using testing::find_figure;
+using testing::find_metric;
 using testing::message_of;
 using testing::policy_options;
 
@@ -31,8 +31,8 @@ class Policy : public testing::PolicyFixture {
             policy_loss(rows(batch, 3, 6), step(), options)};
   }
 
-  void expect_peer_figures(const std::string& name, const std::vector<PolicyResult>& parts) const {
-    for (const auto* figure : {"kl",
+  void expect_peer_metrics(const std::string& name, const std::vector<PolicyResult>& parts) const {
+    for (const auto* metric : {"kl",
                                "entropy",
                                "clip_ratio/low_mean",
                                "clip_ratio/high_mean",
@@ -41,13 +41,13 @@ class Policy : public testing::PolicyFixture {
                                "vespo/phi_seq_mean",
                                "old_kl",
                                "sampling/kl"}) {
-      const auto stored = name + "/" + figure;
+      const auto stored = name + "/" + metric;
       if (!fixture_.has(stored)) {
         continue;
       }
       std::vector<at::Tensor> means;
       for (const auto& part : parts) {
-        const auto* found = find_figure(part.figures, figure);
+        const auto* found = find_metric(part.metrics, metric);
         ASSERT_NE(found, nullptr) << stored;
         means.push_back(found->sum / found->weight);
       }
@@ -65,7 +65,7 @@ TEST_F(Policy, EqualsThePeersInEveryCase) {
     if (settings.contains("entropy_coef")) {
       fixture_.expect_equal(input.entropy.grad(), name + ".entropy_grad");
     }
-    expect_peer_figures(name, parts);
+    expect_peer_metrics(name, parts);
   }
 }
 
@@ -95,10 +95,10 @@ TEST_F(Policy, HasARatioOfExactlyOneWithoutOldLogprobs) {
     with.old_logprobs = with.logprobs.detach();
     const auto a = policy_loss(without, step(), options), b = policy_loss(with, step(), options);
     EXPECT_TRUE(bitwise_equal(a.part, b.part)) << name;
-    const auto* ratio = find_figure(b.figures, "ratio_mean");
+    const auto* ratio = find_metric(b.metrics, "ratio_mean");
     ASSERT_NE(ratio, nullptr);
     EXPECT_TRUE(bitwise_equal(ratio->sum, ratio->weight)) << name;
-    EXPECT_EQ(find_figure(a.figures, "ratio_mean"), nullptr) << "nothing was compared";
+    EXPECT_EQ(find_metric(a.metrics, "ratio_mean"), nullptr) << "nothing was compared";
   }
 }
 
@@ -123,10 +123,10 @@ TEST_F(Policy, DoesNotSeeWhatStandsOutsideTheMask) {
     const auto result = policy_loss(dirty, step(), options);
     const auto expected = policy_loss(clean, step(), options);
     EXPECT_TRUE(bitwise_equal(result.part, expected.part)) << name;
-    ASSERT_EQ(result.figures.size(), expected.figures.size());
-    for (size_t i = 0; i < result.figures.size(); ++i) {
-      EXPECT_TRUE(bitwise_equal(result.figures[i].sum, expected.figures[i].sum))
-          << name << ": " << result.figures[i].name;
+    ASSERT_EQ(result.metrics.size(), expected.metrics.size());
+    for (size_t i = 0; i < result.metrics.size(); ++i) {
+      EXPECT_TRUE(bitwise_equal(result.metrics[i].sum, expected.metrics[i].sum))
+          << name << ": " << result.metrics[i].name;
     }
     result.part.backward();
     EXPECT_TRUE(at::isfinite(dirty.logprobs.grad()).all().item<bool>()) << name;
@@ -189,10 +189,10 @@ TEST_F(Policy, ComputesInFloat32AndGivesFiguresWithoutGradient) {
     const auto result = policy_loss(coarse, step(), policy_options(settings));
     EXPECT_EQ(result.part.scalar_type(), at::kFloat) << name;
     EXPECT_TRUE(result.part.requires_grad()) << name;
-    for (const auto& figure : result.figures) {
-      EXPECT_FALSE(figure.sum.requires_grad() || figure.weight.requires_grad()) << figure.name;
-      EXPECT_EQ(figure.sum.dim() + figure.weight.dim(), 0) << figure.name;
-      EXPECT_EQ(figure.sum.scalar_type(), at::kFloat) << figure.name;
+    for (const auto& metric : result.metrics) {
+      EXPECT_FALSE(metric.sum.requires_grad() || metric.weight.requires_grad()) << metric.name;
+      EXPECT_EQ(metric.sum.dim() + metric.weight.dim(), 0) << metric.name;
+      EXPECT_EQ(metric.sum.scalar_type(), at::kFloat) << metric.name;
     }
   }
 }
@@ -225,8 +225,8 @@ TEST_F(Policy, LeavesOutOfTheMismatchWhatTheSamplerDidNotScore) {
     }
   }
   EXPECT_EQ(known, step().tokens - 1);
-  const auto* mean = find_figure(result.figures, "sampling/sampling_logp_difference/mean");
-  const auto* estimate = find_figure(result.figures, "sampling/kl");
+  const auto* mean = find_metric(result.metrics, "sampling/sampling_logp_difference/mean");
+  const auto* estimate = find_metric(result.metrics, "sampling/kl");
   ASSERT_TRUE(mean != nullptr && estimate != nullptr);
   EXPECT_EQ(mean->weight.item<double>(), known);
   EXPECT_NEAR(mean->sum.item<double>(), difference, 1e-5);

@@ -1,7 +1,7 @@
 // Options of policy losses: their names, and which go with which.
 #include "support/bitwise.h"
 
-#include <reprise/loss/policy.h>
+#include <reprise/loss/policy_gradient.h>
 
 #include <gtest/gtest.h>
 
@@ -76,7 +76,7 @@ TEST(PolicyOptions, WithoutEffectOrMeaningAreRefusedWithTheReason) {
       {{.loss = Ppo, .dual_clip = 1.0}, "above 1"},
       {{.loss = Vespo, .level = RatioLevel::Sequence}, "already"},
       {{.loss = Rloo, .level = RatioLevel::Sequence}, "already"},
-      {{.loss = Ppo, .level = RatioLevel::Sequence}, "take grpo"},
+      {{.loss = Ppo, .level = RatioLevel::Sequence}, "use grpo"},
       {{.beta = -0.1}, "beta"},
       {{.loss = Rloo, .beta = 0.1}, "in the reward"},
       {{.kl = KlEstimator::K1}, "Set beta"},
@@ -90,12 +90,13 @@ TEST(PolicyOptions, WithoutEffectOrMeaningAreRefusedWithTheReason) {
       {{.loss = Vespo, .vespo_k_negative = -1.0}, "vespo_k_neg"},
       {{.entropy_coef = -0.1}, "entropy_coef"},
       {{.top_entropy_quantile = 0.0}, "(0, 1]"},
-      {{.loss = Rloo, .top_entropy_quantile = 0.5}, "whole sequences"},
+      {{.loss = Rloo, .top_entropy_quantile = 0.5}, "per sequence"},
       {{.off_policy_threshold = -1.0}, "off_policy_mask_threshold"},
       {{.mismatch_greatest = 2.0}, "without a correction"},
       {{.mismatch = truncate}, "needs a range"},
-      {{.mismatch = truncate, .mismatch_least = 2.0, .mismatch_greatest = 1.0}, "the least below"},
-      {{.mismatch = truncate, .mismatch_least = -1.0}, "not negative"},
+      {{.mismatch = truncate, .mismatch_least = 2.0, .mismatch_greatest = 1.0},
+       "the lower one must be below"},
+      {{.mismatch = truncate, .mismatch_least = -1.0}, "not be negative"},
       {{.loss = Rloo, .mismatch = truncate, .mismatch_greatest = 2.0}, "as old"},
       {{.loss = Vespo, .mismatch = MismatchCorrection::SequenceMask, .mismatch_greatest = 2.0},
        "token_truncate or token_mask"},
@@ -107,11 +108,12 @@ TEST(PolicyOptions, WithoutEffectOrMeaningAreRefusedWithTheReason) {
 }
 
 TEST(PolicyOptions, SayWhatTheLossNeeds) {
-  EXPECT_FALSE(needs_reference({}) || needs_entropy({}) || needs_sampling({}));
-  EXPECT_TRUE(needs_reference({.beta = 0.1}));
-  EXPECT_TRUE(needs_entropy({.entropy_coef = 0.1}));
-  EXPECT_TRUE(needs_entropy({.top_entropy_quantile = 0.5}));
-  EXPECT_TRUE(needs_sampling({.mismatch = MismatchCorrection::TokenMask}));
+  EXPECT_FALSE(needs_reference(PolicyOptions{}) || needs_entropy(PolicyOptions{}) ||
+               needs_sampling(PolicyOptions{}));
+  EXPECT_TRUE(needs_reference(PolicyOptions{.beta = 0.1}));
+  EXPECT_TRUE(needs_entropy(PolicyOptions{.entropy_coef = 0.1}));
+  EXPECT_TRUE(needs_entropy(PolicyOptions{.top_entropy_quantile = 0.5}));
+  EXPECT_TRUE(needs_sampling(PolicyOptions{.mismatch = MismatchCorrection::TokenMask}));
 }
 
 }  // namespace

@@ -57,10 +57,10 @@ TEST(PreferenceOptions, ThatMeanSomethingAreAccepted) {
 
 TEST(PreferenceOptions, WithoutEffectOrMeaningAreRefusedWithTheReason) {
   const std::vector<std::pair<PreferenceOptions, std::string>> refused = {
-      {{.losses = {}}, "no loss"},
+      {{.losses = {}}, "at least one loss"},
       {{.losses = {{Hinge, 0.0}}}, "weight of hinge"},
       {{.losses = {{Hinge, 1.0}, {Hinge, 1.0}}}, "twice"},
-      {{.losses = {{Sigmoid, 1.0}, {Orpo, 1.0}}}, "of its own"},
+      {{.losses = {{Sigmoid, 1.0}, {Orpo, 1.0}}}, "complete objective"},
       {{.beta = 0}, "beta"},
       {{.label_smoothing = 0.5}, "[0, 0.5)"},
       {{.losses = {{Robust, 1.0}}, .label_smoothing = -0.1}, "[0, 0.5)"},
@@ -84,7 +84,7 @@ TEST(PreferenceOptions, WithoutEffectOrMeaningAreRefusedWithTheReason) {
       {{.losses = {{Aot, 1.0}}, .use_weighting = true}, "sort"},
       {{.losses = {{Cpo, 1.0}}, .use_weighting = true}, "use_weighting"},
       {{.losses = {{SimPo, 1.0}}, .reference_free = true}, "reference_free has no effect"},
-      {{.losses = {{BcoPair, 1.0}}, .reference_free = true}, "by itself"},
+      {{.losses = {{BcoPair, 1.0}}, .reference_free = true}, "separately"},
       {{.f_divergence = FDivergence::Js, .reference_free = true}, "removes"},
   };
   for (const auto& [options, reason] : refused) {
@@ -94,11 +94,11 @@ TEST(PreferenceOptions, WithoutEffectOrMeaningAreRefusedWithTheReason) {
 }
 
 TEST(PreferenceOptions, SayWhatTheLossesNeed) {
-  EXPECT_TRUE(needs_reference({}));
-  EXPECT_FALSE(needs_reference({.reference_free = true}));
-  EXPECT_TRUE(needs_reference({.losses = {{Sft, 1.0}, {Hinge, 1.0}}}));
+  EXPECT_TRUE(needs_reference(PreferenceOptions{}));
+  EXPECT_FALSE(needs_reference(PreferenceOptions{.reference_free = true}));
+  EXPECT_TRUE(needs_reference(PreferenceOptions{.losses = {{Sft, 1.0}, {Hinge, 1.0}}}));
   for (const auto loss : {Sft, SimPo, AlphaPo, Cpo, Orpo, OrpoToken}) {
-    EXPECT_FALSE(needs_reference({.losses = {{loss, 1.0}}})) << name_of(loss);
+    EXPECT_FALSE(needs_reference(PreferenceOptions{.losses = {{loss, 1.0}}})) << name_of(loss);
   }
   EXPECT_TRUE(needs_log_sum_p2({.use_weighting = true}));
   EXPECT_FALSE(needs_log_sum_p2({}));

@@ -19,7 +19,7 @@ using testing::bitwise_equal;
 using testing::contains;
 using testing::message_of;
 
-PreferenceOptions options_of(const Json& settings) {
+PreferenceOptions preference_options_of(const Json& settings) {
   PreferenceOptions options;
   options.losses.clear();
   for (const auto& [name, weight] : settings.at("losses").items()) {
@@ -63,7 +63,7 @@ TEST_F(Preference, EqualsThePeersInEveryCase) {
   ASSERT_EQ(fixture_.cases().size(), 42U);
   for (const auto& [name, settings] : fixture_.cases().items()) {
     const auto logps = fixture_.leaf("policy.logps");
-    const auto result = run(logps, options_of(settings));
+    const auto result = run(logps, preference_options_of(settings));
     fixture_.expect_loss_and_gradient(name, result.loss, logps);
     if (fixture_.has(name + ".rewards")) {
       fixture_.expect_equal(
@@ -82,7 +82,7 @@ TEST_F(Preference, HasAPeerForEveryLossButOrpoToken) {
     missing.insert(static_cast<PreferenceLoss>(i));
   }
   for (const auto& settings : fixture_.cases()) {
-    for (const auto& [loss, weight] : options_of(settings).losses) {
+    for (const auto& [loss, weight] : preference_options_of(settings).losses) {
       missing.erase(loss);
     }
   }
@@ -134,7 +134,7 @@ TEST_F(Preference, OrpoTokenHasTheGradientOfItsValue) {
 
 TEST_F(Preference, HasLogRatiosOfExactlyZeroWhenPolicyAndReferenceAgree) {
   for (const auto& [name, settings] : fixture_.cases().items()) {
-    const auto options = options_of(settings);
+    const auto options = preference_options_of(settings);
     if (!needs_reference(options)) {
       continue;
     }
@@ -150,7 +150,7 @@ TEST_F(Preference, HasLogRatiosOfExactlyZeroWhenPolicyAndReferenceAgree) {
 
 TEST_F(Preference, TakesAReferenceThatIsOnlySums) {
   for (const auto& [name, settings] : fixture_.cases().items()) {
-    const auto options = options_of(settings);
+    const auto options = preference_options_of(settings);
     const auto logps = fixture_["policy.logps"];
     const auto whole = reference(options);
     const auto result = preference_loss(reduce_pairs(policy_tokens(logps), options),
@@ -161,7 +161,7 @@ TEST_F(Preference, TakesAReferenceThatIsOnlySums) {
 }
 
 TEST_F(Preference, IsTheWeightedSumOfItsLosses) {
-  const auto options = options_of(fixture_.cases().at("mixed"));
+  const auto options = preference_options_of(fixture_.cases().at("mixed"));
   const auto result = run(fixture_["policy.logps"], options);
   ASSERT_EQ(result.losses.size(), options.losses.size());
   double sum = 0;
@@ -175,7 +175,7 @@ TEST_F(Preference, DoesNotSeeWhatStandsOutsideTheResponses) {
   auto cases = fixture_.cases();
   cases["orpo_token"] = {{"losses", {{"orpo_token", 1.0}}}, {"beta", 0.3}};
   for (const auto& [name, settings] : cases.items()) {
-    const auto options = options_of(settings);
+    const auto options = preference_options_of(settings);
     const auto unseen = fixture_["attended"].eq(0);
     const auto logps = fixture_["policy.logps"];
     const auto dirty =
@@ -189,7 +189,7 @@ TEST_F(Preference, DoesNotSeeWhatStandsOutsideTheResponses) {
 }
 
 TEST_F(Preference, ComputesInFloat32WhateverComesIn) {
-  const auto options = options_of(fixture_.cases().at("sigmoid"));
+  const auto options = preference_options_of(fixture_.cases().at("sigmoid"));
   const auto coarse = fixture_["policy.logps"].to(at::kBFloat16);
   const auto result = run(coarse, options);
   EXPECT_EQ(result.loss.scalar_type(), at::kFloat);
@@ -198,7 +198,8 @@ TEST_F(Preference, ComputesInFloat32WhateverComesIn) {
 
 TEST_F(Preference, GivesRewardsWithoutGradient) {
   for (const auto* name : {"sigmoid", "simpo", "orpo", "openrlhf_nll"}) {
-    const auto result = run(fixture_.leaf("policy.logps"), options_of(fixture_.cases().at(name)));
+    const auto result =
+        run(fixture_.leaf("policy.logps"), preference_options_of(fixture_.cases().at(name)));
     EXPECT_TRUE(result.loss.requires_grad());
     EXPECT_FALSE(result.chosen_rewards.requires_grad() || result.losses[0].requires_grad()) << name;
     EXPECT_FALSE(result.nll.defined() && result.nll.requires_grad()) << name;

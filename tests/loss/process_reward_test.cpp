@@ -3,7 +3,7 @@
 #include "support/bitwise.h"
 #include "support/tensors.h"
 
-#include <reprise/loss/process_reward.h>
+#include "loss/preference/process_reward.h"
 
 #include <gtest/gtest.h>
 

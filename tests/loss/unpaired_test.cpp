@@ -16,7 +16,7 @@ using testing::bitwise_equal;
 using testing::contains;
 using testing::message_of;
 
-UnpairedOptions options_of(const Json& settings) {
+UnpairedOptions unpaired_options_of(const Json& settings) {
   UnpairedOptions options;
   options.loss = parse_unpaired_loss(settings.at("loss").get<std::string>());
   options.beta = settings.at("beta");
@@ -31,7 +31,7 @@ TEST(Unpaired, EqualsThePeersInEveryCase) {
   const testing::LossFixture fixture("unpaired");
   ASSERT_EQ(fixture.cases().size(), 7U);
   for (const auto& [name, settings] : fixture.cases().items()) {
-    const auto options = options_of(settings);
+    const auto options = unpaired_options_of(settings);
     const auto kl = needs_kl(options)
                         ? mismatched_kl(fixture["mismatched.policy"],
                                         fixture[settings.at("mismatched").get<std::string>()])

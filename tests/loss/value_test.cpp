@@ -16,7 +16,7 @@ using testing::bitwise_equal;
 using testing::contains;
 using testing::message_of;
 
-ValueOptions options_of(const Json& settings) {
+ValueOptions value_options_of(const Json& settings) {
   ValueOptions options;
   options.clip.reset();
   if (settings.contains("clip")) {
@@ -41,13 +41,13 @@ TEST_F(Value, EqualsThePeersInEveryCase) {
   ASSERT_EQ(fixture_.cases().size(), 3U);
   for (const auto& [name, settings] : fixture_.cases().items()) {
     const auto values = fixture_.leaf("values");
-    const auto result = value_loss(batch(values), tokens(), options_of(settings));
+    const auto result = value_loss(batch(values), tokens(), value_options_of(settings));
     fixture_.expect_loss_and_gradient(name, result.part, values);
     if (fixture_.has(name + ".clipfrac")) {
-      const auto& figure = result.figures.at(1);
-      EXPECT_EQ(figure.name, "val/clipfrac");
-      fixture_.expect_equal(figure.sum / figure.weight, name + ".clipfrac");
-      EXPECT_GT(figure.sum.item<float>(), 0) << "the case must reach the bound";
+      const auto& metric = result.metrics.at(1);
+      EXPECT_EQ(metric.name, "val/clipfrac");
+      fixture_.expect_equal(metric.sum / metric.weight, name + ".clipfrac");
+      EXPECT_GT(metric.sum.item<float>(), 0) << "the case must reach the bound";
     }
   }
 }

@@ -1,4 +1,5 @@
 // Large CPU blocks, kept for reuse: Note [Freed blocks are reused] in src/memory/large_blocks.h.
+#include "memory/mebibytes.h"
 #include "support/bitwise.h"
 #include "support/tensors.h"
 
@@ -14,12 +15,6 @@
 
 namespace reprise::testing {
 namespace {
-
-constexpr int64_t kMiB = 1 << 20;
-
-at::Tensor mebibytes(int64_t count) {
-  return torch::empty({count * kMiB}, at::kByte);
-}
 
 /// Pages of this process that are in memory.
 int64_t resident_bytes() {

@@ -1,6 +1,7 @@
 // Live and peak bytes per device.
 #include "memory/allocation_watch.h"
 #include "memory/device_memory.h"
+#include "memory/mebibytes.h"
 #include "support/bitwise.h"
 #include "support/devices.h"
 #include "support/tensors.h"
@@ -29,12 +30,6 @@ const std::string error_before_tracking = [] {
   return std::string();
 }();
 
-constexpr int64_t kMiB = 1 << 20;
-
-at::Tensor mebibytes(int64_t count, c10::Device device = c10::kCPU) {
-  return torch::empty({count * kMiB}, torch::TensorOptions(device).dtype(at::kByte));
-}
-
 /// Allocators round up: malloc by little, CUDA's by a rest of up to 1 MiB of a cached block.
 void expect_about(int64_t bytes, int64_t mebi, c10::Device device = c10::kCPU) {
   EXPECT_GE(bytes, mebi * kMiB);
@@ -43,7 +38,7 @@ void expect_about(int64_t bytes, int64_t mebi, c10::Device device = c10::kCPU) {
 
 TEST(LiveBytes, IsAnErrorBeforeAnybodyCounts) {
   EXPECT_TRUE(
-      contains(error_before_tracking, "call reprise::track_cpu_memory() first thing in main()"));
+      contains(error_before_tracking, "call reprise::track_cpu_memory() at the start of main()"));
 }
 
 TEST(LiveBytes, FollowTensors) {
@@ -196,7 +191,7 @@ TEST(CudaBytes, TrackersNest) {
 TEST(AllocationWatch, RefusesWhatWouldBeTooMuch) {
   for (const auto device : devices()) {
     const auto there = mebibytes(8, device);  // does not count
-    detail::AllocationWatch watch(device, 5 * kMiB);
+    memory::AllocationWatch watch(device, 5 * kMiB);
     auto a = mebibytes(3, device);
     expect_about(watch.most(), 3, device);
     a.reset();
@@ -214,7 +209,7 @@ TEST(AllocationWatch, IsInForceInBackward) {
   for (const auto device : devices()) {
     const auto weight = mebibytes(4, device).view(at::kFloat).zero_().requires_grad_();
     const auto loss = (weight * weight).sum();
-    detail::AllocationWatch watch(device, kMiB);
+    memory::AllocationWatch watch(device, kMiB);
     EXPECT_THROW(loss.backward(), c10::OutOfMemoryError);
   }
 }
@@ -222,7 +217,7 @@ TEST(AllocationWatch, IsInForceInBackward) {
 TEST(AllocationWatch, LetsEverythingPassAfterwards) {
   for (const auto device : devices()) {
     const auto first = mebibytes(1, device);
-    { const detail::AllocationWatch watch(device, 0); }
+    { const memory::AllocationWatch watch(device, 0); }
     EXPECT_NO_THROW(mebibytes(2, device));
   }
 }
@@ -230,7 +225,7 @@ TEST(AllocationWatch, LetsEverythingPassAfterwards) {
 TEST(DeviceMemory, HasRoomForWhatIsLeft) {
   for (const auto device : devices()) {
     const auto first = mebibytes(1, device);
-    const auto memory = detail::device_memory(device);
+    const auto memory = memory::device_memory(device);
     EXPECT_GT(memory.left, 0);
     EXPECT_LE(memory.left, memory.total);
   }

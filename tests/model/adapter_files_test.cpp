@@ -19,23 +19,18 @@ using testing::contains;
 using testing::logits_of;
 using testing::open_model;
 using testing::plain_input;
+using testing::targeting_modules;
 using testing::TemporaryFolder;
 using Names = std::vector<std::string>;
 
-fs::path fixture(const std::string& name) {
+fs::path adapter_folder(const std::string& name) {
   return testing::fixtures() / "adapters" / name;
 }
 
-LoraConfig targeting(Names names) {
-  LoraConfig config;
-  config.targets = std::move(names);
-  return config;
-}
-
 // A model whose adapters were made here.
-std::shared_ptr<Model> adapted(const std::string& name,
-                               const LoraConfig& config,
-                               const LoadOptions& options = {}) {
+std::shared_ptr<Model> adapted_model(const std::string& name,
+                                     const LoraConfig& config,
+                                     const LoadOptions& options = {}) {
   auto model = open_model(name, options);
   add_lora(*model, config, 1);
   testing::shake(*model);
@@ -46,8 +41,8 @@ std::shared_ptr<Model> adapted(const std::string& name,
 std::string refusal_of_tensors(const std::function<void(NamedTensors&)>& change,
                                const std::string& base = "llama") {
   const TemporaryFolder folder;
-  fs::copy(fixture("llama_qv") / "adapter_config.json", folder.path());
-  const SafetensorsFile file(fixture("llama_qv") / "adapter_model.safetensors");
+  fs::copy(adapter_folder("llama_qv") / "adapter_config.json", folder.path());
+  const SafetensorsFile file(adapter_folder("llama_qv") / "adapter_model.safetensors");
   NamedTensors tensors;
   for (const auto& info : file.tensors()) {
     tensors.emplace_back(info.name, file.view(info).clone());
@@ -67,7 +62,7 @@ std::string refusal_of_tensors(const std::function<void(NamedTensors&)>& change,
 TEST(AdapterFolder, OpensAsItWasSaved) {
   for (const auto& family : testing::family_cases()) {
     const LoraConfig config;
-    const auto model = adapted(family, config);
+    const auto model = adapted_model(family, config);
     const TemporaryFolder folder;
     save_adapter(*model, folder.path() / "new" / "folder", config);
     auto other = open_model(family);
@@ -81,7 +76,7 @@ TEST(AdapterFolder, OpensAsItWasSaved) {
 }
 
 TEST(AdapterFolder, NamesTaskLayoutAndTheModulesOfAllLinear) {
-  const auto model = adapted("gpt2", {});
+  const auto model = adapted_model("gpt2", {});
   const TemporaryFolder folder;
   save_adapter(*model, folder.path(), {});
   const auto json = read_json(folder.path() / "adapter_config.json");
@@ -93,11 +88,11 @@ TEST(AdapterFolder, NamesTaskLayoutAndTheModulesOfAllLinear) {
 }
 
 TEST(AdapterFolder, HoldsRanksOfTheirOwn) {
-  auto config = targeting({"q_proj", "v_proj"});
+  auto config = targeting_modules({"q_proj", "v_proj"});
   config.rank_pattern = {{"q_proj", 2}};
   config.alpha_pattern = {{"v_proj", 5}};
   config.layers = {0, 2};
-  const auto model = adapted("llama", config);
+  const auto model = adapted_model("llama", config);
   const TemporaryFolder folder;
   save_adapter(*model, folder.path(), config);
   auto other = open_model("llama");
@@ -109,8 +104,8 @@ TEST(AdapterFolder, HoldsRanksOfTheirOwn) {
 
 TEST(AdapterFolder, HoldsTheHeadOfARewardModelAndOfACritic) {
   for (const auto head : {HeadKind::Score, HeadKind::Value}) {
-    const auto config = targeting({"q_proj"});
-    const auto model = adapted("llama_score", config, {.head = head});
+    const auto config = targeting_modules({"q_proj"});
+    const auto model = adapted_model("llama_score", config, {.head = head});
     const TemporaryFolder folder;
     save_adapter(*model, folder.path(), config);
     const auto json = read_json(folder.path() / "adapter_config.json");
@@ -125,8 +120,8 @@ TEST(AdapterFolder, HoldsTheHeadOfARewardModelAndOfACritic) {
 }
 
 TEST(AdapterFolder, OfALanguageModelCanBeginARewardModel) {
-  const auto config = targeting({"q_proj"});
-  const auto language_model = adapted("llama_untied", config);
+  const auto config = targeting_modules({"q_proj"});
+  const auto language_model = adapted_model("llama_untied", config);
   const TemporaryFolder folder, again;
   save_adapter(*language_model, folder.path(), config);
   auto model = open_model("llama_untied", {.head = HeadKind::Score});
@@ -137,9 +132,9 @@ TEST(AdapterFolder, OfALanguageModelCanBeginARewardModel) {
 }
 
 TEST(AdapterFolder, IsSavedInTheAdaptersOwnType) {
-  auto config = targeting({"q_proj"});
+  auto config = targeting_modules({"q_proj"});
   config.dtype = at::kBFloat16;
-  const auto model = adapted("llama", config);
+  const auto model = adapted_model("llama", config);
   const TemporaryFolder folder, again;
   save_adapter(*model, folder.path(), config);
   const SafetensorsFile file(folder.path() / "adapter_model.safetensors");
@@ -153,8 +148,8 @@ TEST(AdapterFolder, IsSavedInTheAdaptersOwnType) {
 }
 
 TEST(AdapterFolder, IsNotSavedWithAConfigOfOtherAdapters) {
-  const auto config = targeting({"q_proj", "v_proj"});
-  const auto model = adapted("llama", config);
+  const auto config = targeting_modules({"q_proj", "v_proj"});
+  const auto model = adapted_model("llama", config);
   const TemporaryFolder folder;
   const auto refusal = [&](const LoraConfig& other) {
     return testing::message_of<c10::Error>([&] { save_adapter(*model, folder.path(), other); });
@@ -162,8 +157,9 @@ TEST(AdapterFolder, IsNotSavedWithAConfigOfOtherAdapters) {
   auto other_rank = config;
   other_rank.rank = 4;
   EXPECT_TRUE(contains(refusal(other_rank), "the adapter has rank 8"));
-  EXPECT_TRUE(contains(refusal(targeting({"q_proj"})), "does not name"));
-  EXPECT_TRUE(contains(refusal(targeting({"q_proj", "v_proj", "k_proj"})), "has no adapter"));
+  EXPECT_TRUE(contains(refusal(targeting_modules({"q_proj"})), "does not name"));
+  EXPECT_TRUE(
+      contains(refusal(targeting_modules({"q_proj", "v_proj", "k_proj"})), "has no adapter"));
   EXPECT_TRUE(fs::is_empty(folder.path()));
 }
 
@@ -175,16 +171,16 @@ TEST(AdapterFolder, IsNotSavedWithoutAdapters) {
 }
 
 TEST(AdapterFolder, IsRefusedForAModelThatHasAdapters) {
-  const auto model = adapted("llama", {});
+  const auto model = adapted_model("llama", {});
   const auto message =
-      testing::message_of<c10::Error>([&] { load_adapter(*model, fixture("llama_qv")); });
+      testing::message_of<c10::Error>([&] { load_adapter(*model, adapter_folder("llama_qv")); });
   EXPECT_TRUE(contains(message, "has adapters already"));
 }
 
 TEST(AdapterFolder, IsRefusedForAModelOfAnotherKind) {
   const auto refusal = [](const char* model, const char* adapter) {
     auto opened = open_model(model);
-    return testing::message_of<c10::Error>([&] { load_adapter(*opened, fixture(adapter)); });
+    return testing::message_of<c10::Error>([&] { load_adapter(*opened, adapter_folder(adapter)); });
   };
   EXPECT_TRUE(contains(refusal("gpt2", "llama_qv"), "match no projection"));
   EXPECT_TRUE(contains(refusal("llama_untied", "llama_score"), "task_type: expected CAUSAL_LM"));
@@ -231,7 +227,7 @@ TEST(AdapterTensors, InAPickleOrNotAtAllAreRefused) {
     return testing::message_of<c10::Error>([&] { load_adapter(*model, folder.path()); });
   };
   EXPECT_TRUE(contains(refusal(), "adapter_config.json"));
-  fs::copy(fixture("llama_qv") / "adapter_config.json", folder.path());
+  fs::copy(adapter_folder("llama_qv") / "adapter_config.json", folder.path());
   EXPECT_TRUE(contains(refusal(), "adapter_model.safetensors"));
   write_file(folder.path() / "adapter_model.bin", "pickle");
   EXPECT_TRUE(contains(refusal(), "adapter_model.bin only"));

@@ -18,10 +18,9 @@ namespace {
 namespace fs = std::filesystem;
 using testing::Batch;
 using testing::bitwise_equal;
+using testing::kBFloat16Factor;
+using testing::kFloat32Bound;
 using testing::relative_error;
-
-constexpr double kFloat32Bound = 1e-5;
-constexpr double kBFloat16Factor = 2.0;
 
 class PeftAdapter : public ::testing::TestWithParam<std::string> {
  protected:

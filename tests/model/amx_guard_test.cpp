@@ -1,4 +1,5 @@
 // The guard against CPUs that announce AMX and fault on it, in a process that has not used oneDNN.
+#include "model/child_process.h"
 #include "support/tensors.h"
 
 #include <reprise/model/amx_guard.h>
@@ -27,8 +28,8 @@ TEST(AmxGuard, LetsBFloat16ProductsRunOnEveryCpu) {
 }
 
 TEST(AmxGuard, SeesAnInstructionThatFaults) {
-  EXPECT_TRUE(detail::dies_in_a_child([] { std::raise(SIGILL); }));
-  EXPECT_FALSE(detail::dies_in_a_child([] {}));
+  EXPECT_TRUE(model::dies_in_child([] { std::raise(SIGILL); }));
+  EXPECT_FALSE(model::dies_in_child([] {}));
 }
 
 TEST(AmxGuard, LeavesASettingOfTheUsersAlone) {

@@ -1,16 +1,16 @@
 // Attention by the bounds of documents: when it serves, what is told instead of a mask, and on a
 // GPU the same as with the mask, as each document alone, and under every memory policy.
-#include "data/run_starts.h"
-#include "model/attention_mask.h"
+#include "data/batch/cumulative_lengths.h"
+#include "model/layers/attention_mask.h"
 #include "support/bitwise.h"
 #include "support/devices.h"
 #include "support/kernel_calls.h"
 #include "support/parity.h"
 #include "support/tensors.h"
 
-#include <reprise/attention_kernels.h>
 #include <reprise/autocast.h>
 #include <reprise/loss/next_token.h>
+#include <reprise/model/attention_kernels.h>
 #include <reprise/model/model.h>
 
 #include <gtest/gtest.h>
@@ -68,13 +68,13 @@ struct Packed {
 Packed packed_rows(at::Device device) {
   const std::vector<std::vector<int64_t>> rows{{10, 9, 5}, {7, 17}};
   Packed packed;
-  RunStarts runs;
+  data::CumulativeLengths lengths;
   std::vector<int64_t> documents, mask;
   int64_t place = 0;
   for (size_t row = 0; row < rows.size(); ++row) {
     for (size_t i = 0; i < rows[row].size(); ++i) {
       const bool is_padding = row == 0 && i == 2;
-      runs.add(rows[row][i]);
+      lengths.add(rows[row][i]);
       documents.insert(documents.end(), static_cast<size_t>(rows[row][i]), static_cast<int64_t>(i));
       mask.insert(mask.end(), static_cast<size_t>(rows[row][i]), is_padding ? 0 : 1);
       if (!is_padding) {
@@ -92,8 +92,8 @@ Packed packed_rows(at::Device device) {
   packed.input.input_ids = ids.to(device);
   packed.input.attention_mask = torch::tensor(mask).view_as(ids).to(device);
   packed.input.document_ids = torch::tensor(documents).view_as(ids).to(device);
-  packed.input.document_starts = runs.starts().to(device);
-  packed.input.longest_document = runs.longest();
+  packed.input.document_starts = lengths.tensor().to(device);
+  packed.input.longest_document = lengths.longest();
   return packed;
 }
 
@@ -104,7 +104,9 @@ ModelInput without_runs(ModelInput input) {
 }
 
 /// Logits of what is no padding, then all gradients.
-std::vector<at::Tensor> step(Model& model, const ModelInput& input, const at::Tensor& labels) {
+std::vector<at::Tensor> logits_and_gradients(Model& model,
+                                             const ModelInput& input,
+                                             const at::Tensor& labels) {
   model.zero_grad();
   const auto logits = model.forward(input);
   next_token_loss(logits, labels).backward();
@@ -166,8 +168,9 @@ TEST(DocumentAttention, WholeRowsNeedNeitherBoundsNorMask) {
 TEST(DocumentAttention, ChangesNoBitWhereItDoesNotServe) {
   const auto model = random_model("mistral", at::kFloat);
   const auto packed = packed_rows(at::kCPU);
-  testing::expect_bitwise_equal(step(*model, packed.input, packed.labels),
-                                step(*model, without_runs(packed.input), packed.labels));
+  testing::expect_bitwise_equal(
+      logits_and_gradients(*model, packed.input, packed.labels),
+      logits_and_gradients(*model, without_runs(packed.input), packed.labels));
 }
 
 TEST(DocumentAttention, RefusesBoundsThatCannotBeThoseOfTheRows) {
@@ -212,12 +215,13 @@ class OnAGpu : public ::testing::TestWithParam<std::string> {
 
 TEST_P(OnAGpu, IsAsExactAsTheMask) {
   const auto packed = packed_rows(at::kCUDA);
-  const auto exact = step(*model(at::kFloat), without_runs(packed.input), packed.labels);
+  const auto exact =
+      logits_and_gradients(*model(at::kFloat), without_runs(packed.input), packed.labels);
   const auto narrow = model();
   testing::KernelCalls calls("aten", "_flash_attention_forward");
-  const auto masked = step(*narrow, without_runs(packed.input), packed.labels);
+  const auto masked = logits_and_gradients(*narrow, without_runs(packed.input), packed.labels);
   EXPECT_EQ(calls.get(), 0U);
-  const auto found = step(*narrow, packed.input, packed.labels);
+  const auto found = logits_and_gradients(*narrow, packed.input, packed.labels);
   EXPECT_EQ(calls.get(), 2U) << "once a layer";
   ASSERT_EQ(found.size(), exact.size());
   for (size_t i = 0; i < found.size(); ++i) {
@@ -226,7 +230,8 @@ TEST_P(OnAGpu, IsAsExactAsTheMask) {
   }
   auto unpacked = without_runs(packed.input);
   unpacked.document_ids.reset();
-  EXPECT_GT(relative_error(step(*narrow, unpacked, packed.labels)[0], exact[0]), 0.1)
+  EXPECT_GT(relative_error(logits_and_gradients(*narrow, unpacked, packed.labels)[0], exact[0]),
+            0.1)
       << "the test would not notice documents that see each other";
 }
 
@@ -247,11 +252,11 @@ TEST_P(OnAGpu, EachDocumentIsAsIfAlone) {
 TEST_P(OnAGpu, ServesUnderAutocast) {
   const auto packed = packed_rows(at::kCUDA);
   const auto wide = model(at::kFloat);
-  const auto exact = step(*wide, without_runs(packed.input), packed.labels);
+  const auto exact = logits_and_gradients(*wide, without_runs(packed.input), packed.labels);
   const AutocastScope autocast(at::kCUDA);
-  const auto masked = step(*wide, without_runs(packed.input), packed.labels);
+  const auto masked = logits_and_gradients(*wide, without_runs(packed.input), packed.labels);
   testing::KernelCalls calls("aten", "_flash_attention_forward");
-  const auto found = step(*wide, packed.input, packed.labels);
+  const auto found = logits_and_gradients(*wide, packed.input, packed.labels);
   EXPECT_EQ(calls.get(), 2U);
   for (size_t i = 0; i < found.size(); ++i) {
     EXPECT_LE(relative_error(found[i], exact[i]), 2 * relative_error(masked[i], exact[i]) + 0x1p-8)
@@ -263,12 +268,13 @@ TEST_P(OnAGpu, HasTheSameGradientsUnderEveryPolicy) {
   at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
   const auto packed = packed_rows(at::kCUDA);
   const auto narrow = model();
-  const auto plain = step(*narrow, packed.input, packed.labels);
+  const auto plain = logits_and_gradients(*narrow, packed.input, packed.labels);
   for (const char* policy : {"full", "attention", "matmuls"}) {
     SCOPED_TRACE(policy);
     narrow->enable_checkpointing(BlockChoice::all(), checkpoint_options_named(policy));
     testing::KernelCalls calls("aten", "_flash_attention_forward");
-    testing::expect_bitwise_equal(step(*narrow, packed.input, packed.labels), plain);
+    testing::expect_bitwise_equal(logits_and_gradients(*narrow, packed.input, packed.labels),
+                                  plain);
     EXPECT_EQ(calls.get(), policy == std::string("attention") ? 2U : 4U);
   }
   at::globalContext().setDeterministicAlgorithms(false, /*warn_only=*/false);

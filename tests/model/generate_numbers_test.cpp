@@ -3,8 +3,8 @@
 #include "support/fixtures.h"
 #include "support/tensors.h"
 
-#include <reprise/model/checkpoint.h>
 #include <reprise/model/generate.h>
+#include <reprise/model/pretrained.h>
 
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ namespace {
 
 using Ids = std::vector<int64_t>;
 
-const std::vector<Ids> kPrompts = {{5, 9, 3, 7, 11}, {4, 8}, {12, 6, 10}};
+const std::vector<Ids> kThreePrompts = {{5, 9, 3, 7, 11}, {4, 8}, {12, 6, 10}};
 
 class GenerateNumbers : public ::testing::Test {
  protected:
@@ -33,9 +33,9 @@ class GenerateNumbers : public ::testing::Test {
 
 TEST_F(GenerateNumbers, PromptsKeepTheirNumbersInAnotherOrder) {
   auto options = sampled(8);
-  const auto in_order = generate(*model_, kPrompts, options);
+  const auto in_order = generate(*model_, kThreePrompts, options);
   options.prompt_numbers = {2, 0};
-  const auto turned = generate(*model_, {kPrompts[2], kPrompts[0]}, options);
+  const auto turned = generate(*model_, {kThreePrompts[2], kThreePrompts[0]}, options);
   EXPECT_EQ(turned[0].ids, in_order[2].ids);
   EXPECT_EQ(turned[1].ids, in_order[0].ids);
 }
@@ -43,10 +43,10 @@ TEST_F(GenerateNumbers, PromptsKeepTheirNumbersInAnotherOrder) {
 TEST_F(GenerateNumbers, SamplesMadeInTwoCallsAreThoseOfOne) {
   auto options = sampled(8);
   options.samples_per_prompt = 5;
-  const auto together = generate(*model_, {kPrompts[0]}, options);
+  const auto together = generate(*model_, {kThreePrompts[0]}, options);
   options.samples_per_prompt = 2;
   options.first_sample = 3;
-  const auto last = generate(*model_, {kPrompts[0]}, options);
+  const auto last = generate(*model_, {kThreePrompts[0]}, options);
   EXPECT_EQ(last[0].ids, together[3].ids);
   EXPECT_EQ(last[1].ids, together[4].ids);
 }
@@ -55,7 +55,7 @@ TEST_F(GenerateNumbers, RefusesAnotherCountOfNumbersThanOfPrompts) {
   auto options = sampled(1);
   options.prompt_numbers = {1, 2};
   try {
-    generate(*model_, kPrompts, options);
+    generate(*model_, kThreePrompts, options);
     FAIL();
   } catch (const c10::Error& error) {
     EXPECT_NE(std::string(error.what()).find("prompt_numbers"), std::string::npos);
@@ -78,11 +78,11 @@ TEST_F(GenerateNumbers, LogprobsAreOfTheUnfilteredDistributionAtTheAskedTemperat
   options.sampling.top_p = 0.9;
   for (const bool at_temperature : {false, true}) {
     options.logprobs_at_temperature = at_temperature;
-    const auto found = generate(*model_, kPrompts, options);
+    const auto found = generate(*model_, kThreePrompts, options);
     for (size_t i = 0; i < found.size(); ++i) {
       const double temperature = at_temperature ? kTemperature : 1.0;
       EXPECT_NEAR(found[i].logprobs[0],
-                  logprob_at(*model_, kPrompts[i], found[i].ids[0], temperature),
+                  logprob_at(*model_, kThreePrompts[i], found[i].ids[0], temperature),
                   1e-5)
           << "prompt " << i << ", temperature " << temperature;
     }
@@ -92,15 +92,15 @@ TEST_F(GenerateNumbers, LogprobsAreOfTheUnfilteredDistributionAtTheAskedTemperat
 TEST_F(GenerateNumbers, GreedyLogprobsHaveNoTemperature) {
   auto options = sampled(1, 0);
   options.logprobs_at_temperature = true;
-  const auto found = generate(*model_, {kPrompts[0]}, options)[0];
-  EXPECT_NEAR(found.logprobs[0], logprob_at(*model_, kPrompts[0], found.ids[0], 1), 1e-5);
+  const auto found = generate(*model_, {kThreePrompts[0]}, options)[0];
+  EXPECT_NEAR(found.logprobs[0], logprob_at(*model_, kThreePrompts[0], found.ids[0], 1), 1e-5);
 }
 
 TEST_F(GenerateNumbers, TheFirstTokenMayBeTheStopAndIsKept) {
   auto options = sampled(6, 0);
-  const int64_t first = generate(*model_, {kPrompts[0]}, options)[0].ids[0];
+  const int64_t first = generate(*model_, {kThreePrompts[0]}, options)[0].ids[0];
   options.stop_ids = {first};
-  const auto found = generate(*model_, {kPrompts[0]}, options)[0];
+  const auto found = generate(*model_, {kThreePrompts[0]}, options)[0];
   EXPECT_EQ(found.ids, Ids{first});
   EXPECT_EQ(found.logprobs.size(), 1U);
   EXPECT_TRUE(found.is_finished);

@@ -4,8 +4,8 @@
 #include "support/tensors.h"
 
 #include <reprise/io/safetensors.h>
-#include <reprise/model/checkpoint.h>
 #include <reprise/model/generate.h>
+#include <reprise/model/pretrained.h>
 #include <reprise/stats.h>
 
 #include <gtest/gtest.h>
@@ -57,7 +57,7 @@ GenerateOptions options_for(int64_t new_tokens, double temperature = 0) {
   return options;
 }
 
-const std::vector<Ids> kPrompts = {{5, 9, 3, 7, 11}, {4, 8}, {12, 6, 10}, {9}};
+const std::vector<Ids> kFourPrompts = {{5, 9, 3, 7, 11}, {4, 8}, {12, 6, 10}, {9}};
 
 class GenerateParity : public ::testing::TestWithParam<std::string> {};
 
@@ -121,10 +121,10 @@ class Generate : public ::testing::Test {
 TEST_F(Generate, SamplesDoNotDependOnTheRestOfTheBatch) {
   auto options = options_for(10, 1.0);
   options.sampling.seed = 7;
-  const auto together = generate(*model_, kPrompts, options);
-  for (size_t i = 0; i < kPrompts.size(); ++i) {
+  const auto together = generate(*model_, kFourPrompts, options);
+  for (size_t i = 0; i < kFourPrompts.size(); ++i) {
     options.first_prompt = static_cast<int64_t>(i);
-    const auto alone = generate(*model_, {kPrompts[i]}, options);
+    const auto alone = generate(*model_, {kFourPrompts[i]}, options);
     EXPECT_EQ(alone[0].ids, together[i].ids) << "prompt " << i;
   }
 }
@@ -132,10 +132,10 @@ TEST_F(Generate, SamplesDoNotDependOnTheRestOfTheBatch) {
 TEST_F(Generate, SamplesDoNotDependOnRowsThatStop) {
   auto options = options_for(12, 1.0);
   options.samples_per_prompt = 4;
-  const auto free = generate(*model_, kPrompts, options);
+  const auto free = generate(*model_, kFourPrompts, options);
   // Rows leave the batch at different times.
   options.stop_ids = {free[0].ids[2], free[5].ids[6]};
-  const auto stopped = generate(*model_, kPrompts, options);
+  const auto stopped = generate(*model_, kFourPrompts, options);
   size_t shortened = 0;
   for (size_t i = 0; i < free.size(); ++i) {
     const auto& ids = stopped[i].ids;
@@ -150,9 +150,9 @@ TEST_F(Generate, SamplesDoNotDependOnRowsThatStop) {
 TEST_F(Generate, SamplesOfAPromptAndSeedsDiffer) {
   auto options = options_for(12, 1.0);
   options.samples_per_prompt = 6;
-  const auto first = generate(*model_, {kPrompts[0]}, options);
+  const auto first = generate(*model_, {kFourPrompts[0]}, options);
   options.sampling.seed = 1;
-  const auto second = generate(*model_, {kPrompts[0]}, options);
+  const auto second = generate(*model_, {kFourPrompts[0]}, options);
   std::set<Ids> different;
   for (const auto* results : {&first, &second}) {
     for (const auto& result : *results) {
@@ -167,9 +167,9 @@ TEST_F(Generate, SamplesComeInProportionToTheirProbability) {
   auto options = options_for(1, 0.8);
   options.sampling.top_k = 5;
   options.samples_per_prompt = 20000;
-  const auto found = generate(*model_, {kPrompts[0]}, options);
+  const auto found = generate(*model_, {kFourPrompts[0]}, options);
   ModelInput input;
-  input.input_ids = torch::tensor(kPrompts[0]).unsqueeze(0);
+  input.input_ids = torch::tensor(kFourPrompts[0]).unsqueeze(0);
   const auto logits = model_->forward(input).select(1, -1);
   const auto probabilities = filter_logits(logits, {}, options.sampling).softmax(-1)[0];
   auto counts = torch::zeros_like(probabilities);
@@ -184,18 +184,18 @@ TEST_F(Generate, SamplesComeInProportionToTheirProbability) {
 TEST_F(Generate, GreedySamplesOfAPromptAreEqual) {
   auto options = options_for(8);
   options.samples_per_prompt = 3;
-  const auto found = generate(*model_, {kPrompts[0], kPrompts[1]}, options);
+  const auto found = generate(*model_, {kFourPrompts[0], kFourPrompts[1]}, options);
   ASSERT_EQ(found.size(), 6U);
   EXPECT_EQ(found[0].ids, found[2].ids);
   EXPECT_EQ(found[3].ids, found[5].ids);
-  EXPECT_EQ(found[3].ids, generate(*model_, {kPrompts[1]}, options_for(8))[0].ids);
+  EXPECT_EQ(found[3].ids, generate(*model_, {kFourPrompts[1]}, options_for(8))[0].ids);
 }
 
 TEST_F(Generate, AStopTokenEndsASequenceAndStaysInIt) {
-  const auto free = generate(*model_, kPrompts, options_for(12));
+  const auto free = generate(*model_, kFourPrompts, options_for(12));
   auto options = options_for(12);
   options.stop_ids = {free[0].ids[3]};
-  const auto stopped = generate(*model_, kPrompts, options);
+  const auto stopped = generate(*model_, kFourPrompts, options);
   const auto end = std::find(free[0].ids.begin(), free[0].ids.end(), options.stop_ids[0]);
   EXPECT_EQ(stopped[0].ids, Ids(free[0].ids.begin(), end + 1));
   EXPECT_TRUE(stopped[0].is_finished);
@@ -212,11 +212,11 @@ std::string spell(const Ids& ids) {
 }
 
 TEST_F(Generate, AStopStringEndsASequenceWhereItIsComplete) {
-  const auto free = generate(*model_, {kPrompts[0]}, options_for(40))[0];
+  const auto free = generate(*model_, {kFourPrompts[0]}, options_for(40))[0];
   auto options = options_for(40);
   options.decode = spell;
   options.stop_strings = {"never there", spell(free.ids).substr(30, 3)};
-  const auto stopped = generate(*model_, {kPrompts[0]}, options)[0];
+  const auto stopped = generate(*model_, {kFourPrompts[0]}, options)[0];
   const size_t place = spell(free.ids).find(options.stop_strings[1]);
   EXPECT_EQ(spell(stopped.ids), spell(free.ids).substr(0, place + 3));
   EXPECT_TRUE(stopped.is_finished);
@@ -227,7 +227,7 @@ TEST_F(Generate, ReportsEveryTokenAsItAppears) {
   options.samples_per_prompt = 2;
   std::map<int64_t, Ids> reported;
   options.on_token = [&](int64_t sequence, int64_t token) { reported[sequence].push_back(token); };
-  const auto found = generate(*model_, kPrompts, options);
+  const auto found = generate(*model_, kFourPrompts, options);
   ASSERT_EQ(reported.size(), found.size());
   for (size_t i = 0; i < found.size(); ++i) {
     EXPECT_EQ(reported[static_cast<int64_t>(i)], found[i].ids);
@@ -248,10 +248,10 @@ TEST_F(Generate, LeavesTheModelAsItWasAlsoWhenItThrows) {
   const auto before = modes();
   auto options = options_for(3);
   options.on_token = [&](int64_t, int64_t) { EXPECT_FALSE(model_->is_training()); };
-  generate(*model_, kPrompts, options);
+  generate(*model_, kFourPrompts, options);
   EXPECT_EQ(modes(), before);
   options.on_token = [](int64_t, int64_t) { throw std::runtime_error("enough"); };
-  EXPECT_THROW(generate(*model_, kPrompts, options), std::runtime_error);
+  EXPECT_THROW(generate(*model_, kFourPrompts, options), std::runtime_error);
   EXPECT_EQ(modes(), before);
   EXPECT_EQ(model_->checkpointed_blocks().size(), 3U);
   EXPECT_TRUE(torch::GradMode::is_enabled());
@@ -262,10 +262,10 @@ TEST_F(Generate, NeverRunsACheckpointedRegion) {
   model_->enable_checkpointing();
   record_checkpoint_stats(true);
   reset_checkpoint_stats();
-  generate(*model_, kPrompts, options_for(3));
+  generate(*model_, kFourPrompts, options_for(3));
   EXPECT_EQ(checkpoint_stats().total.entered, 0U);
   ModelInput input;
-  input.input_ids = torch::tensor(kPrompts[0]).unsqueeze(0);
+  input.input_ids = torch::tensor(kFourPrompts[0]).unsqueeze(0);
   model_->forward(input);
   EXPECT_EQ(checkpoint_stats().total.entered, 3U);
   record_checkpoint_stats(false);
@@ -319,8 +319,8 @@ TEST(GenerateGpu, SamplesAreReproducible) {
   auto options = options_for(10, 1.0);
   options.samples_per_prompt = 3;
   options.sampling.top_p = 0.9;
-  const auto first = generate(*model.model, kPrompts, options);
-  const auto second = generate(*model.model, kPrompts, options);
+  const auto first = generate(*model.model, kFourPrompts, options);
+  const auto second = generate(*model.model, kFourPrompts, options);
   for (size_t i = 0; i < first.size(); ++i) {
     EXPECT_EQ(first[i].ids, second[i].ids);
   }

@@ -1,12 +1,11 @@
-// Models of tests/fixtures and what the tests of adapters do with them.
+// What the tests of adapters do with models.
 #pragma once
 
+#include "model/model_case.h"
 #include "support/bitwise.h"
-#include "support/fixtures.h"
 #include "support/tensors.h"
 
 #include <reprise/loss/next_token.h>
-#include <reprise/model/checkpoint.h>
 #include <reprise/model/lora.h>
 
 #include <map>
@@ -16,22 +15,17 @@
 
 namespace reprise::testing {
 
-/// One causal model of each family, ChatGLM among them.
-inline const std::vector<std::string>& family_cases() {
-  static const std::vector<std::string> cases = {
-      "llama", "mistral", "qwen2", "qwen3", "gpt2", "gpt_neox", "chatglm2"};
-  return cases;
-}
-
-inline std::shared_ptr<Model> open_model(const std::string& name, const LoadOptions& options = {}) {
-  return load_model(fixtures() / "models" / name, options).model;
-}
-
 /// Ids that every model of the fixtures knows.
 inline ModelInput plain_input() {
   ModelInput input;
   input.input_ids = torch::arange(3, 23).reshape({2, 10});
   return input;
+}
+
+inline LoraConfig targeting_modules(std::vector<std::string> names) {
+  LoraConfig config;
+  config.targets = std::move(names);
+  return config;
 }
 
 /// Random values for all trained parameters: a fresh B would be zero, and with it half of what

@@ -23,17 +23,11 @@ struct Mode {
   CheckpointOptions options;
 };
 
-CheckpointOptions reentrant() {
-  CheckpointOptions options;
-  options.use_reentrant = true;
-  return options;
-}
-
 std::vector<Mode> modes() {
   return {{"full", BlockChoice::all(), {}},
           {"every_2", BlockChoice::every(2), {}},
           {"attention_kept", BlockChoice::all(), checkpoint_options_named("attention")},
-          {"reentrant", BlockChoice::all(), reentrant()}};
+          {"reentrant", BlockChoice::all(), {.use_reentrant = true}}};
 }
 
 // Dropout shows whether recomputation draws the same numbers.
@@ -45,7 +39,8 @@ LoraConfig all_linear() {
   return config;
 }
 
-std::shared_ptr<Model> adapted(const std::string& name, const LoraConfig& config = all_linear()) {
+std::shared_ptr<Model> trainable_adapted(const std::string& name,
+                                         const LoraConfig& config = all_linear()) {
   auto model = testing::open_model(name);
   model->train();
   add_lora(*model, config, 1);
@@ -67,16 +62,16 @@ std::set<std::string> recomputed_blocks(const std::function<void()>& step) {
   return names;
 }
 
-using Case = std::tuple<std::string, size_t>;
+using FamilyAndMode = std::tuple<std::string, size_t>;
 
-class LoraOnFamily : public ::testing::TestWithParam<Case> {
+class LoraOnFamily : public ::testing::TestWithParam<FamilyAndMode> {
  protected:
   const std::string& family() const { return std::get<0>(GetParam()); }
   Mode mode() const { return modes()[std::get<1>(GetParam())]; }
 };
 
 TEST_P(LoraOnFamily, HasTheSameLossAndGradientsWithCheckpointing) {
-  const auto model = adapted(family());
+  const auto model = trainable_adapted(family());
   const auto plain = step_of(*model, plain_input());
   model->enable_checkpointing(mode().blocks, mode().options);
   testing::Step step;
@@ -86,7 +81,7 @@ TEST_P(LoraOnFamily, HasTheSameLossAndGradientsWithCheckpointing) {
 }
 
 TEST_P(LoraOnFamily, MayComeAfterCheckpointing) {
-  const auto plain = step_of(*adapted(family()), plain_input());
+  const auto plain = step_of(*trainable_adapted(family()), plain_input());
   auto model = testing::open_model(family());
   model->enable_checkpointing(mode().blocks, mode().options);
   add_lora(*model, all_linear(), 1);
@@ -145,7 +140,7 @@ LoraConfig only_layer(int64_t layer) {
 
 TEST(LoraCheckpointing, RecomputesNothingBelowTheLowestTrainedBlock) {
   for (const auto& mode : {modes()[0], modes()[3]}) {
-    const auto model = adapted("llama", only_layer(1));
+    const auto model = trainable_adapted("llama", only_layer(1));
     const auto plain = step_of(*model, plain_input());
     model->enable_checkpointing(mode.blocks, mode.options);
     testing::Step step;
@@ -173,7 +168,7 @@ size_t graph_size(const at::Tensor& result) {
 
 TEST(LoraCheckpointing, DifferentiatesNothingBelowTheLowestTrainedBlock) {
   const auto nodes = [](int64_t lowest) {
-    return graph_size(adapted("llama", only_layer(lowest))->forward(plain_input()));
+    return graph_size(trainable_adapted("llama", only_layer(lowest))->forward(plain_input()));
   };
   const size_t low = nodes(0), middle = nodes(1), high = nodes(2);
   EXPECT_LT(high, middle);
@@ -182,14 +177,14 @@ TEST(LoraCheckpointing, DifferentiatesNothingBelowTheLowestTrainedBlock) {
 }
 
 TEST(LoraCheckpointing, CanBeFrozenFurtherByHand) {
-  const auto model = adapted("llama");
+  const auto model = trainable_adapted("llama");
   for (const auto& item : model->named_parameters()) {
     if (item.key().starts_with("model.layers.0.")) {
       item.value().requires_grad_(false);
     }
   }
   const auto plain = step_of(*model, plain_input());
-  model->enable_checkpointing(BlockChoice::all(), reentrant());
+  model->enable_checkpointing(BlockChoice::all(), {.use_reentrant = true});
   testing::Step step;
   const auto recomputed = recomputed_blocks([&] { step = step_of(*model, plain_input()); });
   EXPECT_EQ(recomputed, (std::set<std::string>{"model.layers.1", "model.layers.2"}));
@@ -197,7 +192,7 @@ TEST(LoraCheckpointing, CanBeFrozenFurtherByHand) {
 }
 
 TEST(LoraCheckpointing, LeavesPassesWithoutGradientsAlone) {
-  const auto model = adapted("llama");
+  const auto model = trainable_adapted("llama");
   model->enable_checkpointing();
   const auto recomputed = recomputed_blocks([&] {
     testing::logits_of(*model, plain_input());
@@ -208,7 +203,7 @@ TEST(LoraCheckpointing, LeavesPassesWithoutGradientsAlone) {
 
 TEST(LoraCheckpointing, CallsTensorHooksOncePerStepWithTheGradient) {
   for (const auto& mode : modes()) {
-    const auto model = adapted("chatglm2");
+    const auto model = trainable_adapted("chatglm2");
     model->enable_checkpointing(mode.blocks, mode.options);
     std::map<std::string, std::vector<at::Tensor>> seen;
     for (const auto& [name, parameter] : trained_parameters(*model)) {
@@ -227,7 +222,7 @@ TEST(LoraCheckpointing, CallsTensorHooksOncePerStepWithTheGradient) {
 
 TEST(LoraCheckpointing, LetsAHookChangeTheGradient) {
   for (const auto& mode : modes()) {
-    const auto model = adapted("chatglm2");
+    const auto model = trainable_adapted("chatglm2");
     const auto plain = step_of(*model, plain_input());
     model->enable_checkpointing(mode.blocks, mode.options);
     const auto [name, parameter] = trained_parameters(*model).front();

@@ -20,7 +20,7 @@ LoraConfig read(const std::string& more) {
   return LoraConfig::from_json(config_json(more), "a/adapter_config.json");
 }
 
-std::string refusal(const std::string& more) {
+std::string refusal_of_json(const std::string& more) {
   return testing::message_of<c10::Error>([&] { read(more); });
 }
 
@@ -90,7 +90,7 @@ TEST(LoraConfigFields, AreRefusedByNameWhenUnknownOrUnsupported) {
       {"init_lora_weights", R"("olora")"},
   };
   for (const auto& [name, value] : cases) {
-    const auto message = refusal(", \"" + name + "\": " + value);
+    const auto message = refusal_of_json(", \"" + name + "\": " + value);
     EXPECT_TRUE(contains(message, "a/adapter_config.json: " + name)) << name;
   }
 }
@@ -118,7 +118,8 @@ TEST(LoraConfigFields, AreRefusedWithAnotherType) {
       {"exclude_modules", "5"},
   };
   for (const auto& [name, value] : cases) {
-    EXPECT_TRUE(contains(refusal(", \"" + name + "\": " + value), name)) << name << " " << value;
+    EXPECT_TRUE(contains(refusal_of_json(", \"" + name + "\": " + value), name))
+        << name << " " << value;
   }
 }
 

@@ -20,9 +20,9 @@ Names adapted_by(const std::string& model, const LoraConfig& config) {
   return add_lora(*open_model(model), config, 0);
 }
 
-std::string refusal(const std::string& model,
-                    const LoraConfig& config,
-                    HeadKind head = HeadKind::CausalLm) {
+std::string refusal_of_config(const std::string& model,
+                              const LoraConfig& config,
+                              HeadKind head = HeadKind::CausalLm) {
   auto opened = open_model(model, {.head = head});
   const auto message = testing::message_of<c10::Error>([&] { add_lora(*opened, config, 0); });
   EXPECT_FALSE(has_lora(*opened)) << "a refusal must leave the model alone";
@@ -42,7 +42,7 @@ TEST(LoraTargets, AreTheModulesWhosePathEndsInAName) {
 }
 
 TEST(LoraTargets, AreNotModulesWhoseNameOnlyEndsAlike) {
-  EXPECT_TRUE(contains(refusal("llama", targeting(Names{"proj"})), "no module \"proj\""));
+  EXPECT_TRUE(contains(refusal_of_config("llama", targeting(Names{"proj"})), "no module \"proj\""));
 }
 
 TEST(LoraTargets, MayBeARegularExpressionForTheWholePath) {
@@ -51,7 +51,7 @@ TEST(LoraTargets, MayBeARegularExpressionForTheWholePath) {
                    "model.layers.1.mlp.up_proj",
                    "model.layers.2.self_attn.q_proj",
                    "model.layers.2.mlp.up_proj"}));
-  EXPECT_TRUE(contains(refusal("llama", targeting("q_proj")), "match no projection"));
+  EXPECT_TRUE(contains(refusal_of_config("llama", targeting("q_proj")), "match no projection"));
 }
 
 TEST(LoraTargets, AreEveryProjectionButTheHeadForAllLinear) {
@@ -79,7 +79,8 @@ TEST(LoraTargets, CanBeLimitedToLayers) {
   config.layers_pattern = {"h", "layers"};
   EXPECT_EQ(adapted_by("llama", config), expected);
   config.layers_pattern = {"h"};
-  EXPECT_TRUE(contains(refusal("llama", config), "layers_to_transform match no projection"));
+  EXPECT_TRUE(
+      contains(refusal_of_config("llama", config), "layers_to_transform match no projection"));
 }
 
 TEST(LoraTargets, NamedByTheirWholePathAreAdaptedWhateverTheLayers) {
@@ -113,92 +114,99 @@ TEST(LoraTargets, HaveRanksAndAlphasOfTheirOwn) {
 }
 
 TEST(LoraTargets, NamedWrongAreRefusedWithWhatThereIs) {
-  const auto message = refusal("llama", targeting(Names{"q_proj", "v_porj"}));
+  const auto message = refusal_of_config("llama", targeting(Names{"q_proj", "v_porj"}));
   EXPECT_TRUE(contains(message, "no module \"v_porj\""));
   EXPECT_TRUE(contains(message, "q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj"));
-  EXPECT_TRUE(contains(refusal("gpt2", targeting(Names{"q_proj"})), "c_attn, c_proj, c_fc"));
+  EXPECT_TRUE(
+      contains(refusal_of_config("gpt2", targeting(Names{"q_proj"})), "c_attn, c_proj, c_fc"));
 }
 
 TEST(LoraTargets, MustBeProjections) {
-  EXPECT_TRUE(contains(refusal("llama", targeting(Names{"q_proj", "embed_tokens"})),
+  EXPECT_TRUE(contains(refusal_of_config("llama", targeting(Names{"q_proj", "embed_tokens"})),
                        "model.embed_tokens is not a projection"));
-  EXPECT_TRUE(contains(refusal("llama", targeting(Names{"self_attn"})), "not a projection"));
-  EXPECT_TRUE(contains(refusal("llama", targeting(".*")), "is not a projection"));
+  EXPECT_TRUE(
+      contains(refusal_of_config("llama", targeting(Names{"self_attn"})), "not a projection"));
+  EXPECT_TRUE(contains(refusal_of_config("llama", targeting(".*")), "is not a projection"));
 }
 
 TEST(LoraTargets, ThatContradictThemselvesAreRefused) {
   auto config = targeting(".*q_proj");
   config.layers = {1};
-  EXPECT_TRUE(contains(refusal("llama", config), "layers_to_transform needs target_modules"));
+  EXPECT_TRUE(
+      contains(refusal_of_config("llama", config), "layers_to_transform needs target_modules"));
   config = targeting(Names{"q_proj"});
   config.layers_pattern = {"layers"};
-  EXPECT_TRUE(contains(refusal("llama", config), "without layers_to_transform"));
+  EXPECT_TRUE(contains(refusal_of_config("llama", config), "without layers_to_transform"));
   config = targeting(Names{"q_proj"});
   config.modules_to_save = {"proj"};
-  EXPECT_TRUE(contains(refusal("llama", config), "target_modules and by modules_to_save"));
+  EXPECT_TRUE(
+      contains(refusal_of_config("llama", config), "target_modules and by modules_to_save"));
 }
 
 TEST(LoraTargets, ThatAreNotRegularExpressionsAreRefused) {
-  EXPECT_TRUE(contains(refusal("llama", targeting("(q_proj")), "target_modules"));
+  EXPECT_TRUE(contains(refusal_of_config("llama", targeting("(q_proj")), "target_modules"));
   auto config = targeting(Names{"q_proj"});
   config.rank_pattern = {{"[", 2}};
-  EXPECT_TRUE(contains(refusal("llama", config), "rank_pattern"));
+  EXPECT_TRUE(contains(refusal_of_config("llama", config), "rank_pattern"));
 }
 
 TEST(LoraTargets, ThatSearchTooLongAreRefused) {
-  const auto message = refusal("llama", targeting("(([a-z._0-9]|[a-z.])+)+[!?]"));
+  const auto message = refusal_of_config("llama", targeting("(([a-z._0-9]|[a-z.])+)+[!?]"));
   EXPECT_TRUE(contains(message, "target_modules: matching"));
-  EXPECT_TRUE(
-      contains(refusal("llama", targeting(std::string(100'000, 'a'))), "regular expression of"));
+  EXPECT_TRUE(contains(refusal_of_config("llama", targeting(std::string(100'000, 'a'))),
+                       "regular expression of"));
 }
 
 TEST(LoraTargets, NeedNumbersThatMakeSense) {
   auto config = targeting(Names{"q_proj"});
   config.rank = 0;
-  EXPECT_TRUE(contains(refusal("llama", config), "rank (r) of 0"));
+  EXPECT_TRUE(contains(refusal_of_config("llama", config), "rank (r) of 0"));
   config.rank = 4;
   config.dropout = 1;
-  EXPECT_TRUE(contains(refusal("llama", config), "lora_dropout of 1"));
+  EXPECT_TRUE(contains(refusal_of_config("llama", config), "lora_dropout of 1"));
   config.dropout = 0;
   config.alpha = std::numeric_limits<double>::infinity();
-  EXPECT_TRUE(contains(refusal("llama", config), "lora_alpha"));
+  EXPECT_TRUE(contains(refusal_of_config("llama", config), "lora_alpha"));
 }
 
 TEST(LoraLayout, MustBeTheFamilys) {
   auto config = targeting(Names{"c_attn"});
   config.fan_in_fan_out = false;
-  EXPECT_TRUE(contains(refusal("gpt2", config), "fan_in_fan_out: expected true"));
+  EXPECT_TRUE(contains(refusal_of_config("gpt2", config), "fan_in_fan_out: expected true"));
   config.fan_in_fan_out = true;
   EXPECT_NO_THROW(adapted_by("gpt2", config));
   config = targeting(Names{"q_proj"});
   config.fan_in_fan_out = true;
-  EXPECT_TRUE(contains(refusal("llama", config), "fan_in_fan_out: expected false"));
+  EXPECT_TRUE(contains(refusal_of_config("llama", config), "fan_in_fan_out: expected false"));
 }
 
 TEST(LoraTask, MustBeTheHeads) {
   auto config = targeting(Names{"q_proj"});
   config.task_type = "SEQ_CLS";
-  EXPECT_TRUE(contains(refusal("llama", config), "task_type: expected CAUSAL_LM"));
+  EXPECT_TRUE(contains(refusal_of_config("llama", config), "task_type: expected CAUSAL_LM"));
   config.task_type = "CAUSAL_LM";
-  EXPECT_TRUE(contains(refusal("llama_score", config, HeadKind::Score), "expected SEQ_CLS"));
+  EXPECT_TRUE(
+      contains(refusal_of_config("llama_score", config, HeadKind::Score), "expected SEQ_CLS"));
 }
 
 TEST(LoraSavedModules, CannotBeATiedHead) {
   auto config = targeting(Names{"q_proj"});
   config.modules_to_save = {"lm_head"};
-  EXPECT_TRUE(contains(refusal("llama", config), "shares its weight with the embedding"));
+  EXPECT_TRUE(contains(refusal_of_config("llama", config), "shares its weight with the embedding"));
   config.modules_to_save = {"embed_tokens"};
-  EXPECT_TRUE(contains(refusal("llama", config), "also the head's weight"));
+  EXPECT_TRUE(contains(refusal_of_config("llama", config), "also the head's weight"));
 }
 
 TEST(LoraSavedModules, MustExistAndHaveOneWeight) {
   auto config = targeting(Names{"q_proj"});
   config.modules_to_save = {"lm_haed"};
-  EXPECT_TRUE(contains(refusal("qwen2", config), "no module \"lm_haed\""));
+  EXPECT_TRUE(contains(refusal_of_config("qwen2", config), "no module \"lm_haed\""));
   config.modules_to_save = {"input_layernorm"};
-  EXPECT_TRUE(contains(refusal("qwen2", config), "neither a projection nor an embedding"));
+  EXPECT_TRUE(
+      contains(refusal_of_config("qwen2", config), "neither a projection nor an embedding"));
   config.modules_to_save = {"mlp"};
-  EXPECT_TRUE(contains(refusal("qwen2", config), "neither a projection nor an embedding"));
+  EXPECT_TRUE(
+      contains(refusal_of_config("qwen2", config), "neither a projection nor an embedding"));
 }
 
 TEST(LoraSavedModules, AreNotAdaptedBesides) {

@@ -17,13 +17,8 @@ using testing::logits_of;
 using testing::open_model;
 using testing::plain_input;
 using testing::shake;
+using testing::targeting_modules;
 using Names = std::vector<std::string>;
-
-LoraConfig targeting(Names names) {
-  LoraConfig config;
-  config.targets = std::move(names);
-  return config;
-}
 
 Names trained_names(const Model& model) {
   Names names;
@@ -83,7 +78,7 @@ TEST(FreshLora, WritesWhatItAddsWhereItBelongs) {
 
 TEST(FreshLora, DrawsAWithinPeftsBoundsAndSetsBToZero) {
   auto model = open_model("llama");
-  auto config = targeting({"down_proj"});
+  auto config = targeting_modules({"down_proj"});
   config.rank = 64;
   add_lora(*model, config, 5);
   const auto parameters = model->named_parameters();
@@ -100,7 +95,7 @@ TEST(FreshLora, DependsOnTheSeedAlone) {
   const auto drawn = [&](uint64_t seed) {
     auto model = open_model("llama");
     torch::manual_seed(++global_seed);
-    add_lora(*model, targeting({"q_proj"}), seed);
+    add_lora(*model, targeting_modules({"q_proj"}), seed);
     return trained_parameters(*model).front().second.detach().clone();
   };
   EXPECT_TRUE(bitwise_equal(drawn(1), drawn(1)));
@@ -109,14 +104,14 @@ TEST(FreshLora, DependsOnTheSeedAlone) {
 
 TEST(FreshLora, IsFloat32OnABFloat16BaseUnlessAskedOtherwise) {
   auto model = open_model("llama", {.dtype = at::kBFloat16});
-  add_lora(*model, targeting({"q_proj"}), 0);
+  add_lora(*model, targeting_modules({"q_proj"}), 0);
   for (const auto& [name, parameter] : trained_parameters(*model)) {
     EXPECT_EQ(parameter.scalar_type(), at::kFloat) << name;
   }
   EXPECT_EQ(logits_of(*model, plain_input()).scalar_type(), at::kBFloat16);
 
   auto other = open_model("llama", {.dtype = at::kBFloat16});
-  auto config = targeting({"q_proj"});
+  auto config = targeting_modules({"q_proj"});
   config.dtype = at::kBFloat16;
   add_lora(*other, config, 0);
   EXPECT_EQ(trained_parameters(*other).front().second.scalar_type(), at::kBFloat16);
@@ -133,7 +128,7 @@ TEST(TrainedParameters, AreTheAdaptersByPeftsNames) {
   auto model = open_model("qwen2");
   EXPECT_EQ(trained_parameters(*model).size(), model->parameters().size());
   EXPECT_EQ(trained_names(*model).front(), model->named_parameters().keys().front());
-  auto config = targeting({"q_proj"});
+  auto config = targeting_modules({"q_proj"});
   config.layers = {1};
   add_lora(*model, config, 0);
   EXPECT_EQ(trained_names(*model),
@@ -144,14 +139,14 @@ TEST(TrainedParameters, AreTheAdaptersByPeftsNames) {
 TEST(TrainedParameters, HoldTheScoreHeadWithoutBeingAsked) {
   for (const auto head : {HeadKind::Score, HeadKind::Value}) {
     auto model = open_model("llama_score", {.head = head});
-    add_lora(*model, targeting({"q_proj"}), 0);
+    add_lora(*model, targeting_modules({"q_proj"}), 0);
     EXPECT_EQ(trained_names(*model),
               (Names{"base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight",
                      "base_model.model.model.layers.0.self_attn.q_proj.lora_B.weight",
                      "base_model.model.score.weight"}));
   }
   auto model = open_model("gpt2_token_classes", {.head = HeadKind::TokenClasses});
-  add_lora(*model, targeting({"c_fc"}), 0);
+  add_lora(*model, targeting_modules({"c_fc"}), 0);
   const auto names = trained_names(*model);
   EXPECT_EQ(Names(names.end() - 2, names.end()),
             (Names{"base_model.model.classifier.weight", "base_model.model.classifier.bias"}));
@@ -184,7 +179,7 @@ TEST(AdapterUse, OffIsTheBaseModelWhileAdaptersTrain) {
 TEST(AdapterUse, OffTakesTheOriginalsOfModulesThatAreTrainedWhole) {
   auto model = open_model("qwen2");
   const auto base = logits_of(*model, plain_input());
-  auto config = targeting({"q_proj"});
+  auto config = targeting_modules({"q_proj"});
   config.modules_to_save = {"lm_head", "embed_tokens"};
   add_lora(*model, config, 0);
   EXPECT_TRUE(bitwise_equal(logits_of(*model, plain_input()), base));
@@ -214,7 +209,7 @@ TEST(AdapterUse, ReferenceStaysWhereTrainingBegan) {
 TEST(AdapterUse, OffIsNeitherCheckpointedNorDifferentiated) {
   for (const bool is_reentrant : {false, true}) {
     auto model = open_model("llama");
-    add_lora(*model, targeting({"q_proj"}), 1);
+    add_lora(*model, targeting_modules({"q_proj"}), 1);
     CheckpointOptions options;
     options.use_reentrant = is_reentrant;
     model->enable_checkpointing(BlockChoice::all(), options);
@@ -227,7 +222,7 @@ TEST(AdapterUse, OffIsNeitherCheckpointedNorDifferentiated) {
 }
 
 TEST(AdapterUse, ReferenceHasNoDropout) {
-  auto config = targeting({"q_proj"});
+  auto config = targeting_modules({"q_proj"});
   config.dropout = 0.5;
   const testing::TemporaryFolder folder;
   {
@@ -247,7 +242,7 @@ TEST(AdapterUse, ReferenceHasNoDropout) {
 
 TEST(HeadInFloat32, MayHaveAnAdapter) {
   auto model = open_model("qwen2", {.dtype = at::kBFloat16});
-  add_lora(*model, targeting({"lm_head"}), 0);
+  add_lora(*model, targeting_modules({"lm_head"}), 0);
   shake(*model);
   model->compute_head_in_float32(true);
   const auto logits = logits_of(*model, plain_input());
@@ -276,7 +271,7 @@ TEST(Merging, GivesTheLogitsOfTheAdapters) {
 TEST(Merging, IsRoundedOnceOnABFloat16Base) {
   auto model = open_model("llama", {.dtype = at::kBFloat16});
   const std::string path = "model.layers.0.self_attn.q_proj";
-  add_lora(*model, targeting({"q_proj"}), 0);
+  add_lora(*model, targeting_modules({"q_proj"}), 0);
   shake(*model);
   const auto parameters = model->named_parameters();
   const auto weight = parameters[path + ".weight"].to(at::kDouble);
@@ -290,7 +285,7 @@ TEST(Merging, IsRoundedOnceOnABFloat16Base) {
 
 TEST(Merging, KeepsTheModulesThatWereTrainedWhole) {
   auto model = open_model("llama_score", {.head = HeadKind::Score});
-  add_lora(*model, targeting({"q_proj"}), 0);
+  add_lora(*model, targeting_modules({"q_proj"}), 0);
   shake(*model);
   const auto head = model->named_parameters()["score.weight"].detach().clone();
   merge_lora(*model);

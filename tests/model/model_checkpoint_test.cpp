@@ -1,4 +1,5 @@
 // Hugging Face directories in and out: nothing changes on the way, nothing wrong gets in.
+#include "model/model_case.h"
 #include "support/bitwise.h"
 #include "support/fixtures.h"
 #include "support/parity.h"
@@ -7,7 +8,7 @@
 
 #include <reprise/io/json.h>
 #include <reprise/io/safetensors.h>
-#include <reprise/model/checkpoint.h>
+#include <reprise/model/pretrained.h>
 
 #include <gtest/gtest.h>
 
@@ -19,18 +20,9 @@ namespace {
 namespace fs = std::filesystem;
 using testing::bitwise_equal;
 using testing::contains;
+using testing::head_of;
 using testing::message_of;
-
-fs::path fixture(const std::string& name) {
-  return testing::fixtures() / "models" / name;
-}
-
-HeadKind head_of(const std::string& name) {
-  if (name.find("_score") != std::string::npos) {
-    return HeadKind::Score;
-  }
-  return name.ends_with("_token_classes") ? HeadKind::TokenClasses : HeadKind::CausalLm;
-}
+using testing::model_folder;
 
 void expect_same_tensors(const fs::path& a, const fs::path& b) {
   const SafetensorsCheckpoint x(a), y(b);
@@ -58,20 +50,20 @@ TEST(RoundTrip, KeepsEveryTensorOfEveryFixtureAndItsConfig) {
 
 TEST(RoundTrip, ShardsAndOpensThemAgain) {
   const testing::TemporaryFolder folder;
-  const auto model = load_model(fixture("qwen3")).model;
+  const auto model = load_model(model_folder("qwen3")).model;
   save_model(*model, folder.path(), {.max_shard_bytes = 4000});
   EXPECT_TRUE(fs::exists(folder.path() / "model.safetensors.index.json"));
   EXPECT_FALSE(fs::exists(folder.path() / "model.safetensors"));
-  expect_same_tensors(fixture("qwen3"), folder.path());
+  expect_same_tensors(model_folder("qwen3"), folder.path());
   // Saved whole into the same folder, the shards are gone.
   save_model(*model, folder.path());
   EXPECT_FALSE(fs::exists(folder.path() / "model.safetensors.index.json"));
-  expect_same_tensors(fixture("qwen3"), folder.path());
+  expect_same_tensors(model_folder("qwen3"), folder.path());
 }
 
 TEST(RoundTrip, ConvertsWhenAskedAndSaysSoInTheConfig) {
   const testing::TemporaryFolder folder;
-  const auto model = load_model(fixture("llama")).model;
+  const auto model = load_model(model_folder("llama")).model;
   save_model(*model, folder.path(), {.dtype = at::kBFloat16});
   const auto config = ModelConfig::read(folder.path());
   EXPECT_EQ(config.dtype, at::kBFloat16);
@@ -80,7 +72,7 @@ TEST(RoundTrip, ConvertsWhenAskedAndSaysSoInTheConfig) {
 
 TEST(Heads, ARewardModelBeginsFromALanguageModelAndOpensAgain) {
   const testing::TemporaryFolder folder;
-  const auto fresh = load_model(fixture("llama_untied"), {.head = HeadKind::Score, .seed = 5});
+  const auto fresh = load_model(model_folder("llama_untied"), {.head = HeadKind::Score, .seed = 5});
   ASSERT_EQ(fresh.warnings.size(), 1U);
   EXPECT_TRUE(contains(fresh.warnings.front(), "score.weight"));
   EXPECT_EQ(fresh.model->outputs(), 1);
@@ -97,11 +89,11 @@ TEST(Heads, ARewardModelBeginsFromALanguageModelAndOpensAgain) {
 
 TEST(Heads, AreChosenByTheCallerNotByTheFolder) {
   const auto classes =
-      load_model(fixture("gpt2"), {.head = HeadKind::TokenClasses, .labels = 4}).model;
+      load_model(model_folder("gpt2"), {.head = HeadKind::TokenClasses, .labels = 4}).model;
   EXPECT_EQ(classes->head_path(), "classifier");
   EXPECT_EQ(classes->outputs(), 4);
   const auto message =
-      message_of<c10::Error>([] { load_model(fixture("llama_score"), {.labels = 3}); });
+      message_of<c10::Error>([] { load_model(model_folder("llama_score"), {.labels = 3}); });
   // Asked for as a language model: its lm_head is not there.
   EXPECT_TRUE(contains(message, "tensors are missing: lm_head.weight"));
 }
@@ -109,7 +101,7 @@ TEST(Heads, AreChosenByTheCallerNotByTheFolder) {
 TEST(Heads, KeepTheNamesOfTheirLabels) {
   const testing::TemporaryFolder folder;
   const auto model =
-      load_model(fixture("llama_token_classes"), {.head = HeadKind::TokenClasses}).model;
+      load_model(model_folder("llama_token_classes"), {.head = HeadKind::TokenClasses}).model;
   auto config = model->config();
   config.source["id2label"] = {{"0", "O"}, {"1", "B-PER"}, {"2", "I-PER"}};
   Model named(config, HeadKind::TokenClasses);
@@ -122,7 +114,7 @@ TEST(Heads, KeepTheNamesOfTheirLabels) {
 class TiedWithHead {
  public:
   TiedWithHead(const at::Tensor& head, bool keeps_embedding) {
-    const SafetensorsCheckpoint whole(fixture("llama"));
+    const SafetensorsCheckpoint whole(model_folder("llama"));
     NamedTensors tensors;
     for (const auto& name : whole.names()) {
       if (keeps_embedding || name != "model.embed_tokens.weight") {
@@ -131,7 +123,7 @@ class TiedWithHead {
     }
     tensors.emplace_back("lm_head.weight", head);
     write_safetensors(folder_.path() / "model.safetensors", tensors);
-    fs::copy(fixture("llama") / "config.json", folder_.path());
+    fs::copy(model_folder("llama") / "config.json", folder_.path());
   }
   LoadedModel load() const { return load_model(folder_.path()); }
 
@@ -141,7 +133,7 @@ class TiedWithHead {
 
 TEST(TiedHead, ThatIsStoredIsTheEmbeddingOrAHeadOfItsOwn) {
   const auto embedding =
-      SafetensorsCheckpoint(fixture("llama")).view("model.embed_tokens.weight").clone();
+      SafetensorsCheckpoint(model_folder("llama")).view("model.embed_tokens.weight").clone();
   const TiedWithHead same(embedding, /*keeps_embedding=*/true);
   EXPECT_TRUE(same.load().warnings.empty());
   EXPECT_TRUE(same.load().model->has_tied_head());
@@ -158,7 +150,7 @@ TEST(TiedHead, ThatIsStoredIsTheEmbeddingOrAHeadOfItsOwn) {
 
 TEST(OldCheckpoints, OfTheBareBackboneWithComputedBuffersOpen) {
   const testing::TemporaryFolder folder;
-  const SafetensorsCheckpoint whole(fixture("gpt2"));
+  const SafetensorsCheckpoint whole(model_folder("gpt2"));
   NamedTensors bare;
   for (const auto& name : whole.names()) {
     bare.emplace_back(name.substr(std::string("transformer.").size()), whole.view(name));
@@ -166,7 +158,7 @@ TEST(OldCheckpoints, OfTheBareBackboneWithComputedBuffersOpen) {
   bare.emplace_back("h.0.attn.bias", torch::ones({1, 1, 4, 4}, at::kBool));
   bare.emplace_back("h.0.attn.masked_bias", torch::tensor(-1e4));
   write_safetensors(folder.path() / "model.safetensors", bare);
-  fs::copy(fixture("gpt2") / "config.json", folder.path());
+  fs::copy(model_folder("gpt2") / "config.json", folder.path());
   const auto loaded = load_model(folder.path());
   EXPECT_TRUE(loaded.warnings.empty());
   const auto name = std::string("transformer.wte.weight");
@@ -177,14 +169,14 @@ TEST(OldCheckpoints, OfTheBareBackboneWithComputedBuffersOpen) {
 class Broken {
  public:
   explicit Broken(const std::function<void(NamedTensors&)>& change) {
-    const SafetensorsCheckpoint whole(fixture("llama_untied"));
+    const SafetensorsCheckpoint whole(model_folder("llama_untied"));
     NamedTensors tensors;
     for (const auto& name : whole.names()) {
       tensors.emplace_back(name, whole.view(name));
     }
     change(tensors);
     write_safetensors(folder_.path() / "model.safetensors", tensors);
-    fs::copy(fixture("llama_untied") / "config.json", folder_.path());
+    fs::copy(model_folder("llama_untied") / "config.json", folder_.path());
   }
   std::string message() const {
     return message_of<c10::Error>([&] { load_model(folder_.path()); });
@@ -229,14 +221,14 @@ TEST(Refusals, NameTheTensorWhatWasExpectedAndWhatWasFound) {
 
 TEST(Refusals, ComeBeforeMemoryIsTakenByWhatAConfigSays) {
   const testing::TemporaryFolder folder;
-  fs::copy(fixture("llama_untied") / "model.safetensors", folder.path());
-  auto config = read_json(fixture("llama_untied") / "config.json");
+  fs::copy(model_folder("llama_untied") / "model.safetensors", folder.path());
+  auto config = read_json(model_folder("llama_untied") / "config.json");
   config["num_hidden_layers"] = 16000;
   write_json(folder.path() / "config.json", config);
   EXPECT_TRUE(
       contains(message_of<c10::Error>([&] { load_model(folder.path()); }),
                "config.json says 16000 layers, but there is no tensor model.layers.15999."));
-  config = read_json(fixture("llama_untied") / "config.json");
+  config = read_json(model_folder("llama_untied") / "config.json");
   config["vocab_size"] = 100000000;
   write_json(folder.path() / "config.json", config);
   EXPECT_TRUE(contains(message_of<c10::Error>([&] { load_model(folder.path()); }),
@@ -246,10 +238,10 @@ TEST(Refusals, ComeBeforeMemoryIsTakenByWhatAConfigSays) {
 TEST(Refusals, OfHalfAHead) {
   // A score head has no bias, token classes have one: it is not made up beside a stored weight.
   const auto message = message_of<c10::Error>(
-      [] { load_model(fixture("llama_score"), {.head = HeadKind::TokenClasses}); });
+      [] { load_model(model_folder("llama_score"), {.head = HeadKind::TokenClasses}); });
   EXPECT_TRUE(contains(message, "tensors are missing: score.bias"));
   EXPECT_TRUE(contains(message_of<c10::Error>([] {
-                         load_model(fixture("llama_token_classes"), {.head = HeadKind::Score});
+                         load_model(model_folder("llama_token_classes"), {.head = HeadKind::Score});
                        }),
                        "does not have: score.bias"));
 }

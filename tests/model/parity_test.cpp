@@ -1,11 +1,12 @@
 // Every family and head computes what transformers computes: logits, loss and every gradient.
 #include "support/parity.h"
+#include "model/model_case.h"
 #include "support/devices.h"
 #include "support/fixtures.h"
 #include "support/shifted_batch.h"
 
 #include <reprise/loss/next_token.h>
-#include <reprise/model/checkpoint.h>
+#include <reprise/model/pretrained.h>
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -19,24 +20,17 @@ namespace {
 
 using testing::Batch;
 using testing::Expected;
+using testing::head_of;
+using testing::kBFloat16Factor;
+using testing::kFloat32Bound;
 using testing::kRoundingBatches;
 using testing::relative_error;
 using testing::shifted_batch;
-
-constexpr double kFloat32Bound = 1e-5;
-constexpr double kBFloat16Factor = 2.0;
 
 struct Outcome {
   at::Tensor logits, loss;
   std::map<std::string, at::Tensor> gradients;
 };
-
-HeadKind head_of(const std::string& name) {
-  if (name.find("_score") != std::string::npos) {
-    return HeadKind::Score;
-  }
-  return name.ends_with("_token_classes") ? HeadKind::TokenClasses : HeadKind::CausalLm;
-}
 
 at::Tensor loss_of(HeadKind head, const at::Tensor& logits, const at::Tensor& labels) {
   switch (head) {
@@ -50,10 +44,10 @@ at::Tensor loss_of(HeadKind head, const at::Tensor& logits, const at::Tensor& la
   }
 }
 
-std::shared_ptr<Model> open(const std::string& name,
-                            at::ScalarType dtype,
-                            at::Device device = at::kCPU) {
-  const auto folder = testing::fixtures() / "models" / name;
+std::shared_ptr<Model> open_without_warnings(const std::string& name,
+                                             at::ScalarType dtype,
+                                             at::Device device = at::kCPU) {
+  const auto folder = testing::model_folder(name);
   const auto loaded = load_model(folder, {.head = head_of(name), .dtype = dtype, .device = device});
   EXPECT_TRUE(loaded.warnings.empty()) << loaded.warnings.front();
   loaded.model->eval();
@@ -87,7 +81,7 @@ class Parity : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(Parity, Float32EqualsTransformers) {
   const Expected expected(testing::fixtures() / "models" / GetParam());
-  const auto model = open(GetParam(), at::kFloat);
+  const auto model = open_without_warnings(GetParam(), at::kFloat);
   const auto outcome = run(*model, shifted_batch(expected, model->config().vocabulary, 0));
   const bool is_score = model->head() == HeadKind::Score;
   const auto mask = expected["attention_mask"];
@@ -115,7 +109,7 @@ TEST_P(Parity, Float32OnAGpuEqualsTransformersOnACpu) {
   // Not the reference's own kernels: sums are taken in another order.
   constexpr double kOtherKernelsBound = 1e-4;
   const Expected expected(testing::fixtures() / "models" / GetParam());
-  const auto model = open(GetParam(), at::kFloat, at::kCUDA);
+  const auto model = open_without_warnings(GetParam(), at::kFloat, at::kCUDA);
   auto batch = shifted_batch(expected, model->config().vocabulary, 0);
   batch.input.input_ids = batch.input.input_ids.cuda();
   batch.input.attention_mask = batch.input.attention_mask.cuda();
@@ -131,7 +125,8 @@ TEST_P(Parity, Float32OnAGpuEqualsTransformersOnACpu) {
 
 TEST_P(Parity, BFloat16ErrsAtMostTwiceAsMuchAsTransformers) {
   const Expected expected(testing::fixtures() / "models" / GetParam());
-  const auto exact_model = open(GetParam(), at::kFloat), model = open(GetParam(), at::kBFloat16);
+  const auto exact_model = open_without_warnings(GetParam(), at::kFloat),
+             model = open_without_warnings(GetParam(), at::kBFloat16);
   const std::string logits_name = model->head() == HeadKind::Score ? "pooled_logits" : "logits";
   const auto mask = expected["attention_mask"];
   std::map<std::string, double> errors;

@@ -1,5 +1,7 @@
 // Other types than float32: parameters in half precision, autocast, and the head in float32.
 // Autocast takes the same fused operators, and keeps no converted weights.
+#include "model/generation/kv_cache.h"
+#include "model/model_case.h"
 #include "support/bitwise.h"
 #include "support/devices.h"
 #include "support/fixtures.h"
@@ -10,7 +12,7 @@
 #include <reprise/autocast.h>
 #include <reprise/loss/next_token.h>
 #include <reprise/memory.h>
-#include <reprise/model/checkpoint.h>
+#include <reprise/model/pretrained.h>
 
 #include <gtest/gtest.h>
 
@@ -21,83 +23,72 @@ namespace reprise {
 namespace {
 
 using testing::expect_bitwise_equal;
+using testing::family_cases;
+using testing::loss_and_gradients;
 using testing::relative_error;
 
-const std::vector<std::string> kFamilies = {
-    "llama", "mistral", "qwen2", "qwen3", "gpt2", "gpt_neox", "chatglm2"};
-
-std::shared_ptr<Model> open(const std::string& name, at::ScalarType dtype = at::kFloat) {
-  const auto model = load_model(testing::fixtures() / "models" / name, {.dtype = dtype}).model;
+std::shared_ptr<Model> open_without_dropout(const std::string& name,
+                                            at::ScalarType dtype = at::kFloat) {
+  const auto model = testing::open_model(name, {.dtype = dtype});
   model->eval();
   return model;
 }
 
-ModelInput input_of(const std::string& name) {
+ModelInput unmasked_input(const std::string& name) {
   ModelInput input;
-  input.input_ids = testing::Expected(testing::fixtures() / "models" / name)["input_ids"];
+  input.input_ids = testing::Expected(testing::model_folder(name))["input_ids"];
   return input;
-}
-
-std::vector<at::Tensor> step(Model& model, const ModelInput& input) {
-  model.zero_grad();
-  const auto loss = next_token_loss(model.forward(input), input.input_ids);
-  loss.backward();
-  std::vector<at::Tensor> results = {loss.detach()};
-  for (const auto& parameter : model.parameters()) {
-    results.push_back(parameter.grad().clone());
-  }
-  return results;
 }
 
 class Precision : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(Precision, Float16IsNearFloat32) {
-  const auto input = input_of(GetParam());
-  const auto exact = open(GetParam())->forward(input);
-  const auto half = open(GetParam(), at::kHalf)->forward(input);
+  const auto input = unmasked_input(GetParam());
+  const auto exact = open_without_dropout(GetParam())->forward(input);
+  const auto half = open_without_dropout(GetParam(), at::kHalf)->forward(input);
   EXPECT_EQ(half.scalar_type(), at::kHalf);
   EXPECT_LE(relative_error(half, exact), 0.02);
 }
 
 TEST_P(Precision, AutocastKeepsFloat32ParametersAndTheLawOfEqualBits) {
-  const auto input = input_of(GetParam());
-  const auto model = open(GetParam());
-  const auto exact = step(*model, input);
+  const auto input = unmasked_input(GetParam());
+  const auto model = open_without_dropout(GetParam());
+  const auto exact = loss_and_gradients(*model, input);
   const AutocastScope autocast(at::kCPU, at::kBFloat16);
-  const auto plain = step(*model, input);
+  const auto plain = loss_and_gradients(*model, input);
   EXPECT_GT(relative_error(plain.front(), exact.front()), 0);
   EXPECT_LE(relative_error(plain.front(), exact.front()), 0.05);
   EXPECT_EQ(plain.back().scalar_type(), at::kFloat);
   for (const char* policy : {"full", "attention"}) {
     model->enable_checkpointing(BlockChoice::all(), checkpoint_options_named(policy));
-    expect_bitwise_equal(step(*model, input), plain);
+    expect_bitwise_equal(loss_and_gradients(*model, input), plain);
   }
   CheckpointOptions reentrant;
   reentrant.use_reentrant = true;
   model->enable_checkpointing(BlockChoice::all(), reentrant);
-  expect_bitwise_equal(step(*model, input), plain);
+  expect_bitwise_equal(loss_and_gradients(*model, input), plain);
 }
 
 TEST_P(Precision, AutocastOnAGpuKeepsTheLawOfEqualBits) {
   REPRISE_REQUIRE_CUDA();
   at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
-  const auto model = open(GetParam());
+  const auto model = open_without_dropout(GetParam());
   model->to(at::Device(at::kCUDA));
-  auto input = input_of(GetParam());
+  auto input = unmasked_input(GetParam());
   input.input_ids = input.input_ids.cuda();
   {
     const AutocastScope autocast(at::kCUDA, at::kBFloat16);
-    const auto plain = step(*model, input);
+    const auto plain = loss_and_gradients(*model, input);
     EXPECT_EQ(plain.back().scalar_type(), at::kFloat);
     model->enable_checkpointing();
-    expect_bitwise_equal(step(*model, input), plain);
+    expect_bitwise_equal(loss_and_gradients(*model, input), plain);
   }
   at::globalContext().setDeterministicAlgorithms(false, /*warn_only=*/false);
 }
 
 TEST_P(Precision, TheHeadInFloat32IsNotRounded) {
-  const auto input = input_of(GetParam());
-  const auto model = open(GetParam(), at::kBFloat16);
+  const auto input = unmasked_input(GetParam());
+  const auto model = open_without_dropout(GetParam(), at::kBFloat16);
   const auto hidden = model->hidden_states(input);
   model->compute_head_in_float32(true);
   const auto wide = model->apply_head(hidden);
@@ -115,8 +106,8 @@ TEST_P(Precision, TheHeadInFloat32IsNotRounded) {
 
 TEST_P(Precision, ACacheUnderAutocastGivesWhatOnePassGives) {
   const torch::NoGradGuard no_grad;
-  const auto input = input_of(GetParam());
-  const auto model = open(GetParam());
+  const auto input = unmasked_input(GetParam());
+  const auto model = open_without_dropout(GetParam());
   const AutocastScope autocast(at::kCPU, at::kBFloat16);
   const auto whole = model->forward(input);
   KvCache cache(model->config(), 2, 12, at::kFloat);
@@ -128,9 +119,10 @@ TEST_P(Precision, ACacheUnderAutocastGivesWhatOnePassGives) {
   EXPECT_LE(relative_error(last.select(1, 0), whole.select(1, 11)), 0.05);
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, Precision, ::testing::ValuesIn(kFamilies), [](const auto& test) {
-  return test.param;
-});
+INSTANTIATE_TEST_SUITE_P(Families,
+                         Precision,
+                         ::testing::ValuesIn(family_cases()),
+                         [](const auto& test) { return test.param; });
 
 size_t calls_of(const char* space, const char* op, Model& model, const ModelInput& input) {
   const testing::KernelCalls calls(space, op);
@@ -140,8 +132,8 @@ size_t calls_of(const char* space, const char* op, Model& model, const ModelInpu
 
 TEST(FusedOperators, ServeUnderAutocastAndWithNormsOfHeads) {
   for (const std::string name : {"llama", "mistral", "qwen2", "qwen3", "chatglm2"}) {
-    const auto model = open(name);
-    const auto input = input_of(name);
+    const auto model = open_without_dropout(name);
+    const auto input = unmasked_input(name);
     const auto layers = static_cast<size_t>(model->config().layers);
     const bool has_norms = name == "qwen3";
     for (const bool is_on : {false, true}) {
@@ -180,11 +172,11 @@ TEST(Autocast, KeepsNoConvertedWeightsForBackward) {
 
 TEST(KvCache, IsNotSharedByAnotherNumberOfSequences) {
   const torch::NoGradGuard no_grad;
-  const auto model = open("llama");
+  const auto model = open_without_dropout("llama");
   KvCache cache(model->config(), 4, 12, at::kFloat);
-  EXPECT_TRUE(testing::contains(
-      testing::message_of<c10::Error>([&] { model->hidden_states(input_of("llama"), &cache); }),
-      "made for 4 sequences, got 2"));
+  EXPECT_TRUE(testing::contains(testing::message_of<c10::Error>(
+                                    [&] { model->hidden_states(unmasked_input("llama"), &cache); }),
+                                "made for 4 sequences, got 2"));
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // What training asks of a model beyond its forward: the head as a matrix, which blocks a step
 // recomputes, noise on the embeddings.
 #include "model/lora_case.h"
-#include "ops/joined.h"
+#include "ops/linear/joined.h"
 
 #include <reprise/loss/head.h>
 #include <reprise/model/lora.h>

@@ -1,9 +1,9 @@
 // Projections whose weights lie one after the other: one product, the same parameters, also where
 // autocast multiplies in a narrower type; and products that are written side by side.
-#include "ops/joined.h"
+#include "ops/linear/joined.h"
 #include "ops/add_rounded.h"
-#include "ops/linear.h"
-#include "ops/side_by_side.h"
+#include "ops/linear/linear.h"
+#include "ops/linear/side_by_side.h"
 #include "support/bitwise.h"
 #include "support/tensors.h"
 

@@ -4,9 +4,10 @@
 #include "ops/reference.h"
 #include "support/bitwise.h"
 #include "support/devices.h"
+#include "support/nan.h"
 #include "support/tensors.h"
 
-#include <reprise/cuda_kernels.h>
+#include <reprise/ops/cuda_kernels.h>
 
 #include <gtest/gtest.h>
 
@@ -18,7 +19,7 @@
 namespace reprise::ops {
 namespace {
 
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+using testing::kNaN;
 
 class Kernels : public ::testing::Test {
  protected:
@@ -36,7 +37,7 @@ class Kernels : public ::testing::Test {
 
 const std::vector<at::ScalarType> kTypes{at::kFloat, at::kBFloat16, at::kHalf};
 
-at::Tensor random(at::IntArrayRef sizes, at::ScalarType type) {
+at::Tensor random_on_gpu(at::IntArrayRef sizes, at::ScalarType type) {
   return torch::randn(sizes, at::device(at::kCUDA).dtype(at::kFloat)).to(type);
 }
 
@@ -80,7 +81,8 @@ TEST_F(Kernels, RmsNorm) {
   for (const auto type : kTypes) {
     for (const auto weight_type : {type, at::kFloat}) {
       for (const auto& sizes : kRowShapes) {
-        const auto x = random(sizes, type), weight = random({sizes.back()}, weight_type);
+        const auto x = random_on_gpu(sizes, type),
+                   weight = random_on_gpu({sizes.back()}, weight_type);
         poison();
         const auto [normed, scale] = op.call(x, weight, 1e-5);
         const auto [expected, expected_scale] = reference::rms_norm(wide(x), wide(weight), 1e-5);
@@ -95,8 +97,8 @@ TEST_F(Kernels, RmsNorm) {
 TEST_F(Kernels, RmsNormOfRowsThatAreNotAligned) {
   const auto op = kernel("reprise::rms_norm", reference::rms_norm);
   const auto x =
-      random({65, 2049}, at::kBFloat16).flatten().narrow(0, 1, 64 * 2048).view({64, 2048});
-  const auto weight = random({2049}, at::kBFloat16).narrow(0, 1, 2048);
+      random_on_gpu({65, 2049}, at::kBFloat16).flatten().narrow(0, 1, 64 * 2048).view({64, 2048});
+  const auto weight = random_on_gpu({2049}, at::kBFloat16).narrow(0, 1, 2048);
   const auto normed = std::get<0>(op.call(x, weight, 1e-5));
   expect_close(normed, std::get<0>(reference::rms_norm(wide(x), wide(weight), 1e-5)), "offset");
 }
@@ -106,9 +108,9 @@ TEST_F(Kernels, RmsNormBackward) {
   for (const auto type : kTypes) {
     for (const auto& sizes : kRowShapes) {
       for (const bool has_stream : {true, false}) {
-        const auto x = random(sizes, type), weight = random({sizes.back()}, type);
-        const auto gradient = random(sizes, type);
-        const auto stream = has_stream ? std::optional(random(sizes, type)) : std::nullopt;
+        const auto x = random_on_gpu(sizes, type), weight = random_on_gpu({sizes.back()}, type);
+        const auto gradient = random_on_gpu(sizes, type);
+        const auto stream = has_stream ? std::optional(random_on_gpu(sizes, type)) : std::nullopt;
         const auto exact_scale = std::get<1>(reference::rms_norm(wide(x), wide(weight), 1e-5));
         poison();
         const auto [for_x, for_weight] =
@@ -133,8 +135,9 @@ TEST_F(Kernels, RmsNormBackward) {
 
 TEST_F(Kernels, RmsNormBackwardTwiceGivesTheSameBits) {
   const auto op = kernel("reprise::rms_norm_backward", reference::rms_norm_backward);
-  const auto x = random({4096, 2048}, at::kBFloat16), weight = random({2048}, at::kBFloat16);
-  const auto gradient = random({4096, 2048}, at::kBFloat16);
+  const auto x = random_on_gpu({4096, 2048}, at::kBFloat16),
+             weight = random_on_gpu({2048}, at::kBFloat16);
+  const auto gradient = random_on_gpu({4096, 2048}, at::kBFloat16);
   const auto scale = std::get<1>(reference::rms_norm(x, weight, 1e-5));
   const auto once = op.call(gradient, std::nullopt, x, weight, scale, true);
   const auto twice = op.call(gradient, std::nullopt, x, weight, scale, true);
@@ -149,10 +152,10 @@ TEST_F(Kernels, Gated) {
     for (const int64_t activation : {0, 1, 2, 3}) {
       for (const auto& sizes : std::vector<std::vector<int64_t>>{
                {1, 2}, {3, 14}, {2, 3, 64}, {129, 4096}, {1000, 2 * 8192}, {7, 2 * 1001}}) {
-        const auto both = random(sizes, type) * 3;
+        const auto both = random_on_gpu(sizes, type) * 3;
         auto half = sizes;
         half.back() /= 2;
-        const auto gradient = random(half, type);
+        const auto gradient = random_on_gpu(half, type);
         poison();
         const auto what = c10::str(type, " ", activation, " ", sizes);
         expect_close(op.call(both, activation), reference::gated(wide(both), activation), what);
@@ -164,20 +167,20 @@ TEST_F(Kernels, Gated) {
   }
 }
 
-struct RopeCase {
-  int64_t batch, length, heads, kv_heads, head_dim, turned;
+struct RopeKernelCase {
+  int64_t batch, length, heads, kv_heads, head_dim, rotary_dims;
 };
 
 TEST_F(Kernels, QkvRope) {
   const auto op = kernel("reprise::qkv_rope", reference::qkv_rope);
   const auto back = kernel("reprise::qkv_rope_backward", reference::qkv_rope_backward);
   for (const auto type : kTypes) {
-    for (const auto& c : {RopeCase{1, 1, 1, 1, 2, 2},
-                          RopeCase{2, 5, 3, 1, 6, 4},
-                          RopeCase{2, 33, 4, 2, 64, 64},
-                          RopeCase{2, 17, 8, 8, 128, 64},
-                          RopeCase{1, 300, 32, 8, 64, 64},
-                          RopeCase{3, 9, 4, 4, 80, 20}}) {
+    for (const auto& c : {RopeKernelCase{1, 1, 1, 1, 2, 2},
+                          RopeKernelCase{2, 5, 3, 1, 6, 4},
+                          RopeKernelCase{2, 33, 4, 2, 64, 64},
+                          RopeKernelCase{2, 17, 8, 8, 128, 64},
+                          RopeKernelCase{1, 300, 32, 8, 64, 64},
+                          RopeKernelCase{3, 9, 4, 4, 80, 20}}) {
       for (const bool interleaved : {false, true}) {
         for (const bool per_batch : {false, true}) {
           const int64_t in = 16, out = (c.heads + 2 * c.kv_heads) * c.head_dim;
@@ -186,7 +189,7 @@ TEST_F(Kernels, QkvRope) {
               torch::randint(-2, 3, {c.batch, c.length, in}, at::device(at::kCUDA)).to(type);
           const auto weight = torch::randint(-2, 3, {out, in}, at::device(at::kCUDA)).to(type);
           const auto angles =
-              random({per_batch ? c.batch : 1, 1, c.length, c.turned / 2}, at::kFloat);
+              random_on_gpu({per_batch ? c.batch : 1, 1, c.length, c.rotary_dims / 2}, at::kFloat);
           const auto cos = angles.cos(), sin = angles.sin();
           poison();
           const auto found = op.call(x,
@@ -197,7 +200,7 @@ TEST_F(Kernels, QkvRope) {
                                      sin,
                                      c.heads,
                                      c.kv_heads,
-                                     c.turned,
+                                     c.rotary_dims,
                                      interleaved);
           const auto expected = reference::qkv_rope(wide(x),
                                                     wide(weight),
@@ -207,22 +210,25 @@ TEST_F(Kernels, QkvRope) {
                                                     wide(sin),
                                                     c.heads,
                                                     c.kv_heads,
-                                                    c.turned,
+                                                    c.rotary_dims,
                                                     interleaved);
-          const auto what = c10::str(type, " ", c.head_dim, " ", c.turned, interleaved, per_batch);
+          const auto what =
+              c10::str(type, " ", c.head_dim, " ", c.rotary_dims, interleaved, per_batch);
           expect_close(std::get<0>(found), std::get<0>(expected), "query " + what);
           expect_close(std::get<1>(found), std::get<1>(expected), "key " + what);
           expect_close(std::get<2>(found), std::get<2>(expected), "value " + what);
 
           // Gradients as attention gives them: heads outside, or tokens outside.
-          const auto q = random({c.batch, c.heads, c.length, c.head_dim}, type);
-          const auto k = random({c.batch, c.length, c.kv_heads, c.head_dim}, type).transpose(1, 2);
-          const auto v = random({c.batch, c.kv_heads, c.length, c.head_dim}, type);
+          const auto q = random_on_gpu({c.batch, c.heads, c.length, c.head_dim}, type);
+          const auto k =
+              random_on_gpu({c.batch, c.length, c.kv_heads, c.head_dim}, type).transpose(1, 2);
+          const auto v = random_on_gpu({c.batch, c.kv_heads, c.length, c.head_dim}, type);
           poison();
-          expect_close(back.call(q, k, v, cos, sin, c.turned, interleaved),
-                       reference::qkv_rope_backward(
-                           wide(q), wide(k), wide(v), wide(cos), wide(sin), c.turned, interleaved),
-                       "backward " + what);
+          expect_close(
+              back.call(q, k, v, cos, sin, c.rotary_dims, interleaved),
+              reference::qkv_rope_backward(
+                  wide(q), wide(k), wide(v), wide(cos), wide(sin), c.rotary_dims, interleaved),
+              "backward " + what);
         }
       }
     }
@@ -232,23 +238,25 @@ TEST_F(Kernels, QkvRope) {
 TEST_F(Kernels, Rope) {
   const auto op = kernel("reprise::rope", reference::rope);
   for (const auto type : kTypes) {
-    for (const auto& c : {RopeCase{1, 1, 1, 1, 2, 2},
-                          RopeCase{2, 5, 3, 1, 6, 4},
-                          RopeCase{2, 33, 4, 2, 64, 64},
-                          RopeCase{3, 9, 4, 4, 80, 20}}) {
-      const auto angles = random({c.batch, 1, c.length, c.turned / 2}, at::kFloat);
+    for (const auto& c : {RopeKernelCase{1, 1, 1, 1, 2, 2},
+                          RopeKernelCase{2, 5, 3, 1, 6, 4},
+                          RopeKernelCase{2, 33, 4, 2, 64, 64},
+                          RopeKernelCase{3, 9, 4, 4, 80, 20}}) {
+      const auto angles = random_on_gpu({c.batch, 1, c.length, c.rotary_dims / 2}, at::kFloat);
       const auto cos = angles.cos(), sin = angles.sin();
-      const auto product = random({c.batch, c.length, c.heads, 3 * c.head_dim}, type);
+      const auto product = random_on_gpu({c.batch, c.length, c.heads, 3 * c.head_dim}, type);
       // As norms leave them, as attention leaves gradients, and as a part of a product.
-      for (const auto& x : {random({c.batch, c.length, c.heads, c.head_dim}, type).transpose(1, 2),
-                            random({c.batch, c.heads, c.length, c.head_dim}, type),
-                            product.narrow(-1, c.head_dim, c.head_dim).transpose(1, 2)}) {
+      for (const auto& x :
+           {random_on_gpu({c.batch, c.length, c.heads, c.head_dim}, type).transpose(1, 2),
+            random_on_gpu({c.batch, c.heads, c.length, c.head_dim}, type),
+            product.narrow(-1, c.head_dim, c.head_dim).transpose(1, 2)}) {
         for (const int which : {0, 1, 2, 3}) {
           const bool interleaved = which % 2 == 1, back = which / 2 == 1;
           poison();
-          expect_close(op.call(x, cos, sin, c.turned, interleaved, back),
-                       reference::rope(wide(x), wide(cos), wide(sin), c.turned, interleaved, back),
-                       c10::str(type, " ", c.head_dim, " ", x.strides(), " ", which));
+          expect_close(
+              op.call(x, cos, sin, c.rotary_dims, interleaved, back),
+              reference::rope(wide(x), wide(cos), wide(sin), c.rotary_dims, interleaved, back),
+              c10::str(type, " ", c.head_dim, " ", x.strides(), " ", which));
         }
       }
     }
@@ -294,7 +302,7 @@ TEST_F(Kernels, LinearAdd) {
             torch::randint(-1, 2, {sizes[2], sizes[1]}, at::device(at::kCUDA)).to(type);
         const auto stream =
             torch::randint(-9, 9, {2, sizes[0], sizes[2]}, at::device(at::kCUDA)).to(type);
-        const auto bias = has_bias ? std::optional(random({sizes[2]}, type)) : std::nullopt;
+        const auto bias = has_bias ? std::optional(random_on_gpu({sizes[2]}, type)) : std::nullopt;
         const auto before = stream.clone();
         poison();
         expect_close(op.call(x, weight, bias, stream),
@@ -315,7 +323,7 @@ struct Logits {
 
 // The last logit of a row is -inf, and the first target the most probable.
 Logits random_logits(int64_t rows, int64_t width, at::ScalarType type) {
-  auto logits = random({rows, width}, type) * 4;
+  auto logits = random_on_gpu({rows, width}, type) * 4;
   logits.select(1, width - 1).fill_(-std::numeric_limits<double>::infinity());
   if (width == 1) {
     logits.zero_();
@@ -370,7 +378,7 @@ TEST_F(Kernels, TokenSumsAndSlopes) {
         expect_number(std::get<2>(found), std::get<2>(expected), "entropies");
         EXPECT_TRUE(at::equal(wide(std::get<3>(found)), std::get<3>(expected))) << what;
 
-        const auto a = random({rows}, at::kFloat), b = random({rows}, at::kFloat);
+        const auto a = random_on_gpu({rows}, at::kFloat), b = random_on_gpu({rows}, at::kFloat);
         for (const int which : {1, 2, 3}) {
           const auto grad = which % 2 == 1 ? std::optional(a) : std::nullopt;
           const auto grad_entropy = which / 2 == 1 ? std::optional(b) : std::nullopt;
@@ -426,8 +434,10 @@ TEST_F(Kernels, ProductsInEveryLayout) {
 
 TEST_F(Kernels, ProductsOfRowsThatOverlap) {
   const auto op = kernel("reprise::product_", reference::product_);
-  const auto row = random({1, 24}, at::kBFloat16), b = random({24, 16}, at::kBFloat16);
-  for (const auto& a : {row.expand({5, 24}), random({5, 1}, at::kBFloat16).expand({5, 24})}) {
+  const auto row = random_on_gpu({1, 24}, at::kBFloat16),
+             b = random_on_gpu({24, 16}, at::kBFloat16);
+  for (const auto& a :
+       {row.expand({5, 24}), random_on_gpu({5, 1}, at::kBFloat16).expand({5, 24})}) {
     auto out = at::empty({5, 16}, row.options());
     op.call(out, a, b, false, false, false);
     expect_close(out, at::mm(wide(a), wide(b)), "expanded");
@@ -441,7 +451,7 @@ TEST_F(Kernels, ScaleAndAddRoundOnce) {
   for (const auto type : kTypes) {
     for (const auto other : {type, at::kFloat}) {
       for (const int64_t count : {1, 7, 8, 2049, 100003}) {
-        const auto values = random({count}, other), x = random({count}, type);
+        const auto values = random_on_gpu({count}, other), x = random_on_gpu({count}, type);
         auto out = at::empty({count}, x.options());
         poison();
         scale.call(out, values, factor);
@@ -456,7 +466,8 @@ TEST_F(Kernels, GatedBackwardInPlaceIsTheSame) {
   const auto in_place = kernel("reprise::gated_backward_", reference::gated_backward_);
   const auto back = kernel("reprise::gated_backward", reference::gated_backward);
   const auto forward = kernel("reprise::gated", reference::gated);
-  auto both = random({33, 2 * 1000}, at::kBFloat16), gradient = random({33, 1000}, at::kBFloat16);
+  auto both = random_on_gpu({33, 2 * 1000}, at::kBFloat16),
+       gradient = random_on_gpu({33, 1000}, at::kBFloat16);
   const auto expected = back.call(gradient, both, 0), y = forward.call(both, 0);
   in_place.call(gradient, both, 0);
   EXPECT_TRUE(testing::bitwise_equal(both, expected));
@@ -465,7 +476,8 @@ TEST_F(Kernels, GatedBackwardInPlaceIsTheSame) {
 
 TEST_F(Kernels, TakeNoRows) {
   const auto empty = at::empty({0, 64}, at::device(at::kCUDA).dtype(at::kBFloat16));
-  const auto weight = random({64}, at::kBFloat16), matrix = random({64, 64}, at::kBFloat16);
+  const auto weight = random_on_gpu({64}, at::kBFloat16),
+             matrix = random_on_gpu({64, 64}, at::kBFloat16);
   EXPECT_EQ(std::get<0>(kernel("reprise::rms_norm", reference::rms_norm).call(empty, weight, 1e-5))
                 .numel(),
             0);

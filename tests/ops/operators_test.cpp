@@ -3,9 +3,9 @@
 #include "ops/add_rounded.h"
 #include "ops/cross_entropy.h"
 #include "ops/gated.h"
-#include "ops/gated_linear.h"
-#include "ops/linear_add.h"
-#include "ops/qkv_rope.h"
+#include "ops/linear/gated_linear.h"
+#include "ops/linear/linear_add.h"
+#include "ops/linear/qkv_rope.h"
 #include "ops/reference.h"
 #include "ops/rms_norm.h"
 #include "ops/rope.h"
@@ -28,7 +28,7 @@ namespace {
 using Inputs = std::vector<at::Tensor>;
 using Function = std::function<at::Tensor(const Inputs&)>;
 
-at::Tensor random(at::IntArrayRef sizes) {
+at::Tensor random_doubles(at::IntArrayRef sizes) {
   return torch::randn(sizes, torch::kDouble);
 }
 
@@ -59,30 +59,30 @@ class Operators : public ::testing::Test {
 };
 
 TEST_F(Operators, RmsNormIsItsFormula) {
-  const auto x = random({2, 3, 5}), weight = random({5});
+  const auto x = random_doubles({2, 3, 5}), weight = random_doubles({5});
   const auto expected = x / (x.square().mean(-1, true) + 1e-3).sqrt() * weight;
   EXPECT_TRUE(at::allclose(rms_norm(x, weight, 1e-3), expected));
 }
 
 TEST_F(Operators, RmsNormHasItsGradients) {
   expect_numeric_gradients([](const Inputs& in) { return rms_norm(in[0], in[1], 1e-3); },
-                           {random({2, 3, 5}), random({5})});
+                           {random_doubles({2, 3, 5}), random_doubles({5})});
 }
 
 TEST_F(Operators, AForkedStreamAddsItsGradientToTheNorms) {
   expect_numeric_gradients(
       [](const Inputs& in) {
         const auto fork = fork_rms_norm(in[0], in[1], 1e-3);
-        return fork.stream * 3 + fork.normed.square();
+        return fork.residual * 3 + fork.normed.square();
       },
-      {random({2, 3, 5}), random({5})});
+      {random_doubles({2, 3, 5}), random_doubles({5})});
   // Each alone, too: the other's gradient is then undefined.
   expect_numeric_gradients(
-      [](const Inputs& in) { return fork_rms_norm(in[0], in[1], 1e-3).stream + 0 * in[1]; },
-      {random({2, 5}), random({5})});
+      [](const Inputs& in) { return fork_rms_norm(in[0], in[1], 1e-3).residual + 0 * in[1]; },
+      {random_doubles({2, 5}), random_doubles({5})});
   expect_numeric_gradients(
       [](const Inputs& in) { return fork_rms_norm(in[0], in[1], 1e-3).normed; },
-      {random({2, 5}), random({5})});
+      {random_doubles({2, 5}), random_doubles({5})});
 }
 
 TEST_F(Operators, RmsNormRoundsOnce) {
@@ -96,22 +96,26 @@ TEST_F(Operators, GatedHasItsGradientsForEveryActivation) {
   for (const auto kind :
        {Activation::Silu, Activation::Gelu, Activation::GeluTanh, Activation::Relu}) {
     expect_numeric_gradients([&](const Inputs& in) { return gated(in[0], kind); },
-                             {random({2, 3, 8})});
+                             {random_doubles({2, 3, 8})});
   }
 }
 
 TEST_F(Operators, LinearAddHasItsGradients) {
   expect_numeric_gradients([](const Inputs& in) { return linear_add(in[0], in[1], in[2], in[3]); },
-                           {random({2, 3, 4}), random({5, 4}), random({5}), random({2, 3, 5})});
-  expect_numeric_gradients([](const Inputs& in) { return linear_add(in[0], in[1], {}, in[2]); },
-                           {random({2, 3, 4}), random({5, 4}), random({2, 3, 5})});
+                           {random_doubles({2, 3, 4}),
+                            random_doubles({5, 4}),
+                            random_doubles({5}),
+                            random_doubles({2, 3, 5})});
+  expect_numeric_gradients(
+      [](const Inputs& in) { return linear_add(in[0], in[1], {}, in[2]); },
+      {random_doubles({2, 3, 4}), random_doubles({5, 4}), random_doubles({2, 3, 5})});
 }
 
 TEST_F(Operators, GatedLinearHasItsGradients) {
   for (const bool has_bias : {false, true}) {
-    Inputs inputs{random({2, 3, 8}), random({5, 4}), random({2, 3, 5})};
+    Inputs inputs{random_doubles({2, 3, 8}), random_doubles({5, 4}), random_doubles({2, 3, 5})};
     if (has_bias) {
-      inputs.push_back(random({5}));
+      inputs.push_back(random_doubles({5}));
     }
     expect_numeric_gradients(
         [&](const Inputs& in) {
@@ -122,38 +126,40 @@ TEST_F(Operators, GatedLinearHasItsGradients) {
   }
   expect_numeric_gradients(
       [](const Inputs& in) { return gated_linear(in[0] * 1, Activation::Silu, in[1], {}, {}); },
-      {random({2, 3, 8}), random({5, 4})});
+      {random_doubles({2, 3, 8}), random_doubles({5, 4})});
 }
 
 TEST_F(Operators, GatedLinearCanBeDifferentiatedAgainIfTheGraphIsRetained) {
-  const auto both = random({2, 3, 8}).requires_grad_(), weight = random({5, 4}).requires_grad_();
-  const auto y = gated_linear(both * 1, Activation::Gelu, weight, {}, random({2, 3, 5})).sum();
+  const auto both = random_doubles({2, 3, 8}).requires_grad_(),
+             weight = random_doubles({5, 4}).requires_grad_();
+  const auto y =
+      gated_linear(both * 1, Activation::Gelu, weight, {}, random_doubles({2, 3, 5})).sum();
   const auto first = torch::autograd::grad({y}, {both, weight}, {}, /*retain_graph=*/true);
   const auto second = torch::autograd::grad({y}, {both, weight});
   testing::expect_bitwise_equal(first, second);
 }
 
-struct RopeCase {
-  int64_t turned;
+struct RopeGradientCase {
+  int64_t rotary_dims;
   bool interleaved, has_bias, tables_per_batch;
 };
 
 TEST_F(Operators, QkvRopeHasItsGradients) {
-  for (const auto& which : {RopeCase{4, false, false, false},
-                            RopeCase{4, true, true, true},
-                            RopeCase{2, false, true, true},
-                            RopeCase{2, true, false, false}}) {
+  for (const auto& which : {RopeGradientCase{4, false, false, false},
+                            RopeGradientCase{4, true, true, true},
+                            RopeGradientCase{2, false, true, true},
+                            RopeGradientCase{2, true, false, false}}) {
     const HeadLayout layout{.heads = 4,
                             .kv_heads = 2,
                             .head_dim = 4,
-                            .turned = which.turned,
+                            .rotary_dims = which.rotary_dims,
                             .interleaved = which.interleaved};
-    const auto angles = torch::randn({which.tables_per_batch ? 2 : 1, 1, 3, which.turned / 2});
+    const auto angles = torch::randn({which.tables_per_batch ? 2 : 1, 1, 3, which.rotary_dims / 2});
     const auto cos = angles.cos(), sin = angles.sin();
-    Inputs inputs{random({2, 3, 5}), random({32, 5})};
+    Inputs inputs{random_doubles({2, 3, 5}), random_doubles({32, 5})};
     if (which.has_bias) {
-      inputs.push_back(random({32}));
-      inputs.push_back(random({2, 3, 32}));  // what adapters add
+      inputs.push_back(random_doubles({32}));
+      inputs.push_back(random_doubles({2, 3, 32}));  // what adapters add
     }
     for (const int part : {0, 1, 2, 3}) {  // each alone: the others' gradients are undefined
       expect_numeric_gradients(
@@ -177,8 +183,8 @@ TEST_F(Operators, QkvRopeHasItsGradients) {
 
 TEST_F(Operators, QkvRopeKeepsWhatAttentionComputesOfPositions) {
   // Scores depend on the distance of two positions only.
-  const HeadLayout layout{.heads = 1, .kv_heads = 1, .head_dim = 4, .turned = 4};
-  const auto x = random({1, 1, 6}).expand({1, 8, 6}), weight = random({12, 6});
+  const HeadLayout layout{.heads = 1, .kv_heads = 1, .head_dim = 4, .rotary_dims = 4};
+  const auto x = random_doubles({1, 1, 6}).expand({1, 8, 6}), weight = random_doubles({12, 6});
   const auto angles = (at::arange(8, at::kFloat).view({1, 1, 8, 1}) * torch::tensor({1.0, 0.1}));
   const auto heads = qkv_rope(x, weight, {}, {}, angles.cos(), angles.sin(), layout);
   const auto scores = at::matmul(heads.query, heads.key.transpose(-1, -2))[0][0];
@@ -191,24 +197,24 @@ TEST_F(Operators, RopeHasItsGradientsAndIsUndoneByTheTurnBack) {
   const auto angles = torch::randn({2, 1, 3, 2});
   const auto cos = angles.cos(), sin = angles.sin();
   for (const bool interleaved : {false, true}) {
-    const Turn turn{.dims = 4, .interleaved = interleaved};
-    const Turn back{.dims = 4, .interleaved = interleaved, .back = true};
-    const auto x = random({2, 2, 3, 6});
-    expect_numeric_gradients([&](const Inputs& in) { return rope(in[0], cos, sin, turn); }, {x});
-    EXPECT_TRUE(at::allclose(rope(rope(x, cos, sin, turn), cos, sin, back), x, 1e-5, 1e-5));
+    const Rotation forth{.dims = 4, .interleaved = interleaved};
+    const Rotation back{.dims = 4, .interleaved = interleaved, .is_inverse = true};
+    const auto x = random_doubles({2, 2, 3, 6});
+    expect_numeric_gradients([&](const Inputs& in) { return rope(in[0], cos, sin, forth); }, {x});
+    EXPECT_TRUE(at::allclose(rope(rope(x, cos, sin, forth), cos, sin, back), x, 1e-5, 1e-5));
     const auto leaf = x.clone().requires_grad_();
     const auto slope_of_slope = [&](const at::Tensor& y) {
       const auto slope = torch::autograd::grad({y.pow(3).sum()}, {leaf}, {}, true, true)[0];
       return torch::autograd::grad({slope.square().sum()}, {leaf})[0];
     };
     EXPECT_TRUE(
-        at::allclose(slope_of_slope(rope(leaf, cos, sin, turn)),
+        at::allclose(slope_of_slope(rope(leaf, cos, sin, forth)),
                      slope_of_slope(reference::rope(leaf, cos, sin, 4, interleaved, false))));
   }
 }
 
 TEST_F(Operators, CrossEntropyOverwritesLogitsWithTheirGradient) {
-  const auto logits = random({4, 7});
+  const auto logits = random_doubles({4, 7});
   const auto targets = torch::tensor({0, 3, 6, 2}, torch::kLong);
   auto leaf = logits.clone().requires_grad_();
   const auto expected = -leaf.log_softmax(1).gather(1, targets.unsqueeze(1)).squeeze(1);
@@ -223,7 +229,7 @@ TEST_F(Operators, CrossEntropyOverwritesLogitsWithTheirGradient) {
 }
 
 TEST_F(Operators, CrossEntropyTakesLogitsOfMinusInfinity) {
-  auto logits = random({2, 5});
+  auto logits = random_doubles({2, 5});
   logits.select(1, 3).fill_(-std::numeric_limits<double>::infinity());
   const auto rows = cross_entropy_(logits, torch::tensor({0, 1}, torch::kLong), false);
   EXPECT_TRUE(rows.entropies.isfinite().all().item<bool>());
@@ -232,7 +238,7 @@ TEST_F(Operators, CrossEntropyTakesLogitsOfMinusInfinity) {
 
 TEST_F(Operators, TokenSumsAndTheirSlopesAreAutogradsOwn) {
   constexpr double kScale = 0.7;
-  const auto logits = random({4, 7}), a = random({4}), b = random({4});
+  const auto logits = random_doubles({4, 7}), a = random_doubles({4}), b = random_doubles({4});
   const auto targets = torch::tensor({0, 3, 6, 2}, torch::kLong);
   const auto leaf = logits.clone().requires_grad_();
   const auto logp = (leaf * kScale).log_softmax(1);
@@ -259,22 +265,24 @@ TEST_F(Operators, TokenSumsAndTheirSlopesAreAutogradsOwn) {
 
 TEST_F(Operators, AddRoundedHasItsGradientsAndRoundsOnce) {
   expect_numeric_gradients([](const Inputs& in) { return add_rounded(in[0], in[1]); },
-                           {random({2, 5}), random({2, 5})});
+                           {random_doubles({2, 5}), random_doubles({2, 5})});
   const auto x = torch::randn({64}).to(at::kBFloat16), added = torch::randn({64});
   EXPECT_TRUE(at::equal(add_rounded(x, added), (x.to(at::kFloat) + added).to(at::kBFloat16)));
 }
 
 TEST_F(Operators, RefuseSizesThatDoNotFit) {
-  const auto x = random({2, 3, 4}), weight = random({5, 4}), stream = random({2, 3, 5});
-  EXPECT_THROW(linear_add(x, random({5, 3}), {}, stream), c10::Error);
-  EXPECT_THROW(linear_add(x, weight, random({4}), stream), c10::Error);
-  EXPECT_THROW(linear_add(x, weight, {}, random({1, 3, 5})), c10::Error);
+  const auto x = random_doubles({2, 3, 4}), weight = random_doubles({5, 4}),
+             stream = random_doubles({2, 3, 5});
+  EXPECT_THROW(linear_add(x, random_doubles({5, 3}), {}, stream), c10::Error);
+  EXPECT_THROW(linear_add(x, weight, random_doubles({4}), stream), c10::Error);
+  EXPECT_THROW(linear_add(x, weight, {}, random_doubles({1, 3, 5})), c10::Error);
   EXPECT_THROW(add_rounded(x, stream), c10::Error);
 }
 
 TEST_F(Operators, ARegionThatEndsInAProjectionDoesNotComputeItAgain) {
-  const auto weight = random({6, 6}).requires_grad_(), last = random({6, 6}).requires_grad_();
-  const auto x = random({2, 3, 6}).requires_grad_();
+  const auto weight = random_doubles({6, 6}).requires_grad_(),
+             last = random_doubles({6, 6}).requires_grad_();
+  const auto x = random_doubles({2, 3, 6}).requires_grad_();
   const auto run = [&](const at::Tensor& in) {
     return linear_add(linear_add(in, weight, {}, in).tanh(), last, {}, in);
   };
@@ -291,7 +299,7 @@ TEST_F(Operators, RegionsGiveTheSameGradientsToTheLastBit) {
              down = torch::randn({8, 8}).requires_grad_();
   const auto run = [&](const at::Tensor& in) {
     const auto fork = fork_rms_norm(in, norm, 1e-6);
-    return gated_linear(at::linear(fork.normed, up), Activation::Silu, down, {}, fork.stream);
+    return gated_linear(at::linear(fork.normed, up), Activation::Silu, down, {}, fork.residual);
   };
   const Inputs leaves{x, norm, up, down};
   const auto plain = torch::autograd::grad({run(x).square().sum()}, leaves);
@@ -300,7 +308,7 @@ TEST_F(Operators, RegionsGiveTheSameGradientsToTheLastBit) {
 }
 
 TEST_F(Operators, SayThatTheyAreDifferentiableOnce) {
-  const auto x = random({2, 5}).requires_grad_(), weight = random({5});
+  const auto x = random_doubles({2, 5}).requires_grad_(), weight = random_doubles({5});
   const auto y = rms_norm(x, weight, 1e-3).sum();
   try {
     torch::autograd::grad({y}, {x}, {}, true, /*create_graph=*/true);

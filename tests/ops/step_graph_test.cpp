@@ -4,10 +4,10 @@
 #include "support/devices.h"
 #include "support/tensors.h"
 
-#include <reprise/cuda_kernels.h>
 #include <reprise/loss/head.h>
 #include <reprise/model/model.h>
-#include <reprise/step_graph.h>
+#include <reprise/ops/cuda_kernels.h>
+#include <reprise/ops/step_graph.h>
 
 #include <gtest/gtest.h>
 
@@ -70,7 +70,7 @@ struct Rows {
 
   /// Of every batch.
   static TargetSummary known() {
-    return {.number = kRows * (kLength - 1 - kPrompt), .least = 0, .most = kVocabulary - 1};
+    return {.count = kRows * (kLength - 1 - kPrompt), .min = 0, .max = kVocabulary - 1};
   }
 };
 

@@ -6,8 +6,8 @@
 #include "support/thread_world.h"
 
 #include <reprise/io/file.h>
-#include <reprise/io/write_together.h>
 #include <reprise/optim/optimizer.h>
+#include "io/safetensors/distributed_write.h"
 
 #include <gtest/gtest.h>
 
@@ -157,7 +157,7 @@ TEST(MovingAverage, OfPartsIsPartsOfTheAverage) {
       part.values.fill_(3);
     }
     average.update();
-    write_safetensors_together(world, folder / "parts", average.state_parts());
+    io::write_safetensors_distributed(world, folder / "parts", average.state_parts());
     {
       const auto swap = average.swap();
       for (const TensorPart& part : parts) {  // in the memory that others look at

@@ -8,8 +8,8 @@
 
 #include <reprise/io/file.h>
 #include <reprise/io/safetensors.h>
-#include <reprise/io/write_together.h>
 #include <reprise/optim/optimizer.h>
+#include "io/safetensors/distributed_write.h"
 
 #include <gtest/gtest.h>
 
@@ -116,7 +116,7 @@ TEST(OptimizerState, RefusesAFileThatLacksATensor) {
 TEST(OptimizerState, RefusesAFileWithMore) {
   expect_refused(
       [](NamedTensors& state) { state.emplace_back("c.weight/exp_avg", torch::zeros(1)); },
-      "tensor \"c.weight/exp_avg\" has no place in this state");
+      "tensor \"c.weight/exp_avg\" does not belong to this state");
 }
 
 TEST(OptimizerState, RefusesAnotherShapeOrDtype) {
@@ -148,7 +148,7 @@ TEST(OptimizerState, RefusesTheStateOfAnotherOptimizer) {
 
 /// One of fewer elements than a world has processes, and one that is decayed for its dimensions.
 /// Cut, a large one is still whole vectors: LibTorch's kernels round what is left over differently.
-Optimizer::Parameters spread_parameters() {
+Optimizer::Parameters parameters_to_shard() {
   auto all = parameters();
   all[0].second = torch::randn({24, 32});
   all.emplace_back("ln_f.table", torch::randn({1, 2}));
@@ -197,17 +197,17 @@ void step_in_world(int64_t size,
     if (step > 0) {
       optimizer->load(SafetensorsFile(state), world);
     }
-    world.wait_for_all("reading");
+    world.barrier("reading");
     optimizer->step(kRate);
-    write_safetensors_together(world, state, optimizer->state_parts());
+    io::write_safetensors_distributed(world, state, optimizer->state_parts());
   });
 }
 
 TEST(OptimizerState, OfPartsGoesOnBitwiseInWorldsOfOtherSizes) {
   for (const auto& options : kEveryKind) {
     const TemporaryFolder folder;
-    const auto whole = Optimizer::make(spread_parameters(), options);
-    const auto all = spread_parameters();
+    const auto whole = Optimizer::make(parameters_to_shard(), options);
+    const auto all = parameters_to_shard();
     int step = 0;
     for (const int64_t size : {4, 2, 3, 1}) {
       step_whole(*whole, step);
@@ -222,7 +222,7 @@ TEST(OptimizerState, OfPartsGoesOnBitwiseInWorldsOfOtherSizes) {
 
 TEST(OptimizerState, RefusesInAllProcessesWhatOneOfThemMisses) {
   const TemporaryFolder folder;
-  const auto all = spread_parameters();
+  const auto all = parameters_to_shard();
   auto state = Optimizer::make(all, {})->state();
   const auto load = [&](const std::string& message) {
     write_safetensors(folder / "state", state);
@@ -239,7 +239,7 @@ TEST(OptimizerState, RefusesInAllProcessesWhatOneOfThemMisses) {
   load("expected a tensor \"ln_f.table/step\", found none");
   state.push_back(last);
   state.emplace_back("more", torch::zeros(1));
-  load("tensor \"more\" has no place in this state");
+  load("tensor \"more\" does not belong to this state");
 }
 
 }  // namespace

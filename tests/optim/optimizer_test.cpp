@@ -169,7 +169,8 @@ TEST(Optimizer, RefusesParametersThatItCannotUpdate) {
   };
   const at::Tensor weight = parameter({2, 3});
   expect_error(make({{"w", weight}, {"w", parameter({1})}}), "two parameters are called \"w\"");
-  expect_error(make({{"w", weight}, {"v", weight}}), "parameter \"v\" is there under another name");
+  expect_error(make({{"w", weight}, {"v", weight}}),
+               "parameter \"v\" is also listed under another name");
   expect_error(make({{"w", weight.detach().t()}}), "expected a dense, contiguous tensor");
   expect_error(make({{"w", at::Tensor()}}), "expected a dense, contiguous tensor");
   expect_error(make({{"w", torch::ones(2, at::kInt)}}), "got Int");

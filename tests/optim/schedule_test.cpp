@@ -22,7 +22,7 @@ RampShape shape_named(const std::string& name) {
   return shapes.at(name);
 }
 
-ScheduleOptions options_of(const Json& entry) {
+ScheduleOptions schedule_options_of(const Json& entry) {
   const Json arguments = entry.value("kwargs", Json::object());
   ScheduleOptions options;
   options.kind = schedule_named(entry.at("name").get<std::string>());
@@ -43,7 +43,7 @@ TEST(Schedule, EqualsTransformersInEveryCase) {
   const Json entries = file.fact("schedules");
   std::map<std::string, int> cases;
   for (size_t i = 0; i < entries.size(); ++i) {
-    const ScheduleOptions options = options_of(entries[i]);
+    const ScheduleOptions options = schedule_options_of(entries[i]);
     const auto total = entries[i].at("total").get<int64_t>();
     const at::Tensor expected = file.tensor(std::to_string(i));
     ASSERT_EQ(expected.numel(), 50);

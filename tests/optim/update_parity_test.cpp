@@ -17,7 +17,7 @@ namespace {
 const std::vector<std::string> kParameters = {
     "layers.0.weight", "layers.0.bias", "norm.weight", "head.weight", "rare.weight"};
 
-OptimizerOptions options_of(const Json& settings) {
+OptimizerOptions optimizer_options_of(const Json& settings) {
   static const std::map<std::string, OptimizerKind> kinds = {{"adamw", OptimizerKind::AdamW},
                                                              {"rmsprop", OptimizerKind::RmsProp},
                                                              {"sgd", OptimizerKind::Sgd}};
@@ -80,7 +80,8 @@ TEST_F(UpdateParity, EqualsTorchInEveryCase) {
     for (const auto device : devices()) {
       SCOPED_TRACE(name + " on " + c10::DeviceTypeName(device));
       const auto dtype = is_16_bit ? at::kBFloat16 : at::kFloat;
-      const auto optimizer = Optimizer::make(initial(dtype, device), options_of(settings));
+      const auto optimizer =
+          Optimizer::make(initial(dtype, device), optimizer_options_of(settings));
       run(*optimizer);
       for (const auto& [parameter, value] : optimizer->parameters()) {
         expect_close(value, name + "/" + parameter);
@@ -98,7 +99,8 @@ TEST_F(UpdateParity, EqualsTorchInEveryCase) {
 TEST_F(UpdateParity, NamesStateAsTorchDoes) {
   const Json cases = file_.fact("settings");
   for (const auto& [name, settings] : cases.items()) {
-    const auto optimizer = Optimizer::make(initial(at::kFloat, at::kCPU), options_of(settings));
+    const auto optimizer =
+        Optimizer::make(initial(at::kFloat, at::kCPU), optimizer_options_of(settings));
     for (const auto& [state, value] : optimizer->state()) {
       EXPECT_TRUE(file_.has(name + "/" + state) || (name.starts_with("sgd") && value.dim() == 0))
           << name << "/" << state;

@@ -5,11 +5,11 @@
 #include "support/fixtures.h"
 #include "support/temporary_folder.h"
 #include "train/collecting_observer.h"
-#include "train/online_case.h"
+#include "train/online/online_case.h"
 #include "train/training_case.h"
 
-#include <reprise/model/checkpoint.h>
-#include <reprise/parallel/spread.h>
+#include <reprise/model/pretrained.h>
+#include <reprise/parallel/shard.h>
 #include <reprise/train/sft.h>
 
 #include <optional>
@@ -66,7 +66,7 @@ inline CollectingObserver run_family(const GridCase& one, const World& world) {
     apply_policy(*model, one.policy);
   }
   if (!one.strategy.empty()) {
-    spread(*model, world, {.strategy = parallel_named(one.strategy)});
+    shard(*model, world, {.strategy = parallel_named(one.strategy)});
   }
   if (!one.has_lora) {
     apply_policy(*model, one.policy);
@@ -90,7 +90,9 @@ class FirstRows final : public Dataset {
   int64_t size() const override { return size_; }
   Example at(int64_t index) const override { return all_->at(index); }
   int64_t length(int64_t index) const override { return all_->length(index); }
-  std::string place_name(const RowPlace& place) const override { return all_->place_name(place); }
+  std::string location_name(const RowLocation& location) const override {
+    return all_->location_name(location);
+  }
 
  private:
   std::shared_ptr<const Dataset> all_;
@@ -135,7 +137,7 @@ inline CollectingObserver run_online_case(const GridCase& one, const World& worl
     made.checkpoint(checkpoint_options_named(one.policy));
   }
   if (!one.strategy.empty()) {
-    made.spread_over(world, parallel_named(one.strategy));
+    made.shard_over(world, parallel_named(one.strategy));
   }
   CollectingObserver observer;
   made.train(observer, folder.path() / std::to_string(world.rank()));

@@ -22,7 +22,7 @@ namespace {
 
 constexpr double kTolerance = 1e-6;
 
-const std::vector<std::string> kStrategies = {"ddp", "zero2", "fsdp"};
+const std::vector<std::string> kStrategyNames = {"ddp", "zero2", "fsdp"};
 const std::vector<std::string> kPolicies = {"full", "attention", "none"};
 const std::vector<std::string> kFamilies = {
     "llama", "llama_untied", "mistral", "qwen2", "qwen3", "gpt2", "gpt_neox", "chatglm2"};
@@ -49,7 +49,7 @@ std::vector<GridCase> all_cells() {
     tasks.push_back("family:" + family);
   }
   for (const auto& task : tasks) {
-    for (const auto& strategy : kStrategies) {
+    for (const auto& strategy : kStrategyNames) {
       for (const auto& policy : kPolicies) {
         for (const bool has_lora : {false, true}) {
           cases.push_back({task, has_lora, policy, strategy});
@@ -64,19 +64,20 @@ std::vector<GridCase> all_cells() {
 // pace.
 std::vector<GridCase> selection(size_t world) {
   std::vector<GridCase> cases;
-  for (size_t i = 0; i < kStrategies.size(); ++i) {
-    const size_t turn = world * kStrategies.size() + i;
+  for (size_t i = 0; i < kStrategyNames.size(); ++i) {
+    const size_t turn = world * kStrategyNames.size() + i;
     add(cases,
         {"family:" + kFamilies[turn % kFamilies.size()],
          (turn + world) % 2 == 0,
          kPolicies[(i + world) % kPolicies.size()],
-         kStrategies[i]});
+         kStrategyNames[i]});
     add(cases,
         {kObjectives[(turn * 3) % kObjectives.size()],
          (turn / 2) % 2 == 1,
          kPolicies[(i + world + 1) % kPolicies.size()],
-         kStrategies[i]});
-    add(cases, {kObjectives[(turn * 3 + 4) % kObjectives.size()], false, "full", kStrategies[i]});
+         kStrategyNames[i]});
+    add(cases,
+        {kObjectives[(turn * 3 + 4) % kObjectives.size()], false, "full", kStrategyNames[i]});
   }
   return cases;
 }
@@ -103,7 +104,7 @@ std::map<std::string, Json> run_in_processes(int size, const std::vector<GridCas
 TEST(Worker, DISABLED_Grid) {
   const std::filesystem::path folder = std::getenv("GRID_FOLDER");
   at::set_num_threads(1);
-  const auto world = connect_world(place_from_environment().value(), {});
+  const auto world = connect_world(rendezvous_from_environment().value(), {});
   Json results = Json::object();
   for (const auto& json : read_json(folder / "cases.json")) {
     const auto one = GridCase::from_json(json);

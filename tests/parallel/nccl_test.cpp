@@ -1,5 +1,6 @@
 // A world over NCCL, of one process: the real backend, streams and memory of a GPU.
 #include "parallel/grid_case.h"
+#include "parallel/strategies.h"
 #include "support/bitwise.h"
 #include "support/devices.h"
 #include "support/parity.h"
@@ -35,14 +36,14 @@ TEST_F(Nccl, Collectives) {
   const auto values = at::arange(8, options);
   EXPECT_TRUE(at::equal(world_->sum(values), values));
   const auto whole = at::zeros({8}, options);
-  world_->start_gather(whole, values, "a gather")->wait();
+  world_->start_all_gather(whole, values, "a gather")->wait();
   EXPECT_TRUE(at::equal(whole, values));
   const auto part = at::zeros({8}, options);
-  world_->start_reduce(part, values, "a reduction")->wait();
+  world_->start_reduce_scatter(part, values, "a reduction")->wait();
   EXPECT_TRUE(at::equal(part, values));
 }
 
-std::shared_ptr<Model> open(bool is_mapped, at::ScalarType dtype) {
+std::shared_ptr<Model> open_untied_llama(bool is_mapped, at::ScalarType dtype) {
   LoadOptions load;
   load.mapped = is_mapped;
   if (!is_mapped) {
@@ -52,22 +53,22 @@ std::shared_ptr<Model> open(bool is_mapped, at::ScalarType dtype) {
   return load_model(fixtures() / "models" / "llama_untied", load).model;
 }
 
-std::map<std::string, at::Tensor> gradients_of(Model& model, SpreadModel* spread) {
-  if (spread != nullptr) {
-    spread->begin_micro_batch(/*is_last=*/true);
+std::map<std::string, at::Tensor> gradients_of(Model& model, ShardedModel* sharded) {
+  if (sharded != nullptr) {
+    sharded->begin_micro_batch(/*is_last=*/true);
   }
   ModelInput input;
   input.input_ids = Expected(fixtures() / "models" / "llama_untied")["input_ids"].to(at::kCUDA);
   model.forward(input).to(at::kFloat).square().mean().backward();
   std::map<std::string, at::Tensor> gradients;
-  if (spread == nullptr) {
+  if (sharded == nullptr) {
     for (const auto& [name, parameter] : trained_parameters(model)) {
       gradients[name] = parameter.grad().flatten().to(at::kCPU, at::kFloat);
     }
     return gradients;
   }
-  spread->end_backward();
-  for (const auto& part : spread->trained()) {
+  sharded->end_backward();
+  for (const auto& part : sharded->trained()) {
     gradients[part.name] = part.values.grad().to(at::kCPU, at::kFloat);
   }
   return gradients;
@@ -75,24 +76,24 @@ std::map<std::string, at::Tensor> gradients_of(Model& model, SpreadModel* spread
 
 TEST_F(Nccl, GradientsAreThoseOfOneProcess) {
   for (const auto dtype : {at::kFloat, at::kBFloat16}) {
-    const auto plain = open(/*is_mapped=*/false, dtype);
+    const auto plain = open_untied_llama(/*is_mapped=*/false, dtype);
     const auto expected = gradients_of(*plain, nullptr);
-    for (const auto strategy : {Parallel::Ddp, Parallel::Zero2, Parallel::Fsdp}) {
+    for (const auto strategy : kStrategies) {
       for (const char* policy : {"none", "full"}) {
         for (const bool is_offloaded : {false, true}) {
           if (is_offloaded && strategy != Parallel::Fsdp) {
             continue;
           }
           const bool is_mapped = strategy == Parallel::Fsdp;
-          const auto model = open(is_mapped, dtype);
-          SpreadOptions options{.strategy = strategy, .cpu_offload = is_offloaded};
+          const auto model = open_untied_llama(is_mapped, dtype);
+          ShardOptions options{.strategy = strategy, .cpu_offload = is_offloaded};
           if (is_mapped) {
             options.device = at::Device(at::kCUDA, 0);
             options.dtype = dtype;
           }
-          const auto spread = reprise::spread(*model, *world_, options);
+          const auto sharded = reprise::shard(*model, *world_, options);
           apply_policy(*model, policy);
-          const auto found = gradients_of(*model, spread.get());
+          const auto found = gradients_of(*model, sharded.get());
           ASSERT_EQ(found.size(), expected.size());
           for (const auto& [name, gradient] : expected) {
             EXPECT_TRUE(at::equal(found.at(name), gradient))
@@ -107,13 +108,13 @@ TEST_F(Nccl, GradientsAreThoseOfOneProcess) {
 TEST_F(Nccl, ParametersTakeNoMemoryBetweenPasses) {
   const auto device = at::Device(at::kCUDA, 0);
   const auto before = live_bytes(device);
-  const auto model = open(/*is_mapped=*/true, at::kFloat);
+  const auto model = open_untied_llama(/*is_mapped=*/true, at::kFloat);
   EXPECT_EQ(live_bytes(device), before);
-  SpreadOptions options{.strategy = Parallel::Fsdp, .cpu_offload = true};
+  ShardOptions options{.strategy = Parallel::Fsdp, .cpu_offload = true};
   options.device = device;
-  const auto spread = reprise::spread(*model, *world_, options);
+  const auto sharded = reprise::shard(*model, *world_, options);
   EXPECT_EQ(live_bytes(device), before) << "parts are in main memory";
-  gradients_of(*model, spread.get());
+  gradients_of(*model, sharded.get());
   EXPECT_LE(live_bytes(device), before + (int64_t{64} << 10));
 }
 

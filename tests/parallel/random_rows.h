@@ -15,8 +15,8 @@ class RandomRows final : public Dataset {
 
   int64_t size() const override { return size_; }
   int64_t length(int64_t index) const override { return 5 + index * 7 % 9; }
-  std::string place_name(const RowPlace& place) const override {
-    return "row " + std::to_string(place.line);
+  std::string location_name(const RowLocation& location) const override {
+    return "row " + std::to_string(location.line);
   }
 
   Example at(int64_t index) const override {
@@ -29,7 +29,7 @@ class RandomRows final : public Dataset {
     row.labels.front() = kIgnoredLabel;
     Example example;
     example.sequences.push_back(std::move(row));
-    example.place.line = index + 1;
+    example.location.line = index + 1;
     return example;
   }
 

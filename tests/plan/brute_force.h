@@ -3,9 +3,9 @@
 // Written from docs/planner.md alone: it shares no code with the solver but the costs' structs.
 #pragma once
 
-#include "plan/chain_plan.h"
-#include "plan/costs.h"
-#include "plan/solver_options.h"
+#include "plan/cost/chain_costs.h"
+#include "plan/solve/chain_plan.h"
+#include "plan/solve/solver_options.h"
 
 #include <algorithm>
 #include <cmath>

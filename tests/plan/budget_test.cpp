@@ -1,10 +1,11 @@
 // Budgets on real models: the bound holds, the prediction is exact, bytes buy time, and no budget
 // changes a bit of loss or gradients.
-#include "plan/activation_meter.h"
+#include "plan/measure/activation_meter.h"
+#include "plan/run_planned.h"
 #include "plan/step_planner.h"
+#include "plan/widened_config.h"
 #include "support/bitwise.h"
-#include "support/clone_tier.h"
-#include "support/fixtures.h"
+#include "support/clone_backend.h"
 #include "support/tensors.h"
 
 #include <reprise/io/json.h>
@@ -30,20 +31,19 @@
 namespace reprise::testing {
 namespace {
 
-constexpr int64_t kRows = 4, kLength = 48, kVocabulary = 256, kBudgets = 12;
+constexpr int64_t kBudgets = 12;
 
-// A fixture's architecture, large enough that tensors are more than their headers.
-std::shared_ptr<Model> model_of(const std::string& family, bool has_lora, int64_t layers) {
-  Json json = read_json(fixtures() / "models" / family / "config.json");
-  const bool is_gpt2 = family == "gpt2";
-  json[is_gpt2 ? "n_embd" : "hidden_size"] = 64;
-  json[is_gpt2 ? "n_inner" : "intermediate_size"] = 160;
-  json[is_gpt2 ? "n_layer" : "num_hidden_layers"] = layers;
-  json[is_gpt2 ? "n_positions" : "max_position_embeddings"] = 64;
-  json["vocab_size"] = kVocabulary;
+std::shared_ptr<Model> model_of(const std::string& family,
+                                bool has_lora,
+                                int64_t layers,
+                                int64_t vocabulary) {
   torch::manual_seed(5);
   auto model = std::make_shared<Model>(
-      ModelConfig::from_json(json, family), HeadKind::CausalLm, at::TensorOptions(at::kFloat));
+      widened_config(
+          family,
+          {.width = 64, .inner = 160, .layers = layers, .positions = 64, .vocabulary = vocabulary}),
+      HeadKind::CausalLm,
+      at::TensorOptions(at::kFloat));
   {
     const torch::NoGradGuard no_grad;
     for (auto& parameter : model->parameters()) {
@@ -65,9 +65,11 @@ std::shared_ptr<Model> model_of(const std::string& family, bool has_lora, int64_
 }
 
 struct TrainedModel {
+  static constexpr int64_t kRows = 4, kLength = 48, kVocabulary = 256;
+
   TrainedModel(const std::string& family, bool has_lora, int64_t layers = 5) {
     track_cpu_memory();
-    model = model_of(family, has_lora, layers);
+    model = model_of(family, has_lora, layers, kVocabulary);
     input.input_ids = torch::randint(kVocabulary, {kRows, kLength}, at::kLong);
     targets = at::constant_pad_nd(input.input_ids.slice(1, 1), {0, 1}, kIgnoredLabel);
     for (const auto& [name, parameter] : trained_parameters(*model)) {
@@ -99,7 +101,7 @@ struct TrainedModel {
 
   int64_t measured(const std::vector<RegionDecision>& decisions) {
     planning::ActivationMeter meter(at::kCPU, parameters);
-    planning::run_planned(decisions, [this] { step(); });
+    run_planned(decisions, [this] { step(); });
     return meter.peak();
   }
 
@@ -224,7 +226,7 @@ struct WiderBudgets : Budgets {
     return {.link = {.out_bytes_per_second = 1e12, .in_bytes_per_second = 1e12}};
   }
 
-  const TierScope tier{std::make_shared<CloneTier>(4096, /*is_lazy=*/true)};
+  const BackendScope backend{std::make_shared<CloneBackend>(4096, /*is_lazy=*/true)};
 };
 
 TEST_P(WiderBudgets, OffloadWithinTheHostLimitAndChangeNoBits) {
@@ -289,7 +291,7 @@ TEST_P(WiderBudgets, CountGradientsWhereAsked) {
               planner.most_bytes() > planning::StepPlanner(trace).most_bytes());
   for_each_plan(planner, 6, [&](const planning::StepPlan& plan) {
     const PeakTracker tracker(at::kCPU);
-    planning::run_planned(plan.decisions, [this] { step(); });
+    run_planned(plan.decisions, [this] { step(); });
     expect_close(tracker.extra(), plan.peak_bytes);
     taken();
   });
@@ -301,7 +303,7 @@ TEST_P(WiderBudgets, RefuseHostMemoryThatHelpsNobody) {
     return message_of<c10::Error>([&] { planning::StepPlanner(of, {.host_bytes = host}); });
   };
   EXPECT_TRUE(contains(refusal(trace, 1000), "pages of 65536 bytes"));
-  detail::set_tier_for_tests(nullptr);
+  detail::set_offload_backend(nullptr);
   EXPECT_TRUE(contains(refusal(traced(), int64_t{1} << 30), "in host memory already"));
 }
 

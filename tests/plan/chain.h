@@ -2,10 +2,10 @@
 // bytes of a step come out in whole tensors, and scalars are the only rest.
 #pragma once
 
-#include "plan/activation_meter.h"
-#include "plan/region_decisions.h"
-#include "plan/step_trace.h"
-#include "plan/trace_peaks.h"
+#include "plan/cost/trace_peaks.h"
+#include "plan/measure/activation_meter.h"
+#include "plan/run_planned.h"
+#include "plan/trace/step_trace.h"
 
 #include <reprise/reprise.h>
 
@@ -105,6 +105,10 @@ struct Chain {
   std::vector<std::vector<at::Tensor>> weights;
 };
 
+inline planning::StepTrace trace_of(const Chain& chain) {
+  return planning::trace_step([&] { chain.step(); }, chain.device);
+}
+
 inline OpDecision keep(const planning::TracedOp& op) {
   return {.name = op.name, .overload = op.overload, .call_index = op.call_index};
 }
@@ -166,7 +170,7 @@ inline int64_t measured_peak(c10::Device device,
                              const std::vector<RegionDecision>& decisions,
                              const std::function<void()>& step) {
   planning::ActivationMeter meter(device, parameters);
-  planning::run_planned(decisions, step);
+  run_planned(decisions, step);
   return meter.peak();
 }
 

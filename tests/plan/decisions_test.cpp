@@ -2,7 +2,7 @@
 // the plan.
 #include "plan/chain.h"
 #include "support/bitwise.h"
-#include "support/clone_tier.h"
+#include "support/clone_backend.h"
 #include "support/zoo.h"
 
 #include <ATen/CPUGeneratorImpl.h>
@@ -15,8 +15,6 @@
 namespace reprise::testing {
 namespace {
 
-using planning::PlanGuard;
-using planning::run_planned;
 using planning::trace_step;
 using planning::TracedOp;
 
@@ -139,7 +137,7 @@ TEST(Plan, ChangesNoBits) {
 }
 
 TEST(Plan, ChangesNoBitsWhereItOffloads) {
-  const TierScope tier(std::make_shared<CloneTier>(1, /*is_lazy=*/true));
+  const BackendScope backend(std::make_shared<CloneBackend>(1, /*is_lazy=*/true));
   for (const auto& entry : zoo()) {
     const auto run = [&](bool is_planned) {
       torch::manual_seed(11);
@@ -289,10 +287,10 @@ std::string refusal(const std::vector<RegionDecision>& decisions, const TwoRegio
 
 TEST(Plan, RefusesStepsThatDiffer) {
   EXPECT_TRUE(contains(refusal({{.name = "a"}, {.name = "c"}}),
-                       "region #1 of the step is \"b\"; planned in its place was \"c\""));
+                       "region #1 of the step is \"b\"; the plan has \"c\" there"));
   EXPECT_TRUE(contains(refusal({{.name = "a"}}), "\"b\" after the 1 that were planned (\"a\")"));
   EXPECT_TRUE(contains(refusal({{.name = "a"}, {.name = "b"}, {.name = "c"}}),
-                       "entered 2 regions; planned were 3 (\"a\", \"b\", \"c\")"));
+                       "entered 2 regions; the plan has 3 (\"a\", \"b\", \"c\")"));
   EXPECT_TRUE(contains(
       refusal({{.name = "a"}, {.name = "b", .ops = {{.name = "aten::tanh", .call_index = 1}}}}),
       "1 results of aten::tanh were planned to be kept in a region that had 0"));
@@ -325,7 +323,7 @@ TEST(Plan, RefusesWhatCannotBeJoined) {
       message_of<c10::Error>([&] {
         run_planned({{.name = "block0", .joined = 1}, {.name = "other"}}, [&] { chain.step(); });
       }),
-      "is \"block1\"; planned in its place was \"other\""));
+      "is \"block1\"; the plan has \"other\" there"));
 }
 
 TEST(Plan, RefusesWhatItDecidesItselfAndWhatContradictsItself) {
@@ -342,12 +340,12 @@ TEST(Plan, RefusesWhatItDecidesItselfAndWhatContradictsItself) {
   EXPECT_TRUE(
       contains(refusal({{.name = "a", .is_plain = true, .offload_inputs = true}, {.name = "b"}}),
                "plainly and to offload its inputs"));
-  EXPECT_TRUE(contains(refusal({{.name = "a", .allow_lossy = true}, {.name = "b"}}),
-                       "to compress nothing"));
+  EXPECT_TRUE(
+      contains(refusal({{.name = "a", .allow_lossy = true}, {.name = "b"}}), "compresses nothing"));
 }
 
 TEST(Plan, OffloadsAndCompressesWithoutChangingBits) {
-  const TierScope tier(std::make_shared<CloneTier>(1, /*is_lazy=*/true));
+  const BackendScope backend(std::make_shared<CloneBackend>(1, /*is_lazy=*/true));
   const Chain chain(3, [](const at::Tensor& h, const std::vector<at::Tensor>& w) {
     return h + torch::mm(torch::dropout(torch::mm(h, w[0]).tanh(), 0.2, true), w[1]);
   });
@@ -374,7 +372,7 @@ TEST(Plan, OffloadsAndCompressesWithoutChangingBits) {
 
 TEST(MemoryPlan, UsesHostMemoryWhereItIsGiven) {
   using namespace reprise::literals;
-  const TierScope tier(std::make_shared<CloneTier>(kSmallestMovedBytes, /*is_lazy=*/true));
+  const BackendScope backend(std::make_shared<CloneBackend>(kSmallestMovedBytes, /*is_lazy=*/true));
   const Chain chain(8);
   const auto step = [&chain] { chain.step(); };
   step();
@@ -413,7 +411,7 @@ TEST(MemoryPlan, MarksWhatIsLossy) {
 
 TEST(MemoryPlan, RefusesAHostBudgetBeyondTheOneThatHolds) {
   using namespace reprise::literals;
-  const TierScope tier(std::make_shared<CloneTier>(1, /*is_lazy=*/false));
+  const BackendScope backend(std::make_shared<CloneBackend>(1, /*is_lazy=*/false));
   set_offload_settings({.host_budget = 1_MiB});
   const Chain chain(1);
   EXPECT_TRUE(
@@ -425,7 +423,7 @@ TEST(MemoryPlan, RefusesAHostBudgetBeyondTheOneThatHolds) {
 
 TEST(Plan, IsOverWhenItsScopeIs) {
   const TwoRegions step;
-  { const PlanGuard guard(planning::planned_step({{.name = "a"}})); }
+  { const planning::DecisionsGuard guard(planning::step_decisions({{.name = "a"}})); }
   step();
   EXPECT_TRUE(step.x.grad().defined());
 }

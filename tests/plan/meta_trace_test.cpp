@@ -1,22 +1,23 @@
 // Traces without weights and device against traces of real steps on the CPU: the same operators,
 // the same bytes, the same budgets.
-#include "plan/meta_trace.h"
-#include "plan/op_timer.h"
+#include "plan/trace/meta_trace.h"
+#include "plan/cost/trace_peaks.h"
+#include "plan/measure/op_timer.h"
+#include "plan/region_names.h"
 #include "plan/step_planner.h"
-#include "plan/trace_peaks.h"
+#include "plan/widened_config.h"
 #include "support/bitwise.h"
 #include "support/devices.h"
-#include "support/fixtures.h"
 
-#include <reprise/attention_kernels.h>
 #include <reprise/autocast.h>
-#include <reprise/cuda_kernels.h>
 #include <reprise/io/json.h>
 #include <reprise/loss/head.h>
 #include <reprise/loss/next_token.h>
 #include <reprise/memory.h>
+#include <reprise/model/attention_kernels.h>
 #include <reprise/model/lora.h>
 #include <reprise/model/model.h>
+#include <reprise/ops/cuda_kernels.h>
 #include <reprise/train/model_plan.h>
 
 #include <gtest/gtest.h>
@@ -31,8 +32,6 @@
 namespace reprise::testing {
 namespace {
 
-constexpr int64_t kRows = 4, kLength = 96, kVocabulary = 320;
-
 DeviceProfile some_cpu() {
   DeviceProfile profile;
   profile.name = "cpu";
@@ -45,22 +44,18 @@ DeviceProfile some_cpu() {
 }
 
 ModelConfig config_of(const std::string& family) {
-  Json json = read_json(fixtures() / "models" / family / "config.json");
-  const bool is_gpt2 = family == "gpt2";
-  json[is_gpt2 ? "n_embd" : "hidden_size"] = 128;
-  json[is_gpt2 ? "n_inner" : "intermediate_size"] = 320;
-  json[is_gpt2 ? "n_layer" : "num_hidden_layers"] = 4;
-  json[is_gpt2 ? "n_positions" : "max_position_embeddings"] = 96;
-  json["vocab_size"] = kVocabulary;
-  return ModelConfig::from_json(json, family);
+  return widened_config(
+      family, {.width = 128, .inner = 320, .layers = 4, .positions = 96, .vocabulary = 320});
 }
 
 /// A step of next-token training, on whichever device.
-struct Step {
-  Step(const std::string& family,
-       bool has_lora,
-       c10::DeviceType device,
-       at::ScalarType type = at::kFloat)
+struct NextTokenStep {
+  static constexpr int64_t kRows = 4, kLength = 96;
+
+  NextTokenStep(const std::string& family,
+                bool has_lora,
+                c10::DeviceType device,
+                at::ScalarType type = at::kFloat)
       : model(std::make_shared<Model>(
             config_of(family), HeadKind::CausalLm, at::device(device).dtype(type))) {
     if (has_lora) {
@@ -78,7 +73,7 @@ struct Step {
   at::Tensor loss() const {
     const AutocastScope scope(c10::kCPU, at::kBFloat16, has_autocast);
     const auto targets = at::constant_pad_nd(input.input_ids.slice(1, 1), {0, 1}, kIgnoredLabel);
-    const Targets known(targets, TargetSummary{.number = kRows * (kLength - 1)});
+    const Targets known(targets, TargetSummary{.count = kRows * (kLength - 1)});
     const auto values =
         linear_cross_entropy(model->hidden_states(input), model->linear_head(), known);
     return values.sum / static_cast<double>(values.tokens);
@@ -88,14 +83,6 @@ struct Step {
   std::shared_ptr<Model> model;
   ModelInput input;
 };
-
-std::vector<std::string> names_of(const planning::TracedRegion& region) {
-  std::vector<std::string> names;
-  for (const auto& op : region.ops) {
-    names.push_back(op.overload.empty() ? op.name : op.name + "." + op.overload);
-  }
-  return names;
-}
 
 double share(int64_t a, int64_t b) {
   return static_cast<double>(a) / static_cast<double>(b);
@@ -141,22 +128,22 @@ struct MetaTraces : ::testing::TestWithParam<std::pair<std::string, bool>> {};
 TEST_P(MetaTraces, AreThoseOfRealSteps) {
   track_cpu_memory();
   const auto [family, has_lora] = GetParam();
-  const Step step(family, has_lora, c10::kCPU);
+  const NextTokenStep step(family, has_lora, c10::kCPU);
   const auto real = planning::trace_step(step, c10::kCPU);
   const DeviceProfile cpu = some_cpu();
   const planning::MetaScope scope(cpu);
-  const Step planned(family, has_lora, c10::kMeta);
+  const NextTokenStep planned(family, has_lora, c10::kMeta);
   expect_same(planning::predict_step(planned, cpu).trace, real);
 }
 
 TEST(MetaTrace, FollowsAutocast) {
   track_cpu_memory();
-  Step step("llama", /*has_lora=*/true, c10::kCPU);
+  NextTokenStep step("llama", /*has_lora=*/true, c10::kCPU);
   step.has_autocast = true;
   const auto real = planning::trace_step(step, c10::kCPU);
   const DeviceProfile cpu = some_cpu();
   const planning::MetaScope scope(cpu);
-  Step planned("llama", /*has_lora=*/true, c10::kMeta);
+  NextTokenStep planned("llama", /*has_lora=*/true, c10::kMeta);
   planned.has_autocast = true;
   // Autocast's cache keeps converted adapters to the end of forward.
   expect_same(planning::predict_step(planned, cpu).trace, real, /*outputs=*/0.06);
@@ -169,12 +156,12 @@ TEST(MetaTrace, IsThatOfARealStepOnTheGpu) {
   }
   choose_kernels({});
   for (const bool has_lora : {false, true}) {
-    const Step step("llama", has_lora, c10::kCUDA, at::kBFloat16);
+    const NextTokenStep step("llama", has_lora, c10::kCUDA, at::kBFloat16);
     const auto real = planning::trace_step(step, c10::Device(c10::kCUDA, 0));
     auto gpu = device_profile("h200");
     gpu.generation = gpu_generation();
     const planning::MetaScope scope(gpu);
-    const Step planned("llama", has_lora, c10::kMeta, at::kBFloat16);
+    const NextTokenStep planned("llama", has_lora, c10::kMeta, at::kBFloat16);
     expect_same(planning::predict_step(planned, gpu).trace, real);
   }
 }
@@ -182,7 +169,7 @@ TEST(MetaTrace, IsThatOfARealStepOnTheGpu) {
 TEST(MetaTrace, TakesTheKernelsOfTheGpuThatIsPlannedFor) {
   const auto h200 = device_profile("h200");
   const planning::MetaScope scope(h200);
-  const Step step("llama", /*has_lora=*/false, c10::kMeta, at::kBFloat16);
+  const NextTokenStep step("llama", /*has_lora=*/false, c10::kMeta, at::kBFloat16);
   const auto trace = planning::predict_step(step, h200).trace;
   ASSERT_FALSE(trace.regions.empty());
   for (const auto& op : trace.regions[1].ops) {
@@ -218,47 +205,46 @@ TEST(OpTimer, TimesProductsByArithmeticAndOthersByMemory) {
   EXPECT_EQ(timer.ms(), after);
 }
 
-ModelPlanRequest small_request(PlannedObjective objective) {
+ModelPlanRequest small_request(Objective objective) {
   ModelPlanRequest request;
   request.config = config_of("llama");
   request.device = device_profile("h100");
   request.device.memory_bytes = some_cpu().memory_bytes;
   request.objective = objective;
   request.rows = 2;
-  request.length = kLength;
-  if (objective == PlannedObjective::Kd) {
+  request.length = NextTokenStep::kLength;
+  if (objective == Objective::Kd) {
     request.teacher = request.config;
   }
   return request;
 }
 
 TEST(PlanModel, KnowsTheModelsOfEveryObjective) {
-  const auto sft = plan_model(small_request(PlannedObjective::Sft));
+  const auto sft = plan_model(small_request(Objective::Sft));
   EXPECT_EQ(sft.standing.frozen, 0);
   EXPECT_EQ(sft.standing.gradients, sft.standing.parameters);
   EXPECT_GT(sft.most_rows, 2);
-  EXPECT_GT(sft.longest_row, kLength);
+  EXPECT_GT(sft.longest_row, NextTokenStep::kLength);
   EXPECT_EQ(sft.curve.back().slowdown, 1);
-  for (const auto objective :
-       {PlannedObjective::Dpo, PlannedObjective::Kto, PlannedObjective::Kd}) {
+  for (const auto objective : {Objective::Dpo, Objective::Kto, Objective::Kd}) {
     const auto plan = plan_model(small_request(objective));
     EXPECT_EQ(plan.standing.frozen, sft.standing.parameters);
     EXPECT_EQ(plan.standing.optimizer, sft.standing.optimizer);
   }
-  const auto rm = plan_model(small_request(PlannedObjective::Rm));
+  const auto rm = plan_model(small_request(Objective::Rm));
   EXPECT_LT(rm.loss_bytes, sft.loss_bytes);
-  const auto grpo = plan_model(small_request(PlannedObjective::Grpo));
+  const auto grpo = plan_model(small_request(Objective::Grpo));
   EXPECT_GT(grpo.cache_bytes, 0);
-  const auto ppo = plan_model(small_request(PlannedObjective::Ppo));
+  const auto ppo = plan_model(small_request(Objective::Ppo));
   EXPECT_GT(ppo.standing.frozen, 0);
   EXPECT_GT(ppo.standing.optimizer, sft.standing.optimizer);
 }
 
 TEST(PlanModel, HasLessOfEverythingInAWorldButActivations) {
-  auto request = small_request(PlannedObjective::Dpo);
+  auto request = small_request(Objective::Dpo);
   request.rows = 1;
   const auto whole = plan_model(request);
-  request.world = PlannedWorld{.size = 8, .strategy = Parallel::Fsdp};
+  request.world = ParallelSetup{.size = 8, .strategy = Parallel::Fsdp};
   const auto plan = plan_model(request);
   EXPECT_GE(plan.plain().activation_bytes, whole.plain().activation_bytes);
   EXPECT_LE(plan.curve.size(), 2U);  // no budgets: every block again, or none
@@ -271,7 +257,7 @@ TEST(PlanModel, HasLessOfEverythingInAWorldButActivations) {
   EXPECT_LT(2 * plan.standing.sum(), whole.standing.sum());
   EXPECT_GT(plan.most_rows, 1);
   // All that processes do under ddp is to sum gradients, in float32.
-  request.world = PlannedWorld{.size = 8, .strategy = Parallel::Ddp};
+  request.world = ParallelSetup{.size = 8, .strategy = Parallel::Ddp};
   const auto ddp = plan_model(request).standing;
   EXPECT_EQ(ddp.gathered, 0);
   EXPECT_EQ(ddp.optimizer, whole.standing.optimizer);
@@ -282,7 +268,7 @@ TEST(PlanModel, HasLessOfEverythingInAWorldButActivations) {
 }
 
 TEST(PlanModel, HoldsItsBudgetAndNamesTheLeast) {
-  auto request = small_request(PlannedObjective::Sft);
+  auto request = small_request(Objective::Sft);
   request.device = some_cpu();
   request.dtype = at::kFloat;
   request.limits.activations = Budget{.kind = Budget::Kind::Fraction, .fraction = 0.7};

@@ -1,7 +1,7 @@
 // Made-up costs: small random chains for brute force, and long ones of a real size.
 #pragma once
 
-#include "plan/costs.h"
+#include "plan/cost/chain_costs.h"
 
 #include <cstdint>
 #include <random>

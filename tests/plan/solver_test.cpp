@@ -1,5 +1,5 @@
 // The planner's solver against brute force, and the promises that hold at any size.
-#include "plan/chain_solver.h"
+#include "plan/solve/chain_solver.h"
 
 #include "plan/brute_force.h"
 #include "plan/random_chain.h"
@@ -55,7 +55,7 @@ const Tried* best_within(const std::vector<Tried>& curve, int64_t budget) {
   return best;
 }
 
-void expect_consistent(const Plan& plan, const CurvePoint& point) {
+void expect_consistent(const ChainPlan& plan, const CurvePoint& point) {
   EXPECT_EQ(plan.prediction.extra_ns, point.extra_ns);
   EXPECT_EQ(plan.prediction.host_bytes, point.host_bytes);
   EXPECT_LE(plan.prediction.peak_bytes, point.peak_bytes);
@@ -140,7 +140,7 @@ TEST(ChainSolver, MoreBytesNeverPredictMoreTime) {
       budget = random.number(solver.least_bytes() - 1000, solver.curve().back().peak_bytes + 1000);
     }
     std::sort(budgets.begin(), budgets.end());
-    std::optional<Plan> smaller;
+    std::optional<ChainPlan> smaller;
     for (int64_t budget : budgets) {
       const auto plan = solver.plan_for(budget);
       ASSERT_EQ(plan.has_value(), budget >= solver.least_bytes());

@@ -17,11 +17,6 @@ namespace reprise::testing {
 namespace {
 
 using planning::StepPlan;
-using planning::StepTrace;
-
-StepTrace trace_of(const Chain& chain) {
-  return planning::trace_step([&] { chain.step(); }, chain.device);
-}
 
 std::vector<StepStage> stages_of(const StepTimeline& timeline) {
   std::vector<StepStage> stages;
@@ -111,11 +106,11 @@ TEST(Explanation, HasARowForEachRunOfLikeRegionsAndOperator) {
   EXPECT_EQ(rows[5].op, "");
   EXPECT_EQ(rows[5].bytes, kTensor);
   EXPECT_EQ(rows[10].choice, RowChoice::Plain);
-  EXPECT_TRUE(contains(rows[10].why, "1 MiB buy ")) << rows[10].why;
+  EXPECT_TRUE(contains(rows[10].why, "1 MiB saves ")) << rows[10].why;
   const auto* tanh = row_of(rows, "aten::tanh");
   EXPECT_EQ(tanh->choice, RowChoice::Keep);
   EXPECT_EQ(tanh->bytes, kTensor);
-  EXPECT_TRUE(tanh->why.starts_with("1 MiB buy ")) << tanh->why;
+  EXPECT_TRUE(tanh->why.starts_with("1 MiB saves ")) << tanh->why;
   EXPECT_EQ(row_of(rows, "aten::mm")->choice, RowChoice::Recompute);
   EXPECT_EQ(row_of(rows, "aten::mm #2")->why, "not needed by backward");
 }
@@ -124,7 +119,7 @@ TEST(Explanation, SaysThatAResultDoesNotFitOnlyIfItDoesNot) {
   const auto trace = trace_of(Chain(4));
   const auto decisions = all_full(trace);
   const auto peak = planning::predict_peaks(trace, decisions).peak();
-  const std::string refusal = "pass its budget";
+  const std::string refusal = "exceed the budget";
   const auto why = [&](int64_t budget) {
     return row_of(planning::explain_plan(trace, decisions, budget), "aten::mm")->why;
   };

@@ -1,8 +1,9 @@
 // The trace of a step against what can be counted by hand, and the bytes that it predicts against
 // those of real steps.
 #include "plan/chain.h"
-#include "plan/trace_between.h"
-#include "support/clone_tier.h"
+#include "plan/region_names.h"
+#include "plan/trace/trace_between.h"
+#include "support/clone_backend.h"
 #include "support/devices.h"
 #include "support/zoo.h"
 
@@ -21,18 +22,6 @@ using planning::predict_peaks;
 using planning::StepTrace;
 using planning::trace_step;
 using planning::TracedOp;
-
-StepTrace trace_of(const Chain& chain) {
-  return trace_step([&] { chain.step(); }, chain.device);
-}
-
-std::vector<std::string> names_of(const planning::TracedRegion& region) {
-  std::vector<std::string> names;
-  for (const auto& op : region.ops) {
-    names.push_back(op.overload.empty() ? op.name : op.name + "." + op.overload);
-  }
-  return names;
-}
 
 TEST(Trace, ListsOperatorsWithBytesAndWhatIsSaved) {
   const Chain chain(3);
@@ -249,7 +238,7 @@ Peaks measured_peaks(const Chain& chain, const std::vector<RegionDecision>& deci
   chain.clear_gradients();
   planning::ActivationMeter meter(chain.device, chain.parameters());
   Peaks peaks;
-  planning::run_planned(decisions, [&] { chain.step([&] { peaks.forward = meter.peak(); }); });
+  run_planned(decisions, [&] { chain.step([&] { peaks.forward = meter.peak(); }); });
   peaks.step = meter.peak();
   return peaks;
 }
@@ -304,7 +293,7 @@ void expect_exact_with_host(const Chain& chain) {
 }
 
 TEST(PredictedPeaks, EqualRealStepsThatOffload) {
-  const TierScope tier(std::make_shared<CloneTier>(kSmallestMovedBytes, /*is_lazy=*/true));
+  const BackendScope backend(std::make_shared<CloneBackend>(kSmallestMovedBytes, /*is_lazy=*/true));
   expect_exact_with_host(Chain(4));
   expect_exact_with_host(Chain(3, [](const at::Tensor& h, const std::vector<at::Tensor>& w) {
     return torch::tanh(torch::mm(torch::sigmoid(torch::mm(h, w[0])), w[1]));
@@ -317,7 +306,7 @@ TEST(PredictedPeaks, EqualRealStepsThatOffload) {
 }
 
 TEST(PredictedPeaks, FollowHowManyRegionsAheadAreFetched) {
-  const TierScope tier(std::make_shared<CloneTier>(kSmallestMovedBytes, /*is_lazy=*/true));
+  const BackendScope backend(std::make_shared<CloneBackend>(kSmallestMovedBytes, /*is_lazy=*/true));
   const Chain chain(4);
   for (const size_t prefetch : {0, 2}) {
     set_offload_settings({.prefetch = prefetch});
@@ -365,7 +354,7 @@ TEST(PredictedPeaks, CountGradientsThatComeIntoBeing) {
   for (const auto& decisions : {all_full(trace), all_plain(trace)}) {
     chain.clear_gradients();
     const PeakTracker tracker(chain.device);
-    planning::run_planned(decisions, [&] { chain.step(); });
+    run_planned(decisions, [&] { chain.step(); });
     EXPECT_NEAR(static_cast<double>(
                     predict_peaks(trace, decisions, planning::Counted::WithGradients).peak()),
                 static_cast<double>(tracker.extra()),
@@ -378,7 +367,7 @@ TEST(PredictedPeaks, CountGradientsThatComeIntoBeing) {
 }
 
 TEST(PredictedPeaks, EqualRealStepsOfTheZooThatOffload) {
-  const TierScope tier(std::make_shared<CloneTier>(1, /*is_lazy=*/false));
+  const BackendScope backend(std::make_shared<CloneBackend>(1, /*is_lazy=*/false));
   for (const auto& entry : zoo()) {
     torch::manual_seed(7);
     const auto model = entry.make();

@@ -38,7 +38,7 @@ RewardRequests three() {
   return batch;
 }
 
-void expect_failure(RewardSource& source, const std::string& part) {
+void expect_source_failure(RewardSource& source, const std::string& part) {
   const RewardRequests batch = three();
   expect_error([&] { source.score(batch.requests); }, part);
 }
@@ -118,17 +118,18 @@ TEST(CommandReward, TakesAMegabyteOfStandardErrorAndShowsTheEndOfIt) {
 
 TEST(CommandReward, ThatDiesAtStartIsNamedWithStatusAndWords) {
   const auto source = command("echo no model file >&2; exit 3");
-  expect_failure(*source,
-                 "[reward] command: the command \"echo no model file >&2; exit 3\" failed, was "
-                 "started again and failed again. First time: it closed its output after 0 of 3 "
-                 "lines (exit status 3, standard error ends with: no model file). Second time: it");
+  expect_source_failure(
+      *source,
+      "[reward] command: the command \"echo no model file >&2; exit 3\" failed, was "
+      "started again and failed again. First time: it closed its output after 0 of 3 "
+      "lines (exit status 3, standard error ends with: no model file). Second time: it");
   const auto missing = command("/no/such/program");
-  expect_failure(*missing, "exit status 127, standard error ends with: ");
+  expect_source_failure(*missing, "exit status 127, standard error ends with: ");
 }
 
 TEST(CommandReward, ThatDiesInABatchIsNamedWithItsSignal) {
   const auto source = command("read -r line; echo 0.25; kill -9 $$");
-  expect_failure(*source, "after 1 of 3 lines, the last being \"0.25\" (signal 9 (Killed)");
+  expect_source_failure(*source, "after 1 of 3 lines, the last being \"0.25\" (signal 9 (Killed)");
 }
 
 TEST(CommandReward, ThatDiesOnceIsStartedAgainAndAskedAgain) {
@@ -148,19 +149,23 @@ TEST(CommandReward, ThatEndsBetweenBatchesIsStartedAgain) {
 
 TEST(CommandReward, ThatHangsRunsIntoItsTimeOut) {
   const auto source = impatient("cat > /dev/null");
-  expect_failure(*source, "it printed 0 of 3 lines in 300 ms, the time-out (--reward_timeout");
+  expect_source_failure(*source,
+                        "it printed 0 of 3 lines in 300 ms, the time-out (`reward_timeout`");
   const auto stubborn = impatient("trap '' TERM; while :; do sleep 1; done");
-  expect_failure(*stubborn, "it printed 0 of 3 lines in 300 ms, the time-out (--reward_timeout");
+  expect_source_failure(*stubborn,
+                        "it printed 0 of 3 lines in 300 ms, the time-out (`reward_timeout`");
 }
 
 TEST(CommandReward, ThatPrintsTooFewLinesRunsIntoItsTimeOut) {
   const auto source = impatient("echo 1; printf 2; cat > /dev/null");
-  expect_failure(*source, "it printed 1 of 3 lines in 300 ms, the time-out (--reward_timeout");
+  expect_source_failure(*source,
+                        "it printed 1 of 3 lines in 300 ms, the time-out (`reward_timeout`");
 }
 
 TEST(CommandReward, ThatPrintsTooManyLinesIsRefused) {
   const auto source = command("printf '1\\n2\\n3\\n4\\n'; cat > /dev/null");
-  expect_failure(*source, "it printed more than the 3 lines it was asked for; the last is \"4\"");
+  expect_source_failure(*source,
+                        "it printed more than the 3 lines it was asked for; the last is \"4\"");
 }
 
 TEST(CommandReward, DoesNotTakeALineBetweenBatchesForAnAnswer) {
@@ -193,12 +198,13 @@ TEST(CommandReward, ThatPrintsRubbishIsShownWithIt) {
       {"1e999", "it printed \"1e999\""}};
   for (const auto& [line, message] : cases) {
     const auto source = command("while read -r line; do echo '" + line + "'; done");
-    expect_failure(*source, message);
+    expect_source_failure(*source, message);
   }
   const auto both = command("echo 1; echo '{\"id\": 1, \"reward\": 1}'; echo 1; cat > /dev/null");
-  expect_failure(*both, "either all or none of its lines must have an id");
+  expect_source_failure(*both, "either all or none of its lines must have an id");
   const auto endless = command("head -c 200000 /dev/zero | tr '\\0' x; cat > /dev/null");
-  expect_failure(*endless, "it printed a line of more than 65536 bytes that begins with \"xxx");
+  expect_source_failure(*endless,
+                        "it printed a line of more than 65536 bytes that begins with \"xxx");
 }
 
 TEST(CommandReward, ThatAnswersNanOrInfinityIsRefusedWithTheRow) {

@@ -10,7 +10,7 @@
 
 #include <reprise/data/batch.h>
 #include <reprise/data/rows.h>
-#include <reprise/model/checkpoint.h>
+#include <reprise/model/pretrained.h>
 #include <reprise/stats.h>
 
 #include <gtest/gtest.h>
@@ -215,7 +215,7 @@ TEST(ModelReward, RefusesModelsAndScoresThatAreNone) {
   const auto broken = score_model();
   broken->parameters().front().detach().fill_(std::nan(""));
   expect_error([&] { make_model_reward(broken, tokenizer())->score(texts()); },
-               "the reward model gives nan, which is no reward");
+               "the reward model gives nan, which is not a valid reward");
 }
 
 TEST(ModelReward, RefusesATokenizerThatCannotBeItsOwn) {
@@ -223,13 +223,12 @@ TEST(ModelReward, RefusesATokenizerThatCannotBeItsOwn) {
   const auto source = make_model_reward(score_model(), other);
   auto requests = texts();
   expect_error([&] { source->score(requests); },
-               "[reward] model: plain text is ended with the EOS token, and this tokenizer names");
+               "[reward] model: plain text ends with the EOS token, and this tokenizer has none");
   for (RewardRequest& request : requests) {
     request.is_finished = false;
     request.completion = " a question, an answer, a reward";
   }
-  expect_error([&] { source->score(requests); },
-               "its model has 300 embeddings: they do not belong together");
+  expect_error([&] { source->score(requests); }, "its model has 300 embeddings: they do not match");
   RewardRequest chat = chat_request();
   expect_error([&] { source->score(std::span(&chat, 1)); }, "[reward] model: ");
 }

@@ -3,6 +3,7 @@
 #include <reprise/reward/verifiers.h>
 
 #include "reward/reward_requests.h"
+#include "support/nan.h"
 #include "support/temporary_folder.h"
 
 #include <gtest/gtest.h>
@@ -18,9 +19,8 @@ namespace reprise {
 namespace {
 
 using testing::expect_error;
+using testing::kNaN;
 using testing::RewardRequests;
-
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 /// Gives the same numbers to every batch.
 class FixedRewards final : public RewardSource {
@@ -69,16 +69,16 @@ TEST(RewardList, ChecksARowForAllSources) {
 TEST(RewardList, RefusesASourceThatHasNeverScoredAnything) {
   RewardRequests batch;
   batch.add("", "1").add("", "2");
-  RewardList never({fixed({1, 1}), fixed({kNan, kNan})});
-  for (size_t asked = 2; asked < RewardList::kPatience; asked += 2) {
+  RewardList never({fixed({1, 1}), fixed({kNaN, kNaN})});
+  for (size_t asked = 2; asked < RewardList::kMaxUnscored; asked += 2) {
     never.score(batch.requests);
   }
   expect_error([&] { never.score(batch.requests); },
                "[reward] fixed_2 could score none of the first 1000 completions");
-  const auto source = std::make_shared<FixedRewards>(std::vector<double>{kNan, 3});
+  const auto source = std::make_shared<FixedRewards>(std::vector<double>{kNaN, 3});
   RewardList sometimes({{source}});
   EXPECT_NO_THROW(sometimes.score(batch.requests));
-  source->rewards = {kNan, kNan};
+  source->rewards = {kNaN, kNaN};
   EXPECT_TRUE(std::isnan(sometimes.score(batch.requests)[1][0]));
 }
 
@@ -92,8 +92,8 @@ TEST(RewardList, RefusesWhatIsNoReward) {
 }
 
 TEST(RewardList, NeedsASourceAndFiniteWeights) {
-  expect_error([] { RewardList({}); }, "there is no source of rewards");
-  expect_error([] { RewardList({fixed({1}, kNan)}); }, "a finite weight, found nan");
+  expect_error([] { RewardList({}); }, "expected at least one reward source");
+  expect_error([] { RewardList({fixed({1}, kNaN)}); }, "a finite weight, found nan");
   expect_error([] { RewardList({WeightedReward{}}); }, "expected a source");
 }
 

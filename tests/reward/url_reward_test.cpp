@@ -41,7 +41,7 @@ std::vector<double> score(const UrlRewardOptions& options) {
   return make_url_reward(options)->score(batch.requests);
 }
 
-void expect_failure(const UrlRewardOptions& options, const std::string& part) {
+void expect_url_failure(const UrlRewardOptions& options, const std::string& part) {
   expect_error([&] { score(options); }, part);
 }
 
@@ -91,24 +91,25 @@ TEST(UrlReward, GivesUpAfterItsRetriesWithStatusAndBody) {
   const HttpServer server({http_response("503 Unavailable", std::string(300, 'x'))});
   UrlRewardOptions options = options_for(server.url());
   options.retries = 2;
-  expect_failure(options,
-                 "[reward] url: " + server.url() +
-                     " after 3 attempts: expected a status of success, found 503 and \"" +
-                     std::string(200, 'x') + "...\"");
+  expect_url_failure(options,
+                     "[reward] url: " + server.url() +
+                         " after 3 attempts: expected a status of success, found 503 and \"" +
+                         std::string(200, 'x') + "...\"");
   EXPECT_EQ(server.requests().size(), 3U);
 }
 
 TEST(UrlReward, DoesNotRepeatWhatIsRefused) {
   const HttpServer server({http_response("404 Not Found", "no such path")});
-  expect_failure(options_for(server.url()),
-                 ": expected a status of success, found 404 and \"no such");
+  expect_url_failure(options_for(server.url()),
+                     ": expected a status of success, found 404 and \"no such");
   EXPECT_EQ(server.requests().size(), 1U);
 }
 
 TEST(UrlReward, SaysThatNobodyIsThere) {
   std::string url;
   { url = HttpServer({good()}).url(); }
-  expect_failure(options_for(url), "[reward] url: " + url + " after 7 attempts: Failed to connect");
+  expect_url_failure(options_for(url),
+                     "[reward] url: " + url + " after 7 attempts: Failed to connect");
 }
 
 TEST(UrlReward, SaysThatNobodyAnswersInTime) {
@@ -116,13 +117,13 @@ TEST(UrlReward, SaysThatNobodyAnswersInTime) {
   UrlRewardOptions options = options_for(server.url());
   options.timeout = 300ms;
   options.retries = 1;
-  expect_failure(options, " after 2 attempts: Operation timed out");
+  expect_url_failure(options, " after 2 attempts: Operation timed out");
 }
 
 TEST(UrlReward, RefusesAnswersOfAnotherForm) {
   const std::vector<std::pair<std::string, std::string>> cases = {
-      {"<html>", "the answer is not JSON ("},
-      {"{\"rewards\": [NaN, 1]}", "the answer is not JSON ("},
+      {"<html>", "the response is not JSON ("},
+      {"{\"rewards\": [NaN, 1]}", "the response is not JSON ("},
       {"[1, 2]", "expected {\"rewards\": [...]}, found \"[1, 2]\""},
       {"{\"reward\": [1, 2]}", "expected {\"rewards\": [...]}, found"},
       {"{\"rewards\": [1]}", "expected 2 rewards, found 1: "},
@@ -130,7 +131,7 @@ TEST(UrlReward, RefusesAnswersOfAnotherForm) {
       {"{\"rewards\": [1, \"2\"]}", "reward 1 must be a number or null, found a string"}};
   for (const auto& [body, message] : cases) {
     const HttpServer server({http_response("200 OK", body)});
-    expect_failure(options_for(server.url()), message);
+    expect_url_failure(options_for(server.url()), message);
     EXPECT_EQ(server.requests().size(), 1U) << body;
   }
 }
@@ -139,7 +140,7 @@ TEST(UrlReward, BoundsTheSizeOfAnAnswer) {
   const HttpServer server({http_response("200 OK", std::string(100'000, ' '))});
   UrlRewardOptions options = options_for(server.url());
   options.max_response_bytes = 50'000;
-  expect_failure(options, "answered with more than 50000 bytes");
+  expect_url_failure(options, "answered with more than 50000 bytes");
 }
 
 TEST(UrlReward, NeverShowsUserAndPassword) {
@@ -161,7 +162,7 @@ TEST(UrlReward, FollowsARedirectOverHttpAndNoOther) {
   const HttpServer liar({http_response("302 Found", "", "Location: file:///etc/hostname\r\n")});
   UrlRewardOptions options = options_for(liar.url());
   options.retries = 0;
-  expect_failure(options, "rotocol \"file\"");
+  expect_url_failure(options, "rotocol \"file\"");
 }
 
 TEST(UrlReward, NeedsAnHttpUrl) {

@@ -1,11 +1,11 @@
-// Bitwise comparison of tensors, and error texts.
+// Bitwise comparison of tensors.
 #pragma once
 
+#include "support/error_text.h"  // which tests of tensors want too
 #include "support/tensors.h"
 
 #include <gtest/gtest.h>
 
-#include <string>
 #include <vector>
 
 namespace reprise::testing {
@@ -39,24 +39,6 @@ inline void expect_bitwise_equal(const std::vector<at::Tensor>& a,
   for (size_t i = 0; i < a.size(); ++i) {
     EXPECT_TRUE(bitwise_equal(a[i], b[i])) << "tensor " << i;
   }
-}
-
-/// The text of the Error that `fn` throws; fails if it throws none.
-template <class Error, class Fn>
-std::string message_of(Fn&& fn) {
-  try {
-    fn();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return "";
-}
-
-inline ::testing::AssertionResult contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos
-             ? ::testing::AssertionSuccess()
-             : ::testing::AssertionFailure() << "\"" << part << "\" is not in: " << text;
 }
 
 }  // namespace reprise::testing

@@ -13,6 +13,11 @@
 
 namespace reprise::testing {
 
+/// Of a model against the reference: its relative error in float32, and in bfloat16 as a multiple
+/// of the reference's own.
+constexpr double kFloat32Bound = 1e-5;
+constexpr double kBFloat16Factor = 2.0;
+
 /// max|a - b| / max|b|, in double.
 inline double relative_error(const at::Tensor& a, const at::Tensor& b) {
   const auto x = a.detach().to(at::kCPU, at::kDouble), y = b.detach().to(at::kCPU, at::kDouble);

@@ -1,7 +1,8 @@
 // Starts copies of the test program as the processes of a world.
 //
 // A worker is a case named Worker.DISABLED_<name>, which only run_processes() runs: it finds its
-// place in the environment as any program does (place_from_environment), and fails as tests do.
+// place in the environment as any program does (rendezvous_from_environment), and fails as tests
+// do.
 #pragma once
 
 #include "support/program.h"
@@ -129,7 +130,7 @@ class WorkerProcess {
 };
 
 /// The variables that torchrun sets, for this machine.
-inline Environment place_variables(int rank, int size, int port) {
+inline Environment rendezvous_variables(int rank, int size, int port) {
   return {{"RANK", std::to_string(rank)},
           {"WORLD_SIZE", std::to_string(size)},
           {"LOCAL_RANK", std::to_string(rank)},
@@ -144,7 +145,7 @@ inline std::vector<WorkerProcess> start_processes(int size,
   const int port = free_port();
   std::vector<WorkerProcess> processes;
   for (int rank = 0; rank < size; ++rank) {
-    auto all = place_variables(rank, size, port);
+    auto all = rendezvous_variables(rank, size, port);
     for (const auto& [name, value] : changes) {
       all[name] = value;
     }

@@ -1,7 +1,7 @@
 // What two runs of the same training must have in common.
 #pragma once
 
-#include <reprise/train/metrics_file.h>
+#include <reprise/report/metrics_file.h>
 
 #include <filesystem>
 #include <vector>

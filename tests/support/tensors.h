@@ -7,3 +7,12 @@
 #include <torch/csrc/autograd/generated/variable_factories.h>
 #include <torch/types.h>
 #include <torch/utils.h>
+
+#include <functional>
+
+namespace reprise::testing {
+
+/// What a region runs.
+using Fn = std::function<at::Tensor(at::Tensor)>;
+
+}  // namespace reprise::testing

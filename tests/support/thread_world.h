@@ -91,24 +91,26 @@ class ThreadWorld final : public World {
   int64_t size() const override { return size_; }
   int64_t local_rank() const override { return rank_; }
 
-  PendingCollective start_sum(const at::Tensor& value, const std::string& what) const override {
+  PendingCollective start_all_reduce(const at::Tensor& value,
+                                     const std::string& what) const override {
     return later(value, total(meet(value, "sum: " + what)));
   }
 
-  PendingCollective start_gather(const at::Tensor& whole,
-                                 const at::Tensor& part,
-                                 const std::string& what) const override {
+  PendingCollective start_all_gather(const at::Tensor& whole,
+                                     const at::Tensor& part,
+                                     const std::string& what) const override {
     return later(whole, at::cat(meet(part, "gather: " + what)));
   }
 
-  PendingCollective start_reduce(const at::Tensor& part,
-                                 const at::Tensor& whole,
-                                 const std::string& what) const override {
+  PendingCollective start_reduce_scatter(const at::Tensor& part,
+                                         const at::Tensor& whole,
+                                         const std::string& what) const override {
     const auto sum = total(meet(whole, "reduce: " + what));
     return later(part, sum.narrow(0, rank_ * part.numel(), part.numel()));
   }
 
-  std::vector<std::string> gather(const std::string& own, const std::string& what) const override {
+  std::vector<std::string> all_gather(const std::string& own,
+                                      const std::string& what) const override {
     return shared_.texts.meet(static_cast<size_t>(rank_), own, what);
   }
 

@@ -3,6 +3,8 @@
 // decides what that does.
 #pragma once
 
+#include "support/tensors.h"
+
 #include <reprise/autocast.h>
 #include <reprise/reprise.h>
 
@@ -16,7 +18,6 @@
 
 namespace reprise::testing {
 
-using Fn = std::function<at::Tensor(at::Tensor)>;
 /// Runs `fn(x)` in the way a memory mode prescribes.
 using RegionRunner = std::function<at::Tensor(const Fn& fn, const at::Tensor& x)>;
 

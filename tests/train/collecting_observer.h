@@ -21,22 +21,24 @@ struct CollectingObserver : TrainingObserver {
   int64_t stop_after = -1;  ///< a step; -1: never
   std::function<void(int64_t step)> between_steps = {};
 
-  void begin(const RunProgress& progress, const EffectCheck& /*effect*/) override {
+  void on_train_begin(const RunProgress& progress,
+                      const CheckpointedBlocks& /*checkpointing*/) override {
     start = progress;
   }
-  void step(const RunProgress& progress, const Json& record) override {
+  void on_step_end(const RunProgress& progress, const Json& record) override {
     steps.push_back(record);
     if (between_steps) {
       between_steps(progress.step);
     }
   }
-  void effect(const CheckpointingEffect& effect, int64_t /*activation_bytes*/) override {
+  void on_checkpointing_checked(const CheckpointingEffect& effect,
+                                int64_t /*activation_bytes*/) override {
     first_effect = effect;
   }
-  void evaluated(const RunProgress& /*progress*/, const Json& record) override {
+  void on_evaluate(const RunProgress& /*progress*/, const Json& record) override {
     evaluations.push_back(record);
   }
-  void saved(const std::filesystem::path& folder) override { checkpoints.push_back(folder); }
+  void on_save(const std::filesystem::path& folder) override { checkpoints.push_back(folder); }
   bool should_stop() const override {
     return stop_after >= 0 && !steps.empty() && steps.back()["step"] == stop_after;
   }

@@ -6,13 +6,14 @@
 #include "support/tensors.h"
 #include "train/training_arguments.h"
 
-#include <reprise/model/checkpoint.h>
 #include <reprise/model/lora.h>
-#include <reprise/parallel/spread.h>
+#include <reprise/model/pretrained.h>
+#include <reprise/parallel/shard.h>
 #include <reprise/text/tokenizer.h>
 #include <reprise/train/dpo.h>
 #include <reprise/train/kd.h>
 #include <reprise/train/kto.h>
+#include <reprise/train/precompute.h>
 #include <reprise/train/prm.h>
 #include <reprise/train/reference.h>
 #include <reprise/train/rm.h>
@@ -69,7 +70,7 @@ inline Json usual_run(const std::string& objective, int64_t steps) {
 /// all projections; "attention_dropout"; "dtype"; "eval_data".
 class TrainingCase {
  public:
-  /// The models of a case in a world are spread over it.
+  /// The models of a case in a world are sharded over it.
   struct InWorld {
     const World& world;
     Parallel strategy;
@@ -134,7 +135,7 @@ class TrainingCase {
       for (auto& parameter : opened->parameters()) {
         parameter.requires_grad_(false);
       }
-      spread(*opened, in_world_->world, {.strategy = Parallel::Fsdp});
+      shard(*opened, in_world_->world, {.strategy = Parallel::Fsdp});
     }
     return opened;
   }
@@ -165,7 +166,7 @@ class TrainingCase {
       add_lora(*opened, lora_, /*seed=*/3);
     }
     if (in_world_) {
-      spread(*opened, in_world_->world, {.strategy = in_world_->strategy});
+      shard(*opened, in_world_->world, {.strategy = in_world_->strategy});
     }
     return opened;
   }

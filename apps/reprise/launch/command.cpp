@@ -1,10 +1,10 @@
-// `reprise launch`: a training command in several processes of this machine, and of others.
+// `reprise launch`: runs a training command in several processes on one machine or several.
 #include "reprise/commands.h"
 #include "reprise/launch/restart.h"
 #include "reprise/launch/worker_group.h"
 #include "reprise/launch/world_environment.h"
-#include "reprise/training/flag_spec.h"
-#include "reprise/training/flags.h"
+#include "reprise/training/flags/flag_table.h"
+#include "reprise/training/flags/flags.h"
 
 #include <c10/util/Exception.h>
 
@@ -29,8 +29,8 @@ constexpr const char* kExamples = R"(Examples:
 On two machines that share --output_dir, on the first and on the second:
   reprise launch --nproc 8 --nnodes 2 --node_rank 0 --master_addr host0 -- sft --config run.yaml
   reprise launch --nproc 8 --nnodes 2 --node_rank 1 --master_addr host0 -- sft --config run.yaml
-Only rank 0 prints; what others have to say begins with "[rank 2] ". When one fails all are ended,
-and the exit code is that of the first that failed.)";
+Only rank 0 prints progress. Lines of other ranks begin with "[rank 2] ". When one process fails,
+all are ended, and the exit code is that of the first one that failed.)";
 
 struct LaunchOptions {
   int64_t processes = 0;
@@ -56,11 +56,11 @@ LocalWorld local_world(const LaunchOptions& options) {
     TORCH_CHECK(!options.address.empty(),
                 "--nnodes ",
                 options.machines,
-                " needs --master_addr: the machine with --node_rank 0, by a name that all know");
+                " needs --master_addr: name or address of the machine with --node_rank 0");
     TORCH_CHECK(options.machine >= 0,
                 "--nnodes ",
                 options.machines,
-                " needs --node_rank: which of them this machine is, from 0");
+                " needs --node_rank: the index of this machine, from 0");
   }
   TORCH_CHECK(options.machine < options.machines,
               "--node_rank ",
@@ -91,7 +91,7 @@ Objective objective_named(const std::string& name) {
   return Objective::Rm;
 }
 
-// The command as its processes will read it: what is wrong with it is said once, here.
+// Parses the command as its processes will, so that errors are reported once, here.
 TrainingFlags parse_command(const Words& words) {
   const Objective objective = objective_named(words.front());
   CLI::App program;
@@ -146,14 +146,14 @@ int launch(const LaunchOptions& options) {
       return 0;
     }
     say("rank " + std::to_string(*end.failed_rank) + " failed first: " + end.end.describe() +
-        (end.end.signal == SIGKILL ? ", as when memory runs out" : ""));
+        (end.end.signal == SIGKILL ? ", possibly out of memory" : ""));
     if (end.was_stopped || restart == options.restarts) {
       return end.end.exit_code;
     }
     std::string from = flags.resume_from_checkpoint;
     if (mark.has_begun()) {
       from = mark.has_saved() || from.empty() ? "auto" : from;
-      words = words_to_go_on(options.command, from);
+      words = resuming_words(options.command, from);
     }
     say("restart " + std::to_string(restart + 1) + " of " + std::to_string(options.restarts) +
         (from.empty()     ? ", from the start"
@@ -168,29 +168,32 @@ void add_launch(CLI::App& app) {
   auto* command = app.add_subcommand("launch", "Run a training command in several processes.");
   const auto options = std::make_shared<LaunchOptions>();
   command->footer(kExamples);
-  command->add_option("--nproc,--nproc_per_node", options->processes, "Processes of this machine")
+  command
+      ->add_option(
+          "--nproc,--nproc_per_node", options->processes, "Number of processes on this machine")
       ->required();
-  command->add_option("--nnodes", options->machines, "Machines, each with as many processes")
+  command
+      ->add_option("--nnodes", options->machines, "Number of machines, each with as many processes")
       ->capture_default_str();
-  command->add_option("--node_rank", options->machine, "Which of the machines this is, from 0");
+  command->add_option("--node_rank", options->machine, "Index of this machine, from 0");
   command->add_option("--master_addr",
                       options->address,
-                      "Name or address of machine 0; by default, of a single one, 127.0.0.1");
+                      "Name or address of machine 0; default for one machine: 127.0.0.1");
   command->add_option("--master_port",
                       options->port,
-                      "Port of machine 0; by default a free one, of several machines 29500");
+                      "Port on machine 0; default: a free one, for several machines 29500");
   command
       ->add_option("--max_restarts",
                    options->restarts,
-                   "When a process fails start all again, so often, from the latest checkpoint")
+                   "How often to restart all processes from the latest checkpoint after a failure")
       ->capture_default_str();
   command
       ->add_option("--grace",
                    options->grace,
-                   "Seconds that the others have to end after one failed, before they are killed")
+                   "Seconds until the other processes are killed after one failed")
       ->capture_default_str();
-  // CLI11 gives a positional all words behind --, also those that look like options.
-  command->add_option("command", options->command, "A training command, with its flags, behind --");
+  // CLI11 assigns all words behind -- to a positional, even those that look like options.
+  command->add_option("command", options->command, "A training command with its flags, behind --");
   command->callback([options] {
     TORCH_CHECK(!options->command.empty(),
                 "launch: what is to be launched? Write it behind --: -- sft --model ...");

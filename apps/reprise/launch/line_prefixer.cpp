@@ -9,9 +9,9 @@ namespace reprise::app {
 
 namespace {
 
-constexpr size_t kLongestLine = size_t{1} << 16;  // what is longer is cut: memory is bounded
+constexpr size_t kLongestLine = size_t{1} << 16;  // longer lines are cut, to bound memory
 
-// Whoever reads may be gone; that is no reason to end a run.
+// Ignores errors: the run continues if the reader is gone.
 void write_all(int descriptor, std::string_view text) {
   while (!text.empty()) {
     const ssize_t count = ::write(descriptor, text.data(), text.size());

@@ -1,4 +1,4 @@
-// What several processes print, as one stream of whole lines that say whose they are.
+// Merges the output of several processes into one stream of whole lines with prefixes.
 #pragma once
 
 #include <string>
@@ -6,17 +6,17 @@
 
 namespace reprise::app {
 
-/// Collects what one process prints on one of its streams and writes it line by line, each with the
-/// prefix in front and in one piece, so that lines of different processes never mix.
+/// Buffers one output stream of a process and writes it line by line with a prefix. Each line is
+/// one write, so that lines of different processes never mix.
 class LinePrefixer {
  public:
-  /// `descriptor` stays the caller's. On a terminal a line first clears the one that the first
-  /// process may be redrawing there.
+  /// The caller owns `descriptor`. On a terminal, a line first clears the progress line that rank 0
+  /// may be redrawing there.
   LinePrefixer(std::string prefix, int descriptor);
 
-  /// Bytes as they come. What is behind the last newline waits for the rest of its line.
+  /// Takes bytes as they arrive. An incomplete last line waits for its rest.
   void add(std::string_view bytes);
-  /// No more will come: writes what waits, as a line.
+  /// Writes an incomplete last line. Call it at the end of the stream.
   void finish();
 
  private:

@@ -17,8 +17,8 @@ std::optional<fs::file_time_type> time_of(const fs::path& file) {
   return not_there ? std::nullopt : std::optional(time);
 }
 
-/// "resume_from_checkpoint" of --resume_from_checkpoint, --resume_from_checkpoint=x and
-/// resume_from_checkpoint=x; nothing for a word that names no flag.
+/// The flag's name in --resume_from_checkpoint, --resume_from_checkpoint=x or
+/// resume_from_checkpoint=x; empty for a word that names no flag.
 std::string flag_of(const std::string& word) {
   const size_t begin = std::min(word.find_first_not_of('-'), word.size());
   const size_t equals = word.find('=');
@@ -47,7 +47,7 @@ bool RunMark::has_saved() const {
          (now.checkpoint != before_.checkpoint || now.saved != before_.saved);
 }
 
-std::vector<std::string> words_to_go_on(const std::vector<std::string>& words,
+std::vector<std::string> resuming_words(const std::vector<std::string>& words,
                                         const std::string& checkpoint) {
   std::vector<std::string> kept;
   for (size_t i = 0; i < words.size(); ++i) {
@@ -57,7 +57,8 @@ std::vector<std::string> words_to_go_on(const std::vector<std::string>& words,
       kept.push_back(words[i]);
       continue;
     }
-    // Its value, if that is a word of its own. A switch has one only if nothing else can be meant.
+    // Skip the value if it is a separate word. The next word belongs to a switch only if it cannot
+    // be anything else.
     const bool is_alone = words[i].find('=') == std::string::npos && i + 1 < words.size();
     const bool has_value =
         is_alone &&

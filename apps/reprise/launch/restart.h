@@ -1,4 +1,4 @@
-// How a run that failed is started again.
+// Restarts of a failed run.
 #pragma once
 
 #include <filesystem>
@@ -8,13 +8,13 @@
 
 namespace reprise::app {
 
-/// Whether a run has begun in its output folder since this was made. Until then the folder may
-/// still hold an older run, which the one that failed was told to remove.
+/// Observes whether a run has begun in its output folder since construction. Until then the folder
+/// may still contain an older run that --overwrite_output_dir would delete.
 class RunMark {
  public:
   explicit RunMark(const std::filesystem::path& output);
   bool has_begun() const;
-  /// Whether the latest checkpoint there is one that the run has made since.
+  /// Whether the run has saved the latest checkpoint since construction.
   bool has_saved() const;
 
  private:
@@ -30,9 +30,10 @@ class RunMark {
   State before_;
 };
 
-/// A training command's words, so that it goes on from this checkpoint ("auto": the latest), and
-/// without --overwrite_output_dir, also if a --config file says it.
-std::vector<std::string> words_to_go_on(const std::vector<std::string>& words,
+/// The words of a training command changed to resume from a checkpoint ("auto": the latest),
+/// without
+/// --overwrite_output_dir, even if a --config file sets it.
+std::vector<std::string> resuming_words(const std::vector<std::string>& words,
                                         const std::string& checkpoint);
 
 }  // namespace reprise::app

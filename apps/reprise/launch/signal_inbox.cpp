@@ -18,7 +18,7 @@ sigset_t taken_signals() {
   for (const int each : {SIGINT, SIGTERM, SIGCHLD, SIGPIPE}) {
     sigaddset(&set, each);
   }
-  // Under nohup it is ignored and stays so; one that is blocked would come here all the same.
+  // Under nohup SIGHUP is ignored and stays ignored. If it were blocked, it would arrive here.
   struct sigaction hangup {};
   if (::sigaction(SIGHUP, nullptr, &hangup) == 0 && hangup.sa_handler != SIG_IGN) {
     sigaddset(&set, SIGHUP);

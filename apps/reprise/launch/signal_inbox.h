@@ -1,4 +1,4 @@
-// Signals as something to be read in turn, instead of handlers that interrupt.
+// Signals that are read from a descriptor instead of interrupting in handlers.
 #pragma once
 
 #include <signal.h>
@@ -7,8 +7,8 @@
 
 namespace reprise::app {
 
-/// From here to the end of its life SIGINT, SIGTERM, SIGHUP, SIGCHLD and SIGPIPE do nothing but
-/// wait here; SIGHUP unless it was ignored before, as by nohup.
+/// Blocks SIGINT, SIGTERM, SIGHUP, SIGCHLD and SIGPIPE during its lifetime and collects them.
+/// SIGHUP is left alone if it was ignored before, as under nohup.
 class SignalInbox {
  public:
   SignalInbox();
@@ -16,9 +16,9 @@ class SignalInbox {
   SignalInbox(const SignalInbox&) = delete;
   SignalInbox& operator=(const SignalInbox&) = delete;
 
-  /// Can be read when there are some.
+  /// Becomes readable when signals have arrived.
   int descriptor() const { return descriptor_; }
-  /// Those that came since, without waiting.
+  /// The signals that arrived since the last call. Does not block.
   std::vector<int> take() const;
 
  private:

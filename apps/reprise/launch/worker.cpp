@@ -1,5 +1,5 @@
-// fork and not posix_spawn: only the new process itself can ask to die with this one. Between fork
-// and exec it makes system calls and touches nothing else, as a process with threads must.
+// Uses fork instead of posix_spawn, because only the new process itself can ask to die with its
+// parent. Between fork and exec it only makes async-signal-safe calls, as this process has threads.
 #include "reprise/launch/worker.h"
 
 #include <c10/util/Exception.h>
@@ -18,7 +18,7 @@ namespace reprise::app {
 
 namespace {
 
-constexpr int kCannotStart = 127;  // as shells say it
+constexpr int kCannotStart = 127;  // as in shells
 
 std::vector<char*> pointers_to(std::vector<std::string>& texts) {
   std::vector<char*> pointers;
@@ -45,18 +45,18 @@ Pipe make_pipe() {
 struct Start {
   pid_t parent;
   int input;
-  std::array<int, 2> outputs;  // -1: as they are
+  std::array<int, 2> outputs;  // -1: inherited
   char** words;
   char** environment;
 };
 
-[[noreturn]] void become(const Start& start) {
+[[noreturn]] void exec_worker(const Start& start) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != start.parent) {
-    ::_exit(kCannotStart);  // it died before it could be said
+    ::_exit(kCannotStart);  // the parent died before prctl()
   }
   ::setpgid(0, 0);
-  // Out of the terminal's foreground, but the first process writes to it all the same.
+  // Not in the terminal's foreground group, but rank 0 still writes to the terminal.
   ::signal(SIGTTOU, SIG_IGN);
   for (const int usual : {SIGINT, SIGTERM, SIGPIPE, SIGCHLD}) {
     ::signal(usual, SIG_DFL);
@@ -109,7 +109,7 @@ Worker::Worker(int64_t rank, const WorkerCommand& command) : rank_(rank) {
   }
   pid_ = ::fork();
   if (pid_ == 0) {
-    become(start);
+    exec_worker(start);
   }
   const int error = errno;
   for (const int end : {input, start.outputs[0], start.outputs[1]}) {
@@ -123,7 +123,7 @@ Worker::Worker(int64_t rank, const WorkerCommand& command) : rank_(rank) {
 Worker::~Worker() {
   if (is_running()) {
     ::kill(-pid_, SIGKILL);
-    ::kill(pid_, SIGKILL);  // it may not have its own group yet
+    ::kill(pid_, SIGKILL);  // its own process group may not exist yet
     while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
     }
   }
@@ -148,13 +148,13 @@ void Worker::send(int signal) const {
 
 std::optional<WorkerEnd> Worker::reap() {
   siginfo_t ended{};
-  // Left unreaped at first, so that its group cannot become another's before we signal it.
+  // WNOWAIT keeps the process id, so that its group id cannot be reused before we signal the group.
   if (!is_running() ||
       ::waitid(P_PID, static_cast<id_t>(pid_), &ended, WEXITED | WNOHANG | WNOWAIT) != 0 ||
       ended.si_pid != pid_) {
     return std::nullopt;
   }
-  ::kill(-pid_, SIGKILL);  // what it may have started itself
+  ::kill(-pid_, SIGKILL);  // processes that it started
   int status = 0;
   while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
   }
@@ -170,7 +170,7 @@ std::optional<WorkerEnd> Worker::reap() {
 }
 
 void Worker::pass_on_output() {
-  constexpr int kMostReads = 64;  // one that never stops talking must not keep us from the others
+  constexpr int kMostReads = 64;  // a process that prints without pause must not starve the others
   for (size_t i = 0; i < lines_.size(); ++i) {
     std::array<char, 4096> bytes{};
     for (int reads = 0; outputs_.at(i) >= 0 && reads < kMostReads; ++reads) {

@@ -1,4 +1,4 @@
-// One process of a world, started by this one.
+// One process of the world, started by this one.
 #pragma once
 
 #include "reprise/launch/line_prefixer.h"
@@ -13,26 +13,26 @@
 
 namespace reprise::app {
 
-/// What a process is started with.
+/// Program, arguments and environment of a process.
 struct WorkerCommand {
-  std::vector<std::string> words;        ///< a program by its path, and its arguments
-  std::vector<std::string> environment;  ///< "NAME=value", all of it
+  std::vector<std::string> words;        ///< path of the program, then its arguments
+  std::vector<std::string> environment;  ///< complete, as "NAME=value"
 };
 
 /// How a process ended.
 struct WorkerEnd {
-  int exit_code = 0;  ///< as a shell gives it: 128 + signal if one ended it
+  int exit_code = 0;  ///< as in a shell: 128 + signal if a signal ended it
   int signal = 0;     ///< 0: none
   /// "exit code 1", "signal 9 (Killed)"
   std::string describe() const;
 };
 
-/// It dies with this process, whatever ends that. A signal of the terminal (Ctrl-C) does not reach
-/// it, so that it gets each once, from here.
+/// A worker dies with this process, however that ends. Signals from the terminal (Ctrl-C) do not
+/// reach it directly, so it gets each one exactly once, from here.
 class Worker {
  public:
-  /// The first of a world has this process's own output; what others print is prefixed. Standard
-  /// input is empty. Throws if the program cannot be started.
+  /// Rank 0 writes directly to this process's output; the output of other ranks gets a prefix.
+  /// Standard input is empty. Throws if the program cannot be started.
   Worker(int64_t rank, const WorkerCommand& command);
   ~Worker();  ///< kills it
   Worker(Worker&& other) noexcept;
@@ -41,19 +41,19 @@ class Worker {
   int64_t rank() const { return rank_; }
   bool is_running() const { return pid_ > 0; }
   void send(int signal) const;
-  /// How it ended, once, if it has.
+  /// How the process ended, once it has; returned only once.
   std::optional<WorkerEnd> reap();
 
-  /// Descriptors that can be read when it has printed something; those at their end are -1.
+  /// Descriptors that become readable with output; -1 after end of file.
   std::array<int, 2> outputs() const { return outputs_; }
-  /// Passes on what can be read without waiting.
+  /// Forwards the output that is available, without blocking.
   void pass_on_output();
 
  private:
   int64_t rank_;
   pid_t pid_ = -1;  // -1: ended
   std::array<int, 2> outputs_ = {-1, -1};
-  std::vector<LinePrefixer> lines_;  // one for each of the outputs; none: its output is ours
+  std::vector<LinePrefixer> lines_;  // one per output; empty: rank 0
 };
 
 }  // namespace reprise::app

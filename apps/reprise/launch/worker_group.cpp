@@ -33,7 +33,7 @@ std::set<pid_t> children() {
     std::string text;
     if (name.find_first_not_of("0123456789") == std::string::npos &&
         std::getline(std::ifstream(entry.path() / "stat"), text)) {
-      // "7 (a name) S 1 ...": the state and the parent are behind the name, whatever is in that.
+      // "7 (a name) S 1 ...": state and parent follow the name, which may contain anything.
       const size_t state = text.rfind(") ") + 2;
       if (std::stoi(text.substr(state + 2)) == ::getpid()) {
         found.insert(std::stoi(name));
@@ -43,8 +43,8 @@ std::set<pid_t> children() {
   return found;
 }
 
-/// What a process leaves behind that it started in a group of its own, as it does a reward command,
-/// becomes this process's child. It has nobody to answer, and may hold a GPU that the next needs.
+/// Kills orphans: processes that a worker started in their own process group, such as a reward
+/// command, and that outlive it. They become children of this process and may hold a GPU.
 class Orphans {
  public:
   Orphans() : others_(children()) { ::prctl(PR_SET_CHILD_SUBREAPER, 1); }
@@ -52,11 +52,11 @@ class Orphans {
   Orphans& operator=(const Orphans&) = delete;
 
   ~Orphans() {
-    // Those of one that is killed come here in turn.
+    // The children of a killed orphan become orphans in turn.
     for (auto left = orphans(); !left.empty(); left = orphans()) {
       for (const pid_t each : left) {
         if (::kill(each, SIGKILL) != 0) {
-          others_.insert(each);  // it has become somebody else's
+          others_.insert(each);  // no longer ours
         }
         while (!others_.contains(each) && ::waitpid(each, nullptr, __WALL) < 0 && errno == EINTR) {
         }
@@ -72,7 +72,7 @@ class Orphans {
     return found;
   }
 
-  std::set<pid_t> others_;  // children before there were any of the group
+  std::set<pid_t> others_;  // children that existed before the group
 };
 
 class Group {
@@ -89,7 +89,8 @@ class Group {
       for (Worker& worker : workers_) {
         worker.pass_on_output();
         if (const auto end = worker.reap()) {
-          // Of those seen at once, one that was killed is the cause: others fail for want of it.
+          // Of those that ended at the same time, a killed one is the cause: the others fail
+          // because it is gone.
           ended.emplace(end->signal != 0 ? ended.begin() : ended.end(), worker.rank(), *end);
         }
       }
@@ -116,7 +117,7 @@ class Group {
     }
   }
 
-  // Until there is something to do. poll() passes over negative descriptors.
+  // Waits until there is something to do. poll() ignores negative descriptors.
   void sleep() const {
     std::vector<pollfd> sources{{inbox_.descriptor(), POLLIN, 0}};
     for (const Worker& worker : workers_) {
@@ -137,7 +138,7 @@ class Group {
   void pass_on_signals() {
     for (const int signal : inbox_.take()) {
       if (signal == SIGHUP && !end_.was_stopped) {
-        send(SIGTERM);  // once: a terminal that is closed may send several
+        send(SIGTERM);  // once: closing a terminal may send several
       } else if (signal == SIGINT || signal == SIGTERM) {
         send(signal);
       }
@@ -158,12 +159,12 @@ class Group {
     }
   }
 
-  Orphans orphans_;  // outlives those whose they are
+  Orphans orphans_;  // destroyed after the workers
   std::vector<Worker> workers_;
   milliseconds grace_;
   const SignalInbox& inbox_;
   GroupEnd end_;
-  std::optional<Clock::time_point> deadline_;  // set: when the rest is killed
+  std::optional<Clock::time_point> deadline_;  // when the rest is killed; unset: not yet
 };
 
 }  // namespace

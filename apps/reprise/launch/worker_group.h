@@ -1,4 +1,4 @@
-// The processes of a world on this machine: they live together, and die together.
+// The processes of the world on this machine. If one fails, all are ended.
 #pragma once
 
 #include "reprise/launch/signal_inbox.h"
@@ -12,16 +12,16 @@
 namespace reprise::app {
 
 struct GroupEnd {
-  std::optional<int64_t> failed_rank;  ///< the first that failed; none: all ended well
-  WorkerEnd end;                       ///< of the first that failed
-  bool was_stopped = false;            ///< SIGINT, SIGTERM or SIGHUP came
+  std::optional<int64_t> failed_rank;  ///< the first that failed; std::nullopt: all succeeded
+  WorkerEnd end;                       ///< how that one ended
+  bool was_stopped = false;            ///< by SIGINT, SIGTERM or SIGHUP
 };
 
-/// Starts one process for each command, the first with rank `first_rank`, and waits for all of
-/// them. SIGINT and SIGTERM are passed on, each time they come; SIGHUP once, as SIGTERM. When one
-/// fails the others get SIGTERM, and SIGKILL if they are still there after `grace`; as soon as one
-/// of them has obeyed, the rest have a sixth of it. Nothing of them, nor of what they started, is
-/// left when it returns or throws.
+/// Starts one process per command, the first with rank `first_rank`, and waits for all of them.
+/// Forwards every SIGINT and SIGTERM, and the first SIGHUP as SIGTERM. When a process fails, the
+/// others get SIGTERM, and SIGKILL if they are still running after `grace`; once one of them has
+/// ended, the rest have a sixth of `grace`. When it returns or throws, all of them and the
+/// processes they started are gone.
 GroupEnd run_group(const std::vector<WorkerCommand>& commands,
                    int64_t first_rank,
                    std::chrono::milliseconds grace,

@@ -19,7 +19,7 @@ namespace reprise::app {
 
 namespace {
 
-// Those that this process may run on, which in a container are fewer than there are.
+// The cores that this process may use; in a container there may be fewer than the machine has.
 int64_t usable_cores() {
   cpu_set_t cores;
   CPU_ZERO(&cores);
@@ -43,7 +43,7 @@ std::vector<std::string> environment_of(const LocalWorld& world, int64_t local_r
   std::vector<std::string> all;
   for (char** each = environ; *each != nullptr; ++each) {
     const std::string text = *each;
-    // A torchrun that started this process serves its own world, not this one.
+    // A torchrun that started this process belongs to another world.
     if (!text.starts_with("TORCHELASTIC_") && !variables.contains(text.substr(0, text.find('=')))) {
       all.push_back(text);
     }

@@ -1,10 +1,10 @@
-// The training commands: one per objective, all of them flags in front of one of two loops.
+// The training commands, one per objective. Each reads its flags and runs one of two loops.
 #include "reprise/commands.h"
-#include "reprise/training/flag_spec.h"
-#include "reprise/training/flags.h"
-#include "reprise/training/run_online.h"
-#include "reprise/training/run_training.h"
-#include "reprise/training/run_world.h"
+#include "reprise/training/flags/flag_spec.h"
+#include "reprise/training/flags/flags.h"
+#include "reprise/training/run/run_online.h"
+#include "reprise/training/run/run_training.h"
+#include "reprise/training/run/run_world.h"
 
 #include <memory>
 #include <string>
@@ -37,16 +37,28 @@ CLI::App* add_training(CLI::App& app,
 }  // namespace
 
 void add_training_commands(CLI::App& app) {
-  add_training(app, Objective::Sft, "sft", "Train a model on texts, answers or conversations.");
+  add_training(
+      app, Objective::Sft, "sft", "Supervised fine-tuning on text, completions or conversations.");
   add_training(app, Objective::Rm, "rm", "Train a reward model on pairs of responses.")
       ->alias("reward");
-  add_training(app, Objective::Prm, "prm", "Train a model that judges each step of an answer.");
-  add_training(app, Objective::Dpo, "dpo", "Prefer one response to another: DPO and its family.");
-  add_training(app, Objective::Kto, "kto", "Learn from single responses, wanted or not: KTO.");
-  add_training(app, Objective::Kd, "kd", "Learn from a teacher's probabilities: distillation.");
-  add_training(
-      app, Objective::Grpo, "grpo", "Answer prompts and learn from rewards: GRPO, RLOO, ...");
-  add_training(app, Objective::Ppo, "ppo", "Answer prompts and learn from rewards, with a critic.");
+  add_training(app,
+               Objective::Prm,
+               "prm",
+               "Train a process reward model, which judges each step of an answer.");
+  add_training(app,
+               Objective::Dpo,
+               "dpo",
+               "Preference optimisation on pairs of responses: DPO and its variants.");
+  add_training(app,
+               Objective::Kto,
+               "kto",
+               "Preference optimisation on single responses, desirable or not: KTO.");
+  add_training(app, Objective::Kd, "kd", "Knowledge distillation from a teacher model.");
+  add_training(app,
+               Objective::Grpo,
+               "grpo",
+               "Reinforcement learning without a critic: GRPO, RLOO, REINFORCE++.");
+  add_training(app, Objective::Ppo, "ppo", "Reinforcement learning with a critic: PPO.");
 }
 
 }  // namespace reprise::app

@@ -1,8 +1,8 @@
-// Data files as a list of tokenised examples on disk.
+// Datasets: data files as an indexed list of tokenised examples on disk.
 //
-// Files are read once, row by row, tokenised and written to a cache under a key made of their
-// content, the tokenizer and the options; what is trained on is the mapped cache. So a file of 100
-// GB needs disk, not memory, and a second run starts at once.
+// Each file is read once, row by row, tokenised and written to a cache. The cache key is made of
+// the file's content, the tokenizer and the options. Training reads the memory-mapped cache, so a
+// file of 100 GB needs disk space but no memory, and a second run starts at once.
 #pragma once
 
 #include <reprise/data/example.h>
@@ -19,65 +19,67 @@
 
 namespace reprise {
 
-/// With weights, examples are drawn from the files by probability, each file's in their order,
-/// until one file has given its last: exactly as datasets.interleave_datasets does by default
-/// ("first_exhausted"). So no example comes twice, and the rest of the other files is left out.
+/// If files have weights, examples are drawn from the files at random by weight, in order within
+/// each file, until one file is exhausted. This is datasets.interleave_datasets with its default
+/// stopping_strategy "first_exhausted": no example repeats, and the rest of the other files is left
+/// out.
 struct DataFile {
-  std::filesystem::path path;  ///< JSON Lines or a JSON array, either also gzipped: see RowReader
-  double weight = 0;           ///< share of the mixture; all 0: files are read one after the other
+  std::filesystem::path path;  ///< JSON Lines or a JSON array, optionally gzipped
+  double weight = 0;           ///< share of the mixture; 0 for all files: read one after the other
 };
 
-/// $XDG_CACHE_HOME/reprise or ~/.cache/reprise.
+/// $XDG_CACHE_HOME/reprise, or ~/.cache/reprise.
 REPRISE_API std::filesystem::path default_cache_folder();
 
-/// A hash that names what is made of these files with these settings. Large files count by size,
-/// time of change, beginning and end; files that are not there do not count.
+/// A hash of the files' contents and of `settings`, to name something derived from both. Large
+/// files are identified by size, modification time, beginning and end; missing files are skipped.
 REPRISE_API std::string content_hash(const std::vector<std::filesystem::path>& files,
                                      const Json& settings);
 
-/// DatasetOptions::tokenizer_key of a model folder: by its tokenizer files and chat templates.
+/// DatasetOptions::tokenizer_key for a model folder: a hash of its tokenizer files and chat
+/// templates.
 REPRISE_API std::string tokenizer_key(const std::filesystem::path& folder);
 
-/// "a.jsonl", "a.jsonl,b.jsonl", or "a.jsonl:0.3,b.jsonl:0.7". Weights need not sum to 1.
+/// Parses "a.jsonl", "a.jsonl,b.jsonl" or "a.jsonl:0.3,b.jsonl:0.7". Weights need not sum to 1.
 REPRISE_API std::vector<DataFile> parse_data_files(const std::string& text);
 
 struct DatasetOptions {
   std::vector<DataFile> files;
-  /// Folder of caches; empty: $XDG_CACHE_HOME/reprise or ~/.cache/reprise.
+  /// Folder for the caches; empty: default_cache_folder().
   std::filesystem::path cache = {};
   bool skip_bad_rows = false;
-  uint64_t seed = 42;  ///< of the mixture
-  /// Take the first rows only, those of a mixture from each file and again of what was drawn; -1:
-  /// all.
+  uint64_t seed = 42;  ///< for the mixture
+  /// Uses only the first rows; -1: all. In a mixture the limit applies to each file, and again to
+  /// the examples drawn.
   int64_t max_samples = -1;
-  /// Part of the cache key: which tokenizer (a hash of its files). Not empty.
+  /// Identifies the tokenizer in the cache key (a hash of its files). Must not be empty.
   std::string tokenizer_key = {};
-  /// Called now and then while rows are tokenised.
+  /// Called from time to time while rows are tokenised.
   std::function<void(int64_t rows, double fraction)> progress = {};
 };
 
 struct DatasetReport {
-  int64_t rows = 0;                        ///< read
-  std::map<std::string, int64_t> dropped;  ///< examples that rows would have given, by reason
-  std::vector<std::string> bad_rows;       ///< the first few that were skipped: file:line: reason
+  int64_t rows = 0;                        ///< rows read
+  std::map<std::string, int64_t> dropped;  ///< number of examples dropped, by reason
+  std::vector<std::string> bad_rows;       ///< the first few skipped rows, as "file:line: reason"
   int64_t bad_row_count = 0;
-  std::string hint;        ///< TokenizedRow::hint of the first row with one: file:line: hint
-  int64_t hint_count = 0;  ///< rows with one
-  std::string format;      ///< which convention
+  std::string hint;        ///< first TokenizedRow::hint, as "file:line: hint"
+  int64_t hint_count = 0;  ///< rows with a hint
+  std::string format;      ///< the convention that the rows follow
   bool from_cache = false;
 };
 
-/// Random access to examples; maps files, holds no example in memory.
+/// Random access to examples. Reads from memory-mapped files; holds no examples in memory.
 class REPRISE_API Dataset {
  public:
   virtual ~Dataset();
   virtual int64_t size() const = 0;
   virtual Example at(int64_t index) const = 0;
-  /// Longest sequence's length at an index, of a packed row all its tokens; without reading the
-  /// example.
+  /// Length of the longest sequence of an example, or the total length of a packed row, in tokens.
+  /// Does not read the example.
   virtual int64_t length(int64_t index) const = 0;
-  /// "data.jsonl:17", for messages.
-  virtual std::string place_name(const RowPlace& place) const = 0;
+  /// "data.jsonl:17", for error messages.
+  virtual std::string location_name(const RowLocation& location) const = 0;
 };
 
 struct OpenedDataset {
@@ -85,29 +87,33 @@ struct OpenedDataset {
   DatasetReport report;
 };
 
-/// Throws naming file, line and reason for a bad row (unless skip_bad_rows), for a file that is
-/// empty, for rows of mixed conventions, and if no example is left, saying what was dropped and
-/// why.
+/// Opens the caches of the files, and builds those that are missing.
 ///
-/// Examples are in the order of their rows, but of 1000 rows of pairs for kto the chosen ones come
-/// first, then the rejected, as TRL splits them.
+/// Throws with file, line and reason for a bad row (unless skip_bad_rows), for an empty file and
+/// for rows that follow different conventions. Throws if no example is left, with the reasons for
+/// which examples were dropped.
+///
+/// Examples keep the order of their rows, except for kto on pairs: of every 1000 rows all chosen
+/// examples come first, then the rejected ones, as in TRL.
 REPRISE_API OpenedDataset open_dataset(const RowTokenizer& rows, const DatasetOptions& options);
 
-enum class Packing : uint8_t { BestFit, BestFitSplit, Wrapped };
+enum class Packing : uint8_t {
+  BestFit,  ///< documents are truncated to `length`; a row is an Example with one sequence each
+  BestFitSplit,  ///< like BestFit, but the rest of a long document becomes further documents
+  Wrapped,       ///< all tokens concatenated and cut every `length` tokens
+};
 
-/// Rows of at most `length` tokens, each made of several examples of one sequence: the rows of
-/// TRL's pack_dataset, in its order. Only indices are kept in memory.
+/// Packs examples of one sequence into rows of at most `length` tokens. Rows and their order are
+/// those of TRL's pack_dataset. Only indices are held in memory.
 ///
-/// BestFit: an Example whose sequences are the documents; what a document has beyond `length` is
-/// lost. BestFitSplit: the same, but the rest of a long document becomes documents of its own.
-/// Wrapped: one sequence, cut wherever it is full, in which documents follow each other unmarked
-/// (`prompt` is 0); shorter than `length` only at the end of each 1000 examples.
+/// A Wrapped row has one sequence without document boundaries, and its `prompt` is 0. It is shorter
+/// than `length` only at the end of each block of 1000 examples.
 REPRISE_API std::shared_ptr<const Dataset> pack(std::shared_ptr<const Dataset> dataset,
                                                 Packing packing,
                                                 int64_t length);
 
-/// The order in which an epoch, counted from 0, visits `size` examples: as Hugging Face's Trainer
-/// does with this seed, or as they stand.
+/// The order in which an epoch (counted from 0) visits `size` examples: with `shuffle` the order of
+/// Hugging Face's Trainer for this seed, otherwise 0, 1, 2, ...
 REPRISE_API std::vector<int64_t> epoch_order(int64_t size,
                                              uint64_t seed,
                                              int64_t epoch,

@@ -1,4 +1,4 @@
-// From a JSON row to tokenised examples, by the rules of the objective.
+// Turns JSON rows into tokenised examples, by the rules of the training objective.
 #pragma once
 
 #include <reprise/data/example.h>
@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace reprise {
@@ -20,10 +21,12 @@ enum class Objective : uint8_t { Sft, Rm, Prm, Dpo, Kto, Kd, Ppo, Grpo };
 
 /// "sft", "rm", ...
 REPRISE_API std::string to_string(Objective objective);
+/// The objective of that name; std::nullopt if there is none.
+REPRISE_API std::optional<Objective> parse_objective(std::string_view name);
 
 enum class TruncationSide : uint8_t { KeepStart, KeepEnd };
 
-/// Which of the assistant's turns are trained on, with assistant_only_loss.
+/// Which assistant turns are trained on, with assistant_only_loss.
 enum class TrainedTurns : uint8_t { All, Last };
 
 enum class PrmConvention : uint8_t {
@@ -33,73 +36,76 @@ enum class PrmConvention : uint8_t {
 
 struct RowOptions {
   Objective objective = Objective::Sft;
-  /// In tokens, 0: no limit. sft, kd, dpo and prm are cut to it, and dropped where no label is left
-  /// (dpo: where the prompt alone fills it); rm drops what is longer. kto drops by the prompt too,
-  /// but leaves the cut to collate(), which needs whole completions to put behind other prompts.
+  /// In tokens; 0: no limit. sft, kd, dpo and prm truncate longer rows, and drop those left without
+  /// a label (dpo: those whose prompt alone fills max_length). rm drops longer rows. kto drops by
+  /// prompt as dpo does, but leaves truncation to collate(), which needs whole completions to pair
+  /// them with other prompts.
   int64_t max_length = 1024;
   TruncationSide truncation = TruncationSide::KeepStart;  ///< KeepEnd: sft, kd and dpo only
-  bool drop_too_long = false;  ///< sft, kd: drop what is longer instead of cutting it
-  std::optional<bool> completion_only_loss = {};  ///< unset: yes for prompt + completion rows
-  /// sft, kd, of chats: by the template's {% generation %}, or, where it has none, by what each of
-  /// the assistant's turns adds to the rendered chat before it.
+  bool drop_too_long = false;  ///< sft, kd: drop longer rows instead of truncating them
+  std::optional<bool> completion_only_loss =
+      {};  ///< unset: true for rows with prompt and completion
+  /// sft, kd, chats only: train on assistant turns only. They are found by {% generation %} in the
+  /// chat template or, if it has none, as what each turn adds to the chat rendered so far.
   bool assistant_only_loss = false;
   TrainedTurns trained_turns = TrainedTurns::All;
   PrmConvention prm = PrmConvention::StepEnds;
-  int64_t classes = 2;  ///< step ends: labels are below it
+  int64_t classes = 2;  ///< StepEnds: labels are in [0, classes)
   std::string step_separator = "\n";
   bool train_on_last_step_only = false;
   std::string placeholder_token = {};
-  std::vector<std::string> reward_tokens = {};  ///< for labels that are probabilities: good, bad
-  std::string input_template = {};  ///< "User: {}\nAssistant: ", around plain-text prompts
+  std::vector<std::string> reward_tokens = {};  ///< good, then bad, if labels are probabilities
+  std::string input_template = {};  ///< around plain-text prompts: "User: {}\nAssistant: "
   std::string chat_template = {};   ///< replaces the tokenizer's
-  /// Names of keys that differ from the usual: {"prompt": "question"}.
+  /// Names of columns that differ from the usual ones: {"prompt": "question"}.
   std::map<std::string, std::string> keys = {};
 
-  /// All of it, in a fixed order: part of the key that a cache is found by.
+  /// All options in a fixed order; part of the cache key.
   REPRISE_API Json to_json() const;
 };
 
-/// What one row gave: usually one example. kto makes two of a pair, chosen before rejected, and a
-/// row with `responses` gives one for each of its `pairs`.
+/// The result of one row: usually one example. kto makes two of a pair, chosen before rejected. A
+/// row with `responses` gives one example for each of its `pairs`.
 struct TokenizedRow {
-  std::vector<Example> examples;                ///< `place` is not filled in
-  std::map<std::string, int64_t> dropped = {};  ///< examples that are not there, by reason
-  /// What is unfortunate about the row, though it is taken: see RowTokenizer. Empty: nothing.
+  std::vector<Example> examples;                ///< `location` is not filled in
+  std::map<std::string, int64_t> dropped = {};  ///< number of examples dropped, by reason
+  /// A warning about a row that is used nevertheless, see RowTokenizer. Empty: none.
   std::string hint = {};
 };
 
-namespace detail {
-class PassageEncoder;
+namespace data {
+class RowEncoder;
 }
 
 /// Immutable; may be shared by threads.
 ///
-/// Rows are read as TRL 1.16 reads them: completions start where prompt and prompt + completion,
-/// each tokenised as a whole, differ; plain text is ended with EOS; chats are ended by their
-/// template. If the prompt alone ends in other tokens than before the completion, the hint of the
-/// row says so: the model will be asked to go on from tokens that it was not trained on.
+/// Rows are read as in TRL 1.16. The completion starts where the tokens of the prompt alone and of
+/// prompt + completion, each tokenised as a whole, first differ. Plain text ends with EOS; chats
+/// end as their template ends them. If the prompt alone ends in different tokens than it does
+/// before the completion, the row gets a hint: at inference the model would continue from tokens
+/// that it was not trained on.
 class REPRISE_API RowTokenizer {
  public:
   /// Throws if options contradict each other or have no effect on this objective.
   RowTokenizer(std::shared_ptr<const Tokenizer> tokenizer, RowOptions options);
 
-  /// Which convention a row follows, for the user: "prompt + completion, as chat". Throws if it is
-  /// none that the objective takes, saying which keys are there and which were expected.
+  /// The convention that a row follows, for the user: "prompt + completion, as chat". Throws if the
+  /// objective accepts no such row, with the keys found and the keys expected.
   std::string describe(const Json& row) const;
 
-  /// Throws c10::Error saying what is wrong with the row. A convention other than the first row's
-  /// is refused by the caller, who compares describe().
+  /// Throws c10::Error with what is wrong with the row. That all rows follow one convention is for
+  /// the caller to check, by comparing describe().
   TokenizedRow tokenize(const Json& row) const;
 
   const RowOptions& options() const;
   const Tokenizer& tokenizer() const;
 
  private:
-  std::shared_ptr<const detail::PassageEncoder> encoder_;
+  std::shared_ptr<const data::RowEncoder> encoder_;
 };
 
-/// A sequence as text, with what counts for the loss in [[double brackets]]; where the label is not
-/// the token itself but a judgement of a step, it follows an arrow: [[\n -> 1]].
-REPRISE_API std::string show_sequence(const Tokenizer& tokenizer, const TokenSequence& sequence);
+/// A sequence as text, with the trained tokens in [[double brackets]]. A label that differs from
+/// its token (a class or reward of a step) follows an arrow: [[\n -> 1]].
+REPRISE_API std::string sequence_preview(const Tokenizer& tokenizer, const TokenSequence& sequence);
 
 }  // namespace reprise

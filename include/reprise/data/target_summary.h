@@ -1,5 +1,5 @@
-// What the host knows of labels without asking the device that they lie on: counted while batches
-// are put together, so that a step need not wait for a GPU to learn the sizes of its tensors.
+// How many labels of a batch count, and their range, counted on the host while the batch is built.
+// A training step then knows the sizes of its tensors without waiting for the GPU.
 #pragma once
 
 #include <reprise/data/example.h>
@@ -11,15 +11,15 @@
 namespace reprise {
 
 struct TargetSummary {
-  int64_t number = 0;           ///< that are not kIgnoredLabel
-  int64_t least = 0, most = 0;  ///< of those; 0 if there are none
+  int64_t count = 0;         ///< labels other than kIgnoredLabel
+  int64_t min = 0, max = 0;  ///< over those labels; 0 if there are none
 
   void add(std::span<const int64_t> labels) {
     for (const int64_t label : labels) {
       if (label != kIgnoredLabel) {
-        least = number == 0 ? label : std::min(least, label);
-        most = number == 0 ? label : std::max(most, label);
-        ++number;
+        min = count == 0 ? label : std::min(min, label);
+        max = count == 0 ? label : std::max(max, label);
+        ++count;
       }
     }
   }

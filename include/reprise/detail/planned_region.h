@@ -1,8 +1,8 @@
-// The seam through which a plan decides about regions: while a planner is in force on a thread,
-// every outermost region that begins there asks it. Regions inside one that was decided, and those
-// that a recompute makes again, are not asked about. Code that runs regions as a chain, where
-// nobody but the next region gets a region's result, asks about the chain first: a plan may join
-// some of them in one outer region. Not part of the public interface.
+// How a plan decides about regions: while a planner is in force on a thread, every outermost region
+// that begins there asks it. Regions inside a region that has asked, and regions that a recompute
+// runs again, do not ask. Code that runs regions as a chain, where only the next region gets a
+// region's result, asks about the chain first, because a plan may join several of them in one outer
+// region. Not part of the public interface.
 #pragma once
 
 #include <reprise/detail/region.h>
@@ -17,19 +17,21 @@
 
 namespace reprise::detail {
 
-/// The first regions of a chain, to run inside one outer region that holds the first one's input.
+/// The first regions of a chain, to run inside one outer region that holds the input of the first.
 struct JoinedRegions {
   CheckpointOptions outer;
-  /// How each runs inside; nothing: plainly.
+  /// How each runs inside; std::nullopt: without checkpointing.
   std::vector<std::optional<CheckpointOptions>> inside;
 };
 
+/// Decides how the regions of a thread run.
 class REPRISE_API RegionPlanner {
  public:
-  /// How the region that asked for `asked` shall run; nothing: plainly, as if it were no region.
+  /// The options to run a region with that asked for `asked`; std::nullopt: run it without
+  /// checkpointing.
   virtual std::optional<CheckpointOptions> plan(const CheckpointOptions& asked) = 0;
-  /// Which of `chain` shall be joined, from the first on; nothing: none, the first one is asked
-  /// about by itself.
+  /// How many regions of `chain`, from the first on, are joined, and how they run; std::nullopt:
+  /// none are, and the first region asks for itself.
   virtual std::optional<JoinedRegions> join(const std::vector<const CheckpointOptions*>& chain) = 0;
 
  protected:
@@ -37,9 +39,10 @@ class REPRISE_API RegionPlanner {
   ~RegionPlanner();
 };
 
+/// Whether a planner is in force on this thread.
 REPRISE_API bool has_region_planner();
 
-/// Puts a planner in force on this thread; null: none.
+/// Puts a planner in force on this thread while it lives; null: none.
 class REPRISE_API RegionPlannerGuard {
  public:
   explicit RegionPlannerGuard(RegionPlanner* planner);
@@ -51,12 +54,13 @@ class REPRISE_API RegionPlannerGuard {
   RegionPlanner* previous_;
 };
 
-/// The decision about one region, asked for when it is made. No planner is in force while it lives.
+/// Asks for the decision about one region when it is constructed. No planner is in force while it
+/// lives.
 class REPRISE_API PlannedRegion {
  public:
   explicit PlannedRegion(const CheckpointOptions& asked);
 
-  /// Nothing: the region shall run plainly.
+  /// std::nullopt: run without checkpointing.
   const std::optional<CheckpointOptions>& options() const { return options_; }
 
  private:
@@ -65,18 +69,18 @@ class REPRISE_API PlannedRegion {
 };
 
 /// Asks about the rest of a chain: the options of the region that is about to run and of those that
-/// follow it at once. A planner has to be in force.
+/// follow directly. A planner must be in force.
 REPRISE_API std::optional<JoinedRegions> ask_to_join(
     const std::vector<const CheckpointOptions*>& chain);
 
-/// Runs `functions`, the callables of the joined regions, one after the other on `value`. What they
-/// capture lives until backward. A recompute does the same again: the decisions are captured too.
+/// Runs `functions`, the callables of the joined regions, one after the other on `value`. Their
+/// captures live until backward. A recompute repeats the same run: the decisions are captured too.
 template <class Fn, class T>
 T call_joined(const JoinedRegions& joined, std::vector<Fn> functions, T value) {
   const RegionPlannerGuard no_planner(nullptr);
   const auto run = [functions = std::move(functions), inside = joined.inside](T result) {
     for (size_t i = 0; i < functions.size(); ++i) {
-      Fn fn = functions[i];  // a copy, which may change itself
+      Fn fn = functions[i];  // a copy, because a call may change the callable
       result =
           inside[i] ? call_recording(*inside[i], fn, std::move(result)) : std::invoke(fn, result);
     }
@@ -85,6 +89,7 @@ T call_joined(const JoinedRegions& joined, std::vector<Fn> functions, T value) {
   return call_recording(joined.outer, run, std::move(value));
 }
 
+/// Runs a region as the planner in force decides.
 template <class Fn, class... Args>
 auto call_planned(const CheckpointOptions& asked, Fn&& fn, Args&&... args) {
   const PlannedRegion region(asked);

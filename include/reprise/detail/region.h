@@ -1,5 +1,5 @@
-// The seam between the typed call in checkpoint.h and the engine: the callable and its arguments
-// behind a virtual interface, and the scopes that run them. Not part of the public interface.
+// The interface between the typed call in checkpoint.h and the engine: the type-erased callable and
+// its arguments, and the scopes that run them. Not part of the public interface.
 #pragma once
 
 #include <reprise/export.h>
@@ -21,15 +21,14 @@ namespace reprise::detail {
 
 class Frame;
 
-/// The callable and its arguments, without the tensors among the arguments: those come back as
-/// `inputs`.
+/// The callable and its arguments, except for the tensors in them, which are passed to run().
 class REPRISE_API RegionBody {
  public:
   virtual ~RegionBody();
   RegionBody(const RegionBody&) = delete;
   RegionBody& operator=(const RegionBody&) = delete;
 
-  /// Runs the callable again on `inputs`. Returns the tensors of its result if `wants_outputs`.
+  /// Runs the callable on `inputs`. Returns the tensors of its result if `wants_outputs`.
   virtual std::vector<at::Tensor> run(std::vector<at::Tensor> inputs, bool wants_outputs) = 0;
   virtual const std::type_info& callable_type() const = 0;
 
@@ -37,8 +36,8 @@ class REPRISE_API RegionBody {
   RegionBody();
 };
 
-/// Forward of a non-reentrant region, from construction to `complete` or destruction by an
-/// exception.
+/// The forward of a non-reentrant region, from construction to complete(). Destruction without
+/// complete() means that an exception was thrown.
 class REPRISE_API RecordingScope {
  public:
   RecordingScope(const CheckpointOptions& options,
@@ -49,7 +48,7 @@ class REPRISE_API RecordingScope {
   RecordingScope& operator=(const RecordingScope&) = delete;
 
   void complete();
-  /// Adds the region's name to an error of user code that passes through.
+  /// Adds the region's name to an error thrown by user code.
   void annotate(c10::Error& error) const;
 
  private:
@@ -59,22 +58,21 @@ class REPRISE_API RecordingScope {
   bool is_complete_ = false;
 };
 
-/// Runs `forward` without grad and ties the tensors it returns to a node that recomputes in
-/// backward.
+/// Runs `forward` without grad mode and attaches the tensors it returns to an autograd node that
+/// recomputes the region in backward.
 REPRISE_API std::vector<at::Tensor> run_reentrant(
     const CheckpointOptions& options,
     std::unique_ptr<RegionBody> body,
     std::vector<at::Tensor> inputs,
     const std::function<std::vector<at::Tensor>()>& forward);
 
-/// Throws: a reentrant region must return tensors that gradients can come back to.
+/// Throws: the result of a reentrant region must be made of tensors.
 [[noreturn]] REPRISE_API void refuse_reentrant_result(const std::type_info& type);
 
+/// Whether grad mode is on.
 REPRISE_API bool records_gradients();
 
-/// Starts of `segments` runs over `count` functions, and the end. Checks both.
-REPRISE_API std::vector<size_t> segment_starts(size_t count, size_t segments);
-
+/// Moves the tensors out of `values`.
 template <class... Ts>
 std::vector<at::Tensor> take_tensors(std::tuple<Ts...>& values) {
   std::vector<at::Tensor> tensors;
@@ -90,7 +88,7 @@ std::vector<at::Tensor> list_tensors(T& value) {
   return tensors;
 }
 
-/// Puts `tensors` where for_each_tensor finds places, in its order.
+/// Assigns `tensors` to the tensors in `value`, in the order of for_each_tensor.
 template <class T>
 void put_tensors(T& value, std::vector<at::Tensor> tensors) {
   size_t next = 0;
@@ -103,11 +101,11 @@ class TypedBody final : public RegionBody {
   using Arguments = std::tuple<Args...>;
   using Result = std::invoke_result_t<Fn&, Args&...>;
 
-  /// `arguments` with its tensors taken out.
+  /// The tensors in `arguments` are undefined: see take_tensors.
   TypedBody(Fn fn, Arguments arguments) : fn_(std::move(fn)), arguments_(std::move(arguments)) {}
 
   std::vector<at::Tensor> run(std::vector<at::Tensor> inputs, bool wants_outputs) override {
-    // Copies, so that a callable that changes itself or its arguments starts from the same state
+    // Copies, so that a callable that modifies itself or its arguments starts from the same state
     // each time.
     Arguments arguments = arguments_;
     put_tensors(arguments, std::move(inputs));

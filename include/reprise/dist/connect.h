@@ -1,4 +1,4 @@
-// Joining a world: who this process is, and how it finds the others.
+// Joining a world: this process's rank, and how it finds the others.
 #pragma once
 
 #include <reprise/dist/world.h>
@@ -14,39 +14,41 @@
 
 namespace reprise {
 
-/// The place of a process in its world.
-struct WorldPlace {
+/// The rank of a process, and where the processes of its world meet.
+struct Rendezvous {
   int64_t rank = 0;
   int64_t size = 1;
-  int64_t local_rank = 0;    ///< among the processes of its machine
+  int64_t local_rank = 0;    ///< among the processes of this machine
   std::string address = {};  ///< where the first process listens
   int port = 0;
-  /// torchrun listens there itself, for all attempts of a job: the name of this one.
+  /// Set if torchrun's agent listens at the address, for all restarts of a job: the number of this
+  /// restart.
   std::optional<std::string> attempt = {};
 };
 
-/// As torchrun and `reprise launch` (RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT),
-/// Open MPI's and MPICH's mpirun, and srun say it. Nothing if none of them started this process.
-/// mpirun and srun do not say the port: it is 29500 unless MASTER_PORT is set. Throws for numbers
-/// that do not fit together, and where it is not said who the first process is. A single process of
-/// mpirun or srun is no world: a shell inside a job looks the same.
-REPRISE_API std::optional<WorldPlace> place_from_environment();
+/// Reads the environment variables that torchrun and `reprise launch` set (RANK, WORLD_SIZE,
+/// LOCAL_RANK, MASTER_ADDR, MASTER_PORT), or those of Open MPI's and MPICH's mpirun, or of srun.
+/// std::nullopt if none of them started this process. mpirun and srun do not choose a port: it is
+/// 29500 unless MASTER_PORT is set. Throws if the variables contradict each other, or if they do
+/// not tell where the first process is. A single process of mpirun or srun is not a world, because
+/// a shell inside a job looks the same.
+REPRISE_API std::optional<Rendezvous> rendezvous_from_environment();
 
 struct WorldOptions {
   /// NCCL for a GPU, Gloo for the CPU.
   c10::Device device = c10::kCPU;
-  /// How long anybody waits for another process: to join, or in a collective.
+  /// How long a process waits for the others, to join and in a collective.
   std::chrono::milliseconds timeout = std::chrono::minutes(10);
 };
 
-/// Joins, and returns when all have. Throws, saying what to do, if the port is taken, ranks are
-/// missing (by number) or there twice, sizes differ, or there is no backend for the device.
-REPRISE_API std::unique_ptr<World> connect_world(const WorldPlace& place,
+/// Joins the world and returns once all processes have. Throws, with advice, if the port is taken,
+/// if ranks are missing (they are listed) or used twice, if the sizes differ, or if there is no
+/// backend for the device.
+REPRISE_API std::unique_ptr<World> connect_world(const Rendezvous& rendezvous,
                                                  const WorldOptions& options);
 
-/// Tells the others why this process is about to end, so that their errors name the cause and not
-/// only that it is gone. Not a collective; nothing happens for a world that was not connected, or
-/// that broke already.
+/// Tells the other processes why this one is about to end, so that their errors name the cause. Not
+/// a collective. Does nothing for a world that was not connected or has already failed.
 REPRISE_API void report_failure(const World& world, const std::string& message);
 
 }  // namespace reprise

@@ -1,4 +1,4 @@
-// A folder that appears under its name only when it is whole.
+// A folder that appears under its name only when it is complete.
 #pragma once
 
 #include <reprise/export.h>
@@ -9,15 +9,15 @@ namespace reprise {
 
 class REPRISE_API AtomicFolder {
  public:
-  /// Throws if `path` is there and not empty: nothing is overwritten. A link to an empty folder
-  /// stays, and the folder that it names is filled.
+  /// Throws if `path` exists and is not an empty folder: nothing is overwritten. If it is a link to
+  /// an empty folder, the link stays and its target is replaced.
   explicit AtomicFolder(const std::filesystem::path& path);
-  /// Without commit() nothing stays.
+  /// Removes everything unless commit() was called.
   ~AtomicFolder();
   AtomicFolder(const AtomicFolder&) = delete;
   AtomicFolder& operator=(const AtomicFolder&) = delete;
 
-  /// Where to write: beside the final place.
+  /// The temporary folder to write to, next to the final one.
   const std::filesystem::path& path() const { return temporary_; }
   void commit();
 

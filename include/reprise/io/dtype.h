@@ -1,4 +1,4 @@
-// Types of weights, as config.json and --dtype name them.
+// The names of weight dtypes in config.json and in options.
 #pragma once
 
 #include <reprise/export.h>
@@ -10,9 +10,10 @@
 
 namespace reprise {
 
-/// float32, bfloat16 or float16, also with "torch." before it; nothing for another name.
+/// Parses "float32", "bfloat16" or "float16", with or without "torch." in front. std::nullopt for
+/// any other name.
 REPRISE_API std::optional<at::ScalarType> dtype_named(const std::string& name);
-/// The name of one of these three; of another type, LibTorch's.
+/// The inverse; LibTorch's own name for any other dtype.
 REPRISE_API const char* dtype_name(at::ScalarType dtype);
 
 }  // namespace reprise

@@ -1,4 +1,4 @@
-// Files as they should be read and written: mapped, not copied; whole or not at all.
+// Reading files by mapping them, and writing them atomically.
 #pragma once
 
 #include <reprise/export.h>
@@ -12,15 +12,15 @@
 
 namespace reprise {
 
-/// The bytes of a regular file. Throws c10::Error naming the path if it cannot be read or is larger
-/// than `max_bytes`.
+/// The content of a regular file. Throws c10::Error naming the path if it cannot be read or is
+/// larger than `max_bytes`.
 REPRISE_API std::string read_file(const std::filesystem::path& path,
                                   size_t max_bytes = size_t{256} << 20);
 
-/// Makes a folder, and those above it, unless it is there. Throws c10::Error naming the path.
+/// Creates a folder and its parents unless they exist. Throws c10::Error naming the path.
 REPRISE_API void create_folder(const std::filesystem::path& folder);
 
-/// A file mapped read-only. Not copyable; moving keeps the address.
+/// A file mapped read-only. Not copyable; moving keeps the mapped address.
 class REPRISE_API MappedFile {
  public:
   explicit MappedFile(const std::filesystem::path& path);
@@ -31,8 +31,8 @@ class REPRISE_API MappedFile {
   std::span<const std::byte> bytes() const { return {data_, size_}; }
   const std::filesystem::path& path() const { return path_; }
 
-  /// Lets the kernel take back the pages of this range: they have been copied and are not needed
-  /// again soon. Reading them again is allowed.
+  /// Lets the kernel reclaim the pages of this range, because they are not needed again soon. They
+  /// may still be read again.
   void release(size_t offset, size_t length) const;
 
  private:
@@ -41,8 +41,8 @@ class REPRISE_API MappedFile {
   size_t size_ = 0;
 };
 
-/// Writes a file that appears under its name only when whole: into a temporary file beside it, then
-/// fsync, then rename, then fsync of the folder. Destroyed without commit(), it leaves nothing.
+/// Writes a file that appears under its name only when it is complete: into a temporary file in the
+/// same folder, then fsync, rename, and fsync of the folder. Without commit(), nothing is left.
 class REPRISE_API AtomicFile {
  public:
   explicit AtomicFile(std::filesystem::path path);
@@ -53,12 +53,12 @@ class REPRISE_API AtomicFile {
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text);
   uint64_t written() const { return written_; }
-  /// Makes the file so long; what is not written is zero. Others may write into it by the name that
-  /// it has until commit().
+  /// Sets the length of the file; bytes that are not written are zero. Until commit(), other
+  /// processes may write to it by its temporary name.
   void extend_to(uint64_t bytes);
   const std::filesystem::path& temporary() const { return temporary_; }
-  /// Waits until all of it is on disk, still under its temporary name. commit() does so too; for
-  /// several files that belong together, sync() all and then commit() all.
+  /// Waits until the content is on disk, still under the temporary name. commit() does so too; for
+  /// several files that belong together, sync() all of them and then commit() all.
   void sync();
   void commit();
 
@@ -71,5 +71,9 @@ class REPRISE_API AtomicFile {
 
 /// AtomicFile in one call.
 REPRISE_API void write_file(const std::filesystem::path& path, std::string_view text);
+
+/// Removes temporary files that AtomicFile left in a folder when its process was killed. Only for a
+/// folder that no other process is writing to.
+REPRISE_API void remove_unfinished_files(const std::filesystem::path& folder);
 
 }  // namespace reprise

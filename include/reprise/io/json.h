@@ -1,4 +1,4 @@
-// JSON as it comes from files we did not write: size and depth are bounded, errors name the file.
+// JSON from untrusted files: size and depth are bounded, and errors name the file.
 #pragma once
 
 #include <reprise/export.h>
@@ -12,7 +12,7 @@
 
 namespace reprise {
 
-/// Keeps the order of keys, so that what is written again looks like what was read.
+/// Keeps the order of keys, so that a file that is read and written again looks the same.
 using Json = nlohmann::ordered_json;
 
 struct JsonLimits {
@@ -20,8 +20,8 @@ struct JsonLimits {
   size_t max_depth = 100;
 };
 
-/// Parses `text`. Throws c10::Error naming `source`, line and column of what is wrong; refuses
-/// duplicate keys, text that is too long or too deeply nested, and text after the value.
+/// Parses `text`. Throws c10::Error with `source`, line and column of the error. Refuses duplicate
+/// keys, text that is too long or too deeply nested, and text after the value.
 REPRISE_API Json parse_json(std::string_view text,
                             const std::string& source,
                             const JsonLimits& limits = {});
@@ -35,7 +35,7 @@ REPRISE_API std::string json_text(const Json& json, const std::string& source);
 /// Writes `json` atomically, indented by two spaces as transformers does, with a final newline.
 REPRISE_API void write_json(const std::filesystem::path& path, const Json& json);
 
-/// Text for messages: "a string", "an array", "null", ...
+/// A description for messages: "a string", "an array", "null", ...
 REPRISE_API std::string kind_of(const Json& value);
 
 }  // namespace reprise

@@ -1,4 +1,4 @@
-// A part of a tensor: what one of several processes has of it.
+// The part of a tensor that one of several processes has.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,10 +9,10 @@
 
 namespace reprise {
 
-/// The elements [begin, begin + values.numel()) of a tensor, counted as if it were flat.
+/// The elements [begin, begin + values.numel()) of a flattened tensor.
 struct TensorPart {
   std::string name;
-  std::vector<int64_t> shape;  ///< of the whole tensor
+  std::vector<int64_t> shape;  ///< shape of the whole tensor
   int64_t begin = 0;
   at::Tensor values;  ///< flat
 };

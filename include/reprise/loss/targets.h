@@ -1,4 +1,4 @@
-// What the tokens of a batch are to predict, and what the host knows of it.
+// Prediction targets of a batch, optionally with a summary that the host already knows.
 #pragma once
 
 #include <reprise/data/target_summary.h>
@@ -10,17 +10,17 @@
 
 namespace reprise {
 
-/// Any int64 tensor (...) of token ids and kIgnoredLabel is targets. On a GPU a pass over a head
-/// then waits for the device once, because the host decides sizes by how many targets count. With
+/// Targets (...) int64: token ids, or kIgnoredLabel to skip a token. On a GPU a pass over the head
+/// waits for the device once, because tensor sizes depend on how many targets are not ignored. With
 /// `known` it does not wait.
 ///
-/// The caller guarantees that as many tokens as known->number count and that those lie between
-/// least and most, also when the tensor is written again for another pass or a replay of a recorded
-/// step. On a CPU a difference throws. On a GPU the device compares their number and the vocabulary
-/// while the host goes on; a difference is a device-side assertion, which ends the process' use of
-/// CUDA before other memory is touched.
+/// The caller guarantees that exactly known->count targets are not ignored and that they lie in
+/// [known->min, known->max], also when the tensor is overwritten for another pass or for the replay
+/// of a captured step. On a CPU a mismatch throws. On a GPU the device checks the count and the
+/// vocabulary range asynchronously; a mismatch is a device-side assertion, after which the process
+/// cannot use CUDA any more. It fires before other memory is touched.
 struct Targets {
-  // NOLINTNEXTLINE(google-explicit-constructor): callers that know nothing have a tensor.
+  // NOLINTNEXTLINE(google-explicit-constructor): a plain tensor is a valid argument.
   Targets(at::Tensor targets, std::optional<TargetSummary> summary = std::nullopt)
       : tokens(std::move(targets)), known(summary) {}
 

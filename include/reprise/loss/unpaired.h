@@ -1,9 +1,8 @@
-// Losses on single responses that are each marked desirable or not: KTO and APO-zero.
+// Losses on single responses labelled desirable or undesirable: KTO and APO-zero.
 //
-// KTO compares a response's log-ratio with z, an estimate of the divergence of policy from
-// reference that is made on responses to other prompts. Which responses those are is a matter of
-// the batch (CollateOptions::mismatch: completions of the row before, or after); the loss is the
-// same.
+// KTO compares the log-ratio of a response with z, an estimate of the KL between policy and
+// reference from responses to other prompts. The batch determines which responses those are (see
+// CollateOptions::mismatch).
 #pragma once
 
 #include <reprise/export.h>
@@ -21,7 +20,7 @@ enum class UnpairedLoss : uint8_t {
   KtoEven,  ///< kto_even: OpenRLHF's VanillaKTOLoss, see unpaired_loss
 };
 
-/// Throws listing the names there are.
+/// Throws for an unknown name and lists the known ones.
 REPRISE_API UnpairedLoss parse_unpaired_loss(std::string_view name);
 
 struct UnpairedOptions {
@@ -31,29 +30,29 @@ struct UnpairedOptions {
   double undesirable_weight = 1.0;
 };
 
-/// Throws if an option is out of range, and says why.
+/// Throws if an option is out of range.
 REPRISE_API void validate(const UnpairedOptions& options);
 
-/// Whether unpaired_loss takes a divergence, so that a pass over mismatched responses is needed.
+/// Whether unpaired_loss() needs a KL, which takes a pass over mismatched responses.
 REPRISE_API bool needs_kl(const UnpairedOptions& options);
 
-/// Mean log-ratio over mismatched responses: sums of log-probabilities (N) under policy and
-/// reference. A detached scalar that may be negative: ranks are to be averaged before it is cut at
-/// 0, which unpaired_loss does.
+/// Mean log-ratio over mismatched responses, a detached scalar. policy and reference (N): sums of
+/// log-probabilities. It may be negative: average it over ranks first; unpaired_loss() then clamps
+/// it at 0.
 REPRISE_API at::Tensor mismatched_kl(const at::Tensor& policy, const at::Tensor& reference);
 
 struct UnpairedResult {
   at::Tensor loss;  ///< scalar: mean over responses
-  /// Detached: beta times the log-ratio. Of lengths that add up to B; either may be empty.
+  /// Detached: beta times the log-ratio. Their lengths add up to B; either may be empty.
   at::Tensor desirable_rewards, undesirable_rewards;
   at::Tensor kl;  ///< scalar, detached: the z that was used; for KtoEven the mean of its two
 };
 
 /// policy and reference (B): sums of log-probabilities; desirable (B) bool; kl a scalar, undefined
-/// unless needs_kl.
+/// unless needs_kl(options).
 ///
-/// KtoEven needs no mismatched responses: z of the desirable is the mean log-ratio of the
-/// undesirable, and the other way round. As in OpenRLHF gradients pass through it, and a batch must
+/// KtoEven needs no mismatched responses: z of the desirable responses is the mean log-ratio of the
+/// undesirable ones, and vice versa. As in OpenRLHF, gradients flow through z, and a batch must
 /// have responses of both kinds.
 REPRISE_API UnpairedResult unpaired_loss(const at::Tensor& policy,
                                          const at::Tensor& reference,

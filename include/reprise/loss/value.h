@@ -2,7 +2,7 @@
 #pragma once
 
 #include <reprise/export.h>
-#include <reprise/loss/figure.h>
+#include <reprise/loss/metric.h>
 
 #include <ATen/core/Tensor.h>
 
@@ -12,37 +12,38 @@
 namespace reprise {
 
 struct ValueOptions {
-  /// How far a value may move from the old one before the loss stops rewarding it. OpenRLHF's is
-  /// 0.5, TRL's 0.2.
+  /// Values are clipped to this distance from the old ones. OpenRLHF uses 0.5, TRL 0.2. Empty: no
+  /// clipping.
   std::optional<double> clip = 0.5;
-  double coefficient = 1.0;  ///< TRL's vf_coef, for a loss that is added to the policy's
+  double coefficient = 1.0;  ///< TRL's vf_coef, for a loss that is added to the policy loss
 };
 
-/// Throws if an option is out of range, and says why.
+/// Throws if an option is out of range.
 REPRISE_API void validate(const ValueOptions& options);
 
-/// All (B, T). What the mask leaves out may hold anything, even NaN.
+/// All (B, T). Values outside the mask may be anything, even NaN.
 struct ValueBatch {
-  at::Tensor values;      ///< with gradient
-  at::Tensor old_values;  ///< those that the returns were made with; undefined unless clip is set
+  at::Tensor values;      ///< with gradients
+  at::Tensor old_values;  ///< at the time of sampling; may be undefined without clip
   at::Tensor returns;
-  at::Tensor mask;  ///< nonzero: a token of the completion
+  at::Tensor mask;  ///< nonzero for tokens of the completion
 };
 
 struct ValueResult {
-  at::Tensor part;  ///< scalar: the batch's part of the step's loss, to call backward on
-  /// val/clipfrac: tokens whose clipped error was the larger one; val/error: mean square.
-  std::vector<Figure> figures;
+  at::Tensor part;  ///< scalar: contribution to the loss of the step; call backward on it
+  /// val/clipfrac: share of tokens whose clipped error is the larger one; val/error: mean squared
+  /// error.
+  std::vector<Metric> metrics;
 };
 
-/// coefficient * max((V - R)^2, (V_clipped - R)^2) / 2, mean over step_tokens: the tokens under the
-/// masks of all micro-batches of the optimizer step.
+/// coefficient * max((V - R)^2, (V_clipped - R)^2) / 2, divided by step_tokens: the number of
+/// tokens inside the masks of all micro-batches of the optimizer step.
 REPRISE_API ValueResult value_loss(const ValueBatch& batch,
                                    double step_tokens,
                                    const ValueOptions& options);
 
-/// Scalar: 1 - variance(returns - values) / variance(returns) under the mask. 1 is perfect, 0 as
-/// good as the mean; 0 too if all returns are equal.
+/// Scalar: 1 - variance(returns - values) / variance(returns) inside the mask. 1 is perfect, 0 is
+/// no better than the mean. Also 0 if all returns are equal.
 REPRISE_API at::Tensor explained_variance(const at::Tensor& values,
                                           const at::Tensor& returns,
                                           const at::Tensor& mask);

@@ -1,4 +1,4 @@
-// Which blocks of a model are checkpointed, and how.
+// Which blocks of a model are checkpointed, and with which memory policy.
 #pragma once
 
 #include <reprise/export.h>
@@ -10,20 +10,23 @@
 
 namespace reprise {
 
-/// A choice of blocks, made before the number of blocks is known.
+/// A choice of blocks that can be made before the model is known.
+///
+///   model.enable_checkpointing(BlockChoice::every(2));
 class REPRISE_API BlockChoice {
  public:
   static BlockChoice all();
-  static BlockChoice every(int64_t n);        ///< blocks 0, n, 2n, ...
-  static BlockChoice ratio(double fraction);  ///< the first int(fraction * blocks)
-  static BlockChoice first(int64_t k);
+  static BlockChoice every(int64_t n);        ///< blocks 0, n, 2n, …
+  static BlockChoice ratio(double fraction);  ///< the first int(fraction * blocks) blocks
+  static BlockChoice first(int64_t k);        ///< the first k blocks
   static BlockChoice list(std::vector<int64_t> blocks);
-  /// "all", "every:2", "ratio:0.5", "first:4", "list:0-7,12": as the command line spells it.
+  /// Parses "all", "every:2", "ratio:0.5", "first:4" or "list:0-7,12".
   static BlockChoice parse(const std::string& text);
 
-  /// The chosen of `blocks` blocks, ascending. Throws if they are none, or one is not there.
+  /// The chosen ones of `blocks` blocks, ascending. Throws if there are none, or if the choice
+  /// names a block that does not exist.
   std::vector<int64_t> choose(int64_t blocks) const;
-  std::string describe() const;
+  std::string describe() const;  ///< in words, for messages
 
  private:
   enum class Kind : uint8_t { All, Every, Ratio, First, List };
@@ -35,8 +38,8 @@ class REPRISE_API BlockChoice {
   std::vector<int64_t> blocks_;
 };
 
-/// Names of the memory policies that a command line can choose: full, attention (results of
-/// attention kept), matmuls (every second matrix product kept). Throws for another name.
+/// The options of a memory policy by its name: "full" (recompute everything), "attention" (keep the
+/// results of attention) or "matmuls" (keep every second matrix product). Throws for other names.
 REPRISE_API CheckpointOptions checkpoint_options_named(const std::string& policy);
 
 }  // namespace reprise

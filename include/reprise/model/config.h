@@ -1,14 +1,14 @@
-// What a model is: the numbers of its config.json, in one spelling for all families.
+// The configuration of a model: the fields of its config.json under one name for all families.
 //
-// transformers 4 and 5 spell some fields differently (rope_theta and rope_scaling, or
-// rope_parameters; torch_dtype, or dtype; sliding_window fields, or layer_types), and families name
-// the same thing differently (n_embd, hidden_size). All of that ends here.
+// transformers 4 and 5 name some fields differently (rope_theta and rope_scaling, or
+// rope_parameters; torch_dtype, or dtype; sliding_window fields, or layer_types), and so do
+// families (n_embd, hidden_size). ModelConfig hides these differences.
 #pragma once
 
-#include <reprise/activation.h>
 #include <reprise/export.h>
 #include <reprise/io/dtype.h>
 #include <reprise/io/json.h>
+#include <reprise/ops/activation.h>
 
 #include <c10/core/ScalarType.h>
 
@@ -27,17 +27,17 @@ enum class NormKind : uint8_t { Rms, Layer };
 /// Rotary position embedding.
 struct RopeConfig {
   enum class Pairing : uint8_t {
-    Halves,      ///< dimension i turns with i + dims/2 (Llama, GPT-NeoX)
-    Neighbours,  ///< dimension 2i turns with 2i + 1 (ChatGLM)
+    Halves,      ///< rotates pairs (i, i + dims / 2): Llama, GPT-NeoX
+    Neighbours,  ///< rotates pairs (2i, 2i + 1): ChatGLM
   };
   enum class Scaling : uint8_t { None, Linear, Llama3 };
 
-  int64_t dims = 0;  ///< leading dimensions of a head that turn; 0: no rotary embedding
+  int64_t dims = 0;  ///< leading dimensions of a head that are rotated; 0: no rotary embedding
   double theta = 10000.0;
   Pairing pairing = Pairing::Halves;
   Scaling scaling = Scaling::None;
   double factor = 1.0;
-  double low_frequency_factor = 1.0;  ///< Llama3 only, as the two below
+  double low_frequency_factor = 1.0;  ///< this and the next two are for Scaling::Llama3 only
   double high_frequency_factor = 4.0;
   int64_t original_positions = 8192;
 };
@@ -57,7 +57,7 @@ struct ModelConfig {
   double norm_epsilon = 1e-6;
   Activation activation = Activation::Silu;
   RopeConfig rope;
-  std::vector<int64_t> windows;  ///< per layer: how many positions back attention sees; 0: all
+  std::vector<int64_t> windows;          ///< per layer: size of the attention window; 0: no window
   std::vector<double> attention_scales;  ///< per layer: factor of the scores before the softmax
 
   bool qkv_bias = false;
@@ -76,19 +76,20 @@ struct ModelConfig {
   std::optional<int64_t> bos_id, pad_id;
   std::vector<int64_t> eos_ids;
   std::optional<at::ScalarType> dtype;
-  int64_t labels = 2;        ///< outputs of a classification head: transformers' default is 2
-  std::string architecture;  ///< e.g. "LlamaForCausalLM"; empty if the file says none
+  int64_t labels = 2;        ///< outputs of a classification head; 2 is transformers' default
+  std::string architecture;  ///< e.g. "LlamaForCausalLM"; empty: not in the file
 
-  Json source;                        ///< config.json as it was, for export
-  std::vector<std::string> warnings;  ///< fields that were not understood and have no known effect
+  Json source;                        ///< the original config.json, for export
+  std::vector<std::string> warnings;  ///< about fields that are not known and were ignored
 
-  /// Reads config.json of a folder. Throws, naming file and field, for a family or a value that is
-  /// not supported.
+  /// Reads config.json in a folder. Throws for a family or a value that is not supported, and names
+  /// file and field.
   REPRISE_API static ModelConfig read(const std::filesystem::path& folder);
+  /// The same from parsed JSON; `source` names it in messages.
   REPRISE_API static ModelConfig from_json(const Json& json, const std::string& source);
 };
 
-/// transformers' name of a family: "llama", "gpt_neox", ...
+/// The model_type of a family in transformers: "llama", "gpt_neox", …
 REPRISE_API const char* model_type(Family family);
 
 }  // namespace reprise

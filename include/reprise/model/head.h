@@ -1,4 +1,4 @@
-// A language-model head as losses take it: they never hold all logits, so they need the matrix.
+// A language-model head as a matrix, for losses that compute logits in chunks.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,7 +9,7 @@ namespace reprise {
 struct LinearHead {
   at::Tensor weight;        ///< (V, H)
   at::Tensor bias = {};     ///< (V); undefined: none
-  bool in_float32 = false;  ///< logits are computed in float32 whatever the types (and autocast)
+  bool in_float32 = false;  ///< compute logits in float32, whatever the types and autocast
 };
 
 }  // namespace reprise

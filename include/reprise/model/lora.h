@@ -1,8 +1,13 @@
-// LoRA adapters, as peft reads and writes them.
+// LoRA adapters in the format of peft.
 //
-// Adding adapters freezes the base model; what is trained from then on are the adapters' matrices
-// and, whole, the modules that modules_to_save names (a reward model's score head among them
-// without being asked). Adapters and checkpointing may be switched on in either order.
+//   const reprise::LoraConfig config{.rank = 16, .alpha = 32};
+//   reprise::add_lora(*model, config, /*seed=*/0);     // freezes the base model
+//   …                                                  // train
+//   reprise::save_adapter(*model, "adapter", config);  // a folder that peft and vLLM can load
+//
+// Adding adapters freezes the base model. From then on the adapters' matrices are trained, and all
+// of the modules in modules_to_save; a reward model's score head is always among those. Adapters
+// and checkpointing can be enabled in either order.
 #pragma once
 
 #include <reprise/export.h>
@@ -22,14 +27,14 @@
 
 namespace reprise {
 
-/// adapter_config.json. A module's path is its name in checkpoints, without ".weight".
+/// The fields of adapter_config.json. A module's path is its name in checkpoints without ".weight".
 struct LoraConfig {
-  struct AllLinear {};  ///< every projection but the head: "all-linear"
-  /// Names (a whole path, or its end: "q_proj" is every ...q_proj), or one regular expression that
-  /// must match a whole path.
+  struct AllLinear {};  ///< every linear layer except the head: "all-linear"
+  /// Either names, where a name is a path or its end ("q_proj" is every …q_proj), or one regular
+  /// expression that must match a whole path.
   using Names = std::variant<std::vector<std::string>, std::string>;
   using Targets = std::variant<AllLinear, std::vector<std::string>, std::string>;
-  /// Regular expressions for the ends of paths, and what holds there; the first that matches.
+  /// Regular expressions for the ends of paths, each with a value; the first match counts.
   template <class Value>
   using Patterns = std::vector<std::pair<std::string, Value>>;
 
@@ -40,63 +45,63 @@ struct LoraConfig {
   Targets targets = AllLinear{};            ///< as Names, or AllLinear
   std::optional<Names> excluded;            ///< never adapted: exclude_modules
   std::vector<int64_t> layers;              ///< only these blocks, with targets by name; empty: all
-  std::vector<std::string> layers_pattern;  ///< what blocks are called, if not by their place
-  Patterns<int64_t> rank_pattern;           ///< ranks that differ
-  Patterns<double> alpha_pattern;           ///< alphas that differ
-  /// Projections and embeddings that are trained whole; ends of paths.
+  std::vector<std::string> layers_pattern;  ///< name of the list of blocks in paths; empty: any
+  Patterns<int64_t> rank_pattern;           ///< ranks that differ from `rank`
+  Patterns<double> alpha_pattern;           ///< alphas that differ from `alpha`
+  /// Linear layers and embeddings that are trained as a whole; ends of paths.
   std::vector<std::string> modules_to_save;
-  std::optional<bool> fan_in_fan_out;  ///< must agree with the family's weights; unset: does
-  std::string task_type;   ///< CAUSAL_LM, SEQ_CLS, TOKEN_CLS; empty: by the model's head
+  std::optional<bool> fan_in_fan_out;  ///< must agree with the family's weights; unset: it does
+  std::string task_type;   ///< CAUSAL_LM, SEQ_CLS or TOKEN_CLS; empty: by the model's head
   std::string base_model;  ///< base_model_name_or_path
-  /// The adapters' own type; unset: float32, also on a bfloat16 base.
+  /// Type of the adapters' matrices; unset: float32, also on a bfloat16 base.
   std::optional<at::ScalarType> dtype;
-  Json source;  ///< the file as it was, so that what is written again has the same fields
+  Json source;  ///< the original file, so that to_json() keeps its other fields
 
-  /// A field that would change what is computed and is not supported is refused by name, known to
-  /// peft or not.
+  /// Throws for a field that is not supported and would change the computation, whether peft knows
+  /// it or not. `source` names the file in messages.
   REPRISE_API static LoraConfig from_json(const Json& json, const std::string& source);
   REPRISE_API static LoraConfig read(const std::filesystem::path& folder);
-  REPRISE_API Json to_json() const;  ///< keys sorted, as peft writes them
+  REPRISE_API Json to_json() const;  ///< with sorted keys, as peft writes them
+  /// The factor of the adapters' output.
   double scale() const { return scale_of(rank, alpha); }
   REPRISE_API double scale_of(int64_t own_rank, double own_alpha) const;
 };
 
-/// Adds fresh adapters (A random, B zero: the model computes what it did before) and freezes the
-/// rest. Throws if a name matches nothing, saying which projections there are, or if there are
-/// adapters already. Returns the paths of the adapted modules.
+/// Adds new adapters and freezes everything else. A is random and B is zero, so the model's outputs
+/// do not change. Throws if a name matches no module, or if there are adapters already. Returns the
+/// paths of the adapted modules.
 REPRISE_API std::vector<std::string> add_lora(Model& model,
                                               const LoraConfig& config,
                                               uint64_t seed);
 
 struct AdapterOptions {
-  bool is_trainable = false;    ///< requires grad; else the model is as frozen as it was
+  bool is_trainable = false;    ///< train the adapters and freeze the rest; false: freeze nothing
   bool keep_reference = false;  ///< also keep a frozen copy, for AdapterUse::Reference
-  std::optional<at::ScalarType> dtype = {};  ///< the adapters' own type; unset: float32
+  std::optional<at::ScalarType> dtype = {};  ///< type of the adapters' matrices; unset: float32
 };
 
-/// Adds adapters that peft or save_adapter wrote. Missing, unexpected or misshapen tensors are
-/// refused by name; a folder that does not fit leaves the model as it was. Returns the config, for
-/// save_adapter: an adapter of a language model that goes on to train a reward model gets its head
-/// added.
+/// Adds adapters that peft or save_adapter wrote. Throws and leaves the model unchanged if a tensor
+/// is missing, unexpected or of the wrong shape. Returns the config for save_adapter(). If a
+/// language model's adapter is trained on a reward model, the config includes the reward model's
+/// head.
 REPRISE_API LoraConfig load_adapter(Model& model,
                                     const std::filesystem::path& folder,
                                     const AdapterOptions& options = {});
 
-/// Writes adapter_config.json and adapter_model.safetensors. `config` is what the adapters were
-/// made with; what it leaves open (task_type, the head of a reward model) is filled in. All
-/// processes that the model is spread over call it, as save_model.
+/// Writes adapter_config.json and adapter_model.safetensors. `config` is the config that the
+/// adapters were made with; empty fields (task_type, the head of a reward model) are filled in. If
+/// the model is sharded, all of its processes must call it, as with save_model().
 REPRISE_API void save_adapter(const Model& model,
                               const std::filesystem::path& folder,
                               const LoraConfig& config);
 
-/// Adds the adapters' product to the base weights, computed in float32, and takes the adapters away
-/// for good. What is frozen stays so.
+/// Adds the adapters to the base weights, computed in float32, and removes them. Frozen parameters
+/// stay frozen.
 REPRISE_API void merge_lora(Model& model);
 
-/// Adapters folded into the base weights for a while, for faster generation: the destructor takes
-/// the product off again, from a copy, so that the weights are to the last bit what they were.
-/// Passes with adapters off, or the reference's, are what they always are. Without adapters it does
-/// nothing.
+/// Merges the adapters into the base weights while it is alive, for faster generation. The
+/// destructor restores the weights from a copy, to the last bit. Passes with AdapterUse::Off or
+/// Reference are not affected. Does nothing for a model without adapters.
 class REPRISE_API MergedLora {
  public:
   explicit MergedLora(Model& model);
@@ -111,7 +116,8 @@ class REPRISE_API MergedLora {
 
 REPRISE_API bool has_lora(const Model& model);
 
-/// Parameters that are trained, by name as checkpoints (for adapters: as peft) name them.
+/// The parameters that require gradients, with their names in checkpoints, or in peft's files if
+/// the model has adapters.
 REPRISE_API std::vector<std::pair<std::string, at::Tensor>> trained_parameters(const Model& model);
 
 }  // namespace reprise

@@ -1,16 +1,19 @@
 // A decoder-only transformer of any supported family, with one head.
 //
-// Parameters are called as in Hugging Face checkpoints: named_parameters() of a Llama has
-// model.layers.0.self_attn.q_proj.weight. Every block can be a checkpointed region; which ones are
-// is the model's own state, independent of train(), LoRA and the order of calls.
+//   auto model = reprise::load_model("Llama-3.2-1B").model;  // model/pretrained.h
+//   model->enable_checkpointing();                           // every block is recomputed in
+//   backward const auto logits = model->forward({.input_ids = ids});
+//
+// Parameters have the names of Hugging Face checkpoints: named_parameters() of a Llama contains
+// model.layers.0.self_attn.q_proj.weight. Which blocks are checkpointed is state of the model,
+// independent of train(), of LoRA adapters and of the order of calls.
 #pragma once
 
 #include <reprise/export.h>
 #include <reprise/model/block_checkpointing.h>
 #include <reprise/model/config.h>
 #include <reprise/model/head.h>
-#include <reprise/model/kv_cache.h>
-#include <reprise/model/parameter_keeper.h>
+#include <reprise/model/sharded_parameters.h>
 #include <reprise/options.h>
 
 #include <ATen/core/Tensor.h>
@@ -24,41 +27,44 @@
 
 namespace reprise {
 
-/// What stands on top of the last block.
+/// What the model computes from the hidden states of the last block.
 enum class HeadKind : uint8_t {
   CausalLm,      ///< logits over the vocabulary
-  Score,         ///< `labels` numbers for a sequence: reward models, *ForSequenceClassification
-  Value,         ///< one number for each position: critics. Stored as a Score head of one label
+  Score,         ///< `labels` numbers per sequence: reward models, *ForSequenceClassification
+  Value,         ///< one number per position: critics. Stored like a Score head of one label
                  ///< (score.weight), so that a reward model can become a critic and back
-  TokenClasses,  ///< `labels` numbers for each position: *ForTokenClassification
+  TokenClasses,  ///< `labels` numbers per position: *ForTokenClassification
 };
 
-/// Which adapters take part in a pass: model/lora.h. Without adapters all three are the same.
+/// Which LoRA adapters take part in a pass (model/lora.h). Without adapters all three are the same.
 enum class AdapterUse : uint8_t {
   Trained,    ///< the adapters that are being trained
-  Reference,  ///< the frozen copy of an adapter that training began with; none: as Off
+  Reference,  ///< a frozen copy of the adapters that training began with; if there is none, as Off
   Off,        ///< the base model
 };
 
-/// Which position's score stands for a sequence. They differ when padding is an id that texts hold.
+/// Which position's score is the score of a sequence. The two differ if the padding id also occurs
+/// in texts.
 enum class Pooling : uint8_t {
-  RightmostNotPad,  ///< the rightmost id that is not config.pad_id, as transformers does
-  LastAttended,     ///< the last position of the attention mask, as OpenRLHF does
+  RightmostNotPad,  ///< the rightmost id that is not config.pad_id, as in transformers
+  LastAttended,     ///< the last position of the attention mask, as in OpenRLHF
 };
 
 struct ModelInput {
-  at::Tensor input_ids;       ///< (B, T) int64
-  at::Tensor attention_mask;  ///< (B, T), with a KV cache (B, past + T); 0: padding. Undefined: all
-  at::Tensor position_ids;    ///< (B, T); undefined: 0, 1, ... or, with documents, from 0 in each
-  /// (B, T) int64, for packed rows: a run of equal numbers is a document. Positions see only their
-  /// own document, so a number must not come back later in the row.
-  at::Tensor document_ids;
-  /// What attention_mask and document_ids say, without a mask: where runs of tokens that see each
-  /// other begin, over all rows one after the other, and behind them B * T. Int32 (runs + 1), on
-  /// the device of the ids; no run crosses rows, and padding is a run of its own. Undefined: not
-  /// known. With it the attention of 16-bit types on a GPU needs no mask.
-  at::Tensor document_starts;
-  int64_t longest_document = 0;  ///< tokens of the longest run; of document_starts
+  at::Tensor input_ids;  ///< (B, T) int64
+  /// (B, T), with a KV cache (B, past + T); 0 is padding. Undefined: no padding.
+  at::Tensor attention_mask = {};
+  at::Tensor position_ids = {};  ///< (B, T). Undefined: 0, 1, …; with documents, from 0 in each
+  /// (B, T) int64, for packed rows: equal adjacent numbers are one document. Tokens attend only
+  /// within their document, so a number must not reappear later in the row.
+  at::Tensor document_ids = {};
+  /// The same as attention_mask and document_ids together, as bounds (the cu_seqlens of flash
+  /// attention): where each run of tokens that attend to each other starts, counted over all rows
+  /// one after the other, and B * T at the end. Int32 (runs + 1) on the device of the ids. No run
+  /// crosses rows; padding is a run of its own. With it, attention in 16-bit types on a GPU needs
+  /// no mask. Undefined: not known.
+  at::Tensor document_starts = {};
+  int64_t longest_document = 0;  ///< tokens of the longest run; required with document_starts
   AdapterUse adapters = AdapterUse::Trained;
 };
 
@@ -66,84 +72,97 @@ struct AttentionContext;
 struct Pass;
 class Block;
 class Embedding;
+class KvCache;
 class Linear;
 class Norm;
 
 class REPRISE_API Model : public torch::nn::Module {
  public:
-  /// Parameters are allocated (options give dtype and device) but hold nothing yet: load them
-  /// (model/checkpoint.h) or initialize() them.
+  /// Allocates parameters with this dtype and device, without values: initialize() them, or use
+  /// load_model() (model/pretrained.h) instead.
   Model(ModelConfig config, HeadKind head, const at::TensorOptions& options = at::kFloat);
   ~Model() override;
 
-  /// Fills all parameters as transformers does for a fresh model, or only those of the head.
+  /// Initialises all parameters as transformers does for a new model.
   void initialize(uint64_t seed);
+  /// Initialises the parameters of the head only.
   void initialize_head(uint64_t seed);
 
-  /// Hidden states after the last norm, (B, T, hidden). With a cache the input continues what the
-  /// cache holds; that is for inference, and refused where gradients are recorded.
+  /// Hidden states after the last norm, (B, T, hidden). With a cache (as generate() uses it) the
+  /// input continues the cached sequences; that throws if gradients are enabled.
   at::Tensor hidden_states(const ModelInput& input, KvCache* cache = nullptr);
   /// The head applied to hidden states (..., hidden) -> (..., outputs).
   at::Tensor apply_head(const at::Tensor& hidden, AdapterUse adapters = AdapterUse::Trained);
-  /// Both: (B, T, vocabulary), (B, T, labels) or, for a Value head, (B, T).
+  /// hidden_states() and apply_head(): (B, T, vocabulary), (B, T, labels) or, for a Value head,
+  /// (B, T).
   at::Tensor forward(const ModelInput& input);
-  /// One row of outputs per sequence, (B, labels). For a Score head.
+  /// One row of outputs per sequence, (B, labels). Needs a Score head.
   at::Tensor score(const ModelInput& input, Pooling pooling = Pooling::RightmostNotPad);
 
-  /// Makes the chosen blocks checkpointed regions, whenever gradients are recorded: passes without
-  /// grad and generation never pay. Replaces an earlier choice. A block in which nothing needs a
-  /// gradient is not recomputed. In reentrant mode the model itself sees to it that the first
-  /// trained block gets an input that requires grad.
+  /// Checkpoints the chosen blocks in passes that record gradients; passes without gradients, such
+  /// as generation, are not affected. Replaces an earlier choice. A block in which nothing needs a
+  /// gradient is not recomputed. In reentrant mode the model makes the input of the first trained
+  /// block require a gradient.
   void enable_checkpointing(const BlockChoice& blocks = BlockChoice::all(),
                             const CheckpointOptions& options = {});
   void disable_checkpointing();
   std::vector<int64_t> checkpointed_blocks() const;  ///< ascending; empty: none
-  /// Those of them that a training step recomputes: not the ones below the lowest trained
-  /// parameter, which no gradient reaches.
+  /// The checkpointed blocks that a training step recomputes: those below the lowest trained
+  /// parameter are not, since no gradient reaches them.
   std::vector<int64_t> recomputed_blocks() const;
-  /// How a block is called in checkpoints, and as a region: "model.layers.3".
+  /// The name of a block in checkpoints, and of its checkpointed region: "model.layers.3".
   std::string block_path(int64_t block) const;
 
-  /// The head as a matrix, for losses that make logits in pieces (loss/head.h). For a CausalLm.
-  /// With an adapter on the head the matrix is a sum of its own, through which gradients reach the
-  /// adapter; one with dropout is refused, since dropout acts on the adapter's input alone.
+  /// The head as a matrix, for losses that compute logits in chunks (loss/head.h). Needs a CausalLm
+  /// head. With an adapter on the head the matrix is weight + adapter, through which gradients
+  /// reach the adapter; an adapter with dropout is refused, since dropout acts on its input only.
   LinearHead linear_head(AdapterUse adapters = AdapterUse::Trained) const;
 
-  /// Which id is padding, for score() and the saved config.json.
+  /// Sets the padding id that score() and the saved config.json use.
   void set_pad_id(int64_t id);
 
-  /// NEFTune: uniform noise of this strength on the embeddings of passes that record gradients, in
-  /// train and eval mode (which may only mean that there is no dropout); 0: none.
+  /// NEFTune: adds uniform noise of this strength to the embeddings in passes that record
+  /// gradients, in train and in eval mode (which some training runs use to switch dropout off); 0:
+  /// none.
   void add_embedding_noise(double alpha) { embedding_noise_ = alpha; }
 
-  /// Computes the head in float32 whatever the parameters' type (--cast_lm_head_to_fp32).
+  /// Computes the head in float32, whatever the parameters' type.
   void compute_head_in_float32(bool enabled) { head_in_float32_ = enabled; }
 
-  /// Who has the parameters between passes; null: the model itself. See parallel/spread.h.
-  void set_keeper(std::shared_ptr<ParameterKeeper> keeper) { keeper_ = std::move(keeper); }
-  ParameterKeeper* keeper() const { return keeper_.get(); }
+  /// Set by shard() (parallel/shard.h); null: this process has every parameter as a whole.
+  void set_sharded_parameters(std::shared_ptr<ShardedParameters> sharded) {
+    sharded_parameters_ = std::move(sharded);
+  }
+  ShardedParameters* sharded_parameters() const { return sharded_parameters_.get(); }
 
   const ModelConfig& config() const { return config_; }
   HeadKind head() const { return head_kind_; }
   at::Device device() const;
   at::ScalarType dtype() const;
-  int64_t outputs() const;  ///< the head's width
-  /// Path of the head's module, e.g. "lm_head"; a tied head has no tensor of its own there.
+  int64_t outputs() const;  ///< width of the head
+  /// The path of the head's module, e.g. "lm_head". A tied head has no tensor of its own there.
   std::string head_path() const;
   bool has_tied_head() const { return head_kind_ == HeadKind::CausalLm && config_.tied_head; }
 
  private:
   at::Tensor embed(const ModelInput& input, const at::Tensor& positions);
-  at::Tensor run_kept_block(size_t index,
-                            at::Tensor x,
-                            const AttentionContext& context,
-                            const Pass& pass,
-                            KvCache* cache);
+  at::Tensor embed_tokens(const ModelInput& input, const at::Tensor& positions);
+  at::Tensor run_blocks(at::Tensor x,
+                        const std::vector<AttentionContext>& contexts,
+                        const Pass& pass,
+                        KvCache* cache);
   at::Tensor run_block(size_t index,
                        at::Tensor x,
                        const AttentionContext& context,
                        const Pass& pass,
                        KvCache* cache);
+  at::Tensor plain_or_checkpointed(size_t index,
+                                   at::Tensor x,
+                                   const AttentionContext& context,
+                                   const Pass& pass,
+                                   KvCache* cache);
+  at::Tensor normalize(at::Tensor x);
+  void unshard_head() const;
 
   ModelConfig config_;
   HeadKind head_kind_;
@@ -154,8 +173,8 @@ class REPRISE_API Model : public torch::nn::Module {
   std::shared_ptr<Embedding> positions_;  // null: the family has none
   std::vector<std::shared_ptr<Block>> blocks_;
   std::shared_ptr<Norm> final_norm_;
-  std::shared_ptr<Linear> head_;             // null: tied
-  std::shared_ptr<ParameterKeeper> keeper_;  // null: none
+  std::shared_ptr<Linear> head_;                           // null: tied
+  std::shared_ptr<ShardedParameters> sharded_parameters_;  // null: none
 };
 
 }  // namespace reprise

@@ -1,8 +1,8 @@
 // Optimizers over named parameters, with their state as named tensors.
 //
-// Where a model is spread over processes, each has an optimizer over its parts of the parameters.
-// Every update works element by element, so they compute what one optimizer of all would (on a CPU
-// up to how kernels round the last few elements of a part).
+// If a model is sharded over processes, each process has an optimizer over its parts of the
+// parameters. Updates are elementwise, so together they compute what a single optimizer would (on a
+// CPU, up to how kernels round the last few elements of a part).
 #pragma once
 
 #include <reprise/dist/world.h>
@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -22,63 +23,69 @@ namespace reprise {
 
 enum class OptimizerKind : uint8_t { AdamW, RmsProp, Sgd };
 
+/// "adamw", "rmsprop" or "sgd".
+REPRISE_API std::string_view name_of(OptimizerKind kind);
+/// Also takes transformers' names of AdamW, "adamw_torch" and "adamw_torch_fused". Throws for any
+/// other name.
+REPRISE_API OptimizerKind parse_optimizer(std::string_view name);
+
 struct OptimizerOptions {
   OptimizerKind kind = OptimizerKind::AdamW;
   double beta1 = 0.9;
   double beta2 = 0.999;
   double epsilon = 1e-8;
-  double weight_decay = 0;  ///< not applied to biases and norms: decays()
-  double momentum = 0;      ///< RMSprop and SGD
-  double alpha = 0.99;      ///< RMSprop
+  double weight_decay = 0;  ///< not applied to biases and norms: see decays()
+  double momentum = 0;      ///< RMSprop and SGD only
+  double alpha = 0.99;      ///< RMSprop only: decay of the squared average
 };
 
-/// Whether weight decay applies to a parameter of so many dimensions: not to biases and the weights
-/// of norms, as in transformers.
+/// Whether weight decay applies to a parameter with this name and number of dimensions. As in
+/// transformers, it does not apply to biases and to the weights of norms.
 REPRISE_API bool decays(const std::string& name, int64_t dimensions);
 REPRISE_API bool decays(const std::string& name, const at::Tensor& parameter);
 
-/// Parameters of a 16-bit type get a float32 copy that the updates go to; the parameter is its
-/// rounding.
+/// A 16-bit parameter gets a float32 master copy. Updates go to the copy, and the parameter is
+/// rounded from it.
 class REPRISE_API Optimizer {
  public:
   using Parameters = std::vector<std::pair<std::string, at::Tensor>>;
 
   virtual ~Optimizer();
-  /// Fused kernels where LibTorch has them for the device.
+  /// Uses fused kernels where LibTorch has them for the device.
   static std::unique_ptr<Optimizer> make(const Parameters& parameters,
                                          const OptimizerOptions& options);
-  /// Over what this process has of parameters. A part's values and their gradient are what is
-  /// updated; of the whole it needs the shape, for weight decay and for state_parts().
+  /// Over this process's parts of parameters. The parts' values are updated with their gradients;
+  /// the shape of the whole is needed for weight decay and for state_parts().
   static std::unique_ptr<Optimizer> make(std::vector<TensorPart> parameters,
                                          const OptimizerOptions& options);
 
-  /// One update with the parameters' gradients at this learning rate. A parameter without a
-  /// gradient is left alone.
+  /// Updates the parameters with their gradients. A parameter without a gradient is not changed.
   virtual void step(double learning_rate) = 0;
   void zero_grad();
 
-  /// State to save, not copied: "<parameter>/exp_avg" and so on as torch.optim calls it,
-  /// "<parameter>/step" (how often it was updated), and "<parameter>/master", the float32 copy.
-  /// load() takes exactly what state() gave for the same parameters and options, and says what is
-  /// missing or too much before it changes anything. It sets 16-bit parameters to the rounding of
-  /// their copies.
+  /// The state to save, not copied: "<parameter>/exp_avg" and so on with torch.optim's names,
+  /// "<parameter>/step" (the number of updates), and "<parameter>/master" (the float32 copy).
+  /// load() accepts exactly the state() of the same parameters and options; otherwise it throws,
+  /// naming what is missing or unexpected, before it changes anything. It rounds 16-bit parameters
+  /// from their copies.
   virtual NamedTensors state() const = 0;
   void load(const SafetensorsFile& file) { load(file, World::single()); }
-  /// The same over a world. What is saved are the states of whole parameters, whoever had which
-  /// part of them: state_parts() is what this process has of these, and load() takes that much out
-  /// of the file. All processes of the world call load().
+  /// The same over a world. The file has the state of whole parameters, however they were sharded:
+  /// state_parts() are this process's parts of it, and load() reads only these. load() is a
+  /// collective.
   virtual std::vector<TensorPart> state_parts() const = 0;
   virtual void load(const SafetensorsFile& file, const World& world) = 0;
-  /// Bytes of the state, the float32 copies included.
+  /// Bytes of the state, including the float32 copies.
   virtual int64_t bytes() const;
-  /// Moves the state: away while it only takes memory, and back before the next step.
+  /// Moves the state to a device: for example to the CPU while it is not needed, and back before
+  /// the next step.
   void move_state(const at::Device& device);
 
   const Parameters& parameters() const { return parameters_; }
-  /// The same with their places in whole parameters.
+  /// The same with their positions in the whole parameters.
   const std::vector<TensorPart>& parts() const { return parts_; }
-  /// What the updates go to, under the parameters' names and in their order: the float32 copies of
-  /// 16-bit parameters, other parameters themselves.
+  /// The tensors that are updated, with the parameters' names and order: the float32 copies of
+  /// 16-bit parameters, and the other parameters themselves.
   virtual Parameters wide_parameters() const = 0;
 
  protected:
@@ -88,37 +95,38 @@ class REPRISE_API Optimizer {
   Parameters parameters_;  ///< the values of parts_
 };
 
-/// Scales gradients so that their joint 2-norm is at most `max_norm` (0: only measures), as
-/// torch.nn.utils.clip_grad_norm_. Returns the norm before, in float32 on the parameters' device,
-/// without waiting for it. Where it is infinite or NaN the gradients are of no use afterwards: look
-/// at it before the step.
+/// Scales gradients so that their total 2-norm is at most `max_norm` (0: only measures it), like
+/// torch.nn.utils.clip_grad_norm_. Returns the norm before clipping, in float32 on the parameters'
+/// device, without synchronizing. If it is infinite or NaN the gradients are useless: check it
+/// before the step.
 REPRISE_API at::Tensor clip_grad_norm(const Optimizer::Parameters& parameters, double max_norm);
-/// The same where each process has parts of the gradients: the norm is of all of them, to the last
-/// bit the same in every process. All call it.
+/// The same if each process has parts of the gradients. The norm is over all parts and the same to
+/// the last bit in every process. A collective.
 REPRISE_API at::Tensor clip_grad_norm(const Optimizer::Parameters& parameters,
                                       double max_norm,
                                       const World& world);
 
-/// An exponential moving average of parameters, in float32. It begins with their values.
+/// An exponential moving average of parameters, in float32. It starts with their values.
 class REPRISE_API MovingAverage {
  public:
-  /// Of what is trained: where the optimizer has float32 copies of 16-bit parameters, of these. Of
-  /// the roundings it would miss every change that is smaller than their last digit.
+  /// Averages the optimizer's parameters. For 16-bit parameters it averages their float32 copies,
+  /// because the rounded values would miss small changes.
   MovingAverage(const Optimizer& optimizer, double decay);
   MovingAverage(const Optimizer::Parameters& parameters, double decay);
   /// average = decay * average + (1 - decay) * parameter
   void update();
-  /// The averages, not copied, under the parameters' names: saved, they are a model's weights.
+  /// The averages, not copied, with the parameters' names, so they can be saved as a model's
+  /// weights.
   NamedTensors state() const;
   void load(const SafetensorsFile& file) { load(file, World::single()); }
-  /// As Optimizer's.
+  /// See Optimizer::state_parts.
   std::vector<TensorPart> state_parts() const;
   void load(const SafetensorsFile& file, const World& world);
-  /// Puts the averages into the parameters; the destructor of what is returned puts back what was.
-  /// In between there is no update(), no second swap(), no state() and no load(). Averages of
-  /// float32 parameters change places with them, and what has a float32 copy is rounded from it
-  /// again, so only 16-bit and float64 parameters without one are copied. Parameters stay in their
-  /// memory; where it is looked at by others, tell them (ParameterKeeper::refresh).
+  /// Puts the averages into the parameters. The destructor of the returned object restores the
+  /// parameters. Until then update(), swap(), state() and load() throw. float32 parameters are
+  /// exchanged with their averages and parameters with a float32 copy are rounded from it again, so
+  /// only other parameters need a backup. Parameters keep their storage; call
+  /// ShardedParameters::refresh if other processes use it.
   class Swap;
   std::unique_ptr<Swap> swap();
 
@@ -127,8 +135,8 @@ class REPRISE_API MovingAverage {
 
   MovingAverage(std::vector<TensorPart> parts, const Optimizer::Parameters& values, double decay);
 
-  std::vector<TensorPart> parts_;   ///< that a swap changes
-  std::vector<at::Tensor> values_;  ///< that are averaged: parameters, or wider copies of them
+  std::vector<TensorPart> parts_;   ///< the parameters, which a swap changes
+  std::vector<at::Tensor> values_;  ///< what is averaged: parameters or their float32 copies
   std::vector<at::Tensor> averages_;
   double decay_;
   std::weak_ptr<const char> swapped_;  ///< expired unless a Swap is alive
@@ -144,7 +152,7 @@ class REPRISE_API MovingAverage::Swap {
  private:
   friend class MovingAverage;
   std::vector<std::pair<at::Tensor, at::Tensor>> exchanged_;  ///< parameters and averages
-  std::vector<std::pair<at::Tensor, at::Tensor>> copied_;     ///< parameters and what they were
+  std::vector<std::pair<at::Tensor, at::Tensor>> copied_;     ///< parameters and their old values
   std::shared_ptr<const char> token_;
 };
 

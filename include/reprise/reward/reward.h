@@ -1,4 +1,5 @@
-// Where rewards come from: a verifier, a process, a server, a reward model. All of them see text.
+// The interface of reward sources: verifiers, a command, a server, a reward model. All of them
+// score text. Derive from RewardSource for a source of your own.
 #pragma once
 
 #include <reprise/export.h>
@@ -13,14 +14,14 @@ namespace reprise {
 
 class Model;
 
-/// A completion to be judged. Refers to its row; whoever makes the request keeps that alive.
+/// A completion to be scored. `row` must stay alive while the request is used.
 struct RewardRequest {
-  std::string prompt;               ///< as the policy saw it; of a chat, as its template renders it
+  std::string prompt;               ///< as the policy saw it: a chat is rendered by its template
   std::string completion;           ///< without special tokens
-  const Json* row = nullptr;        ///< the data row with all its columns; null: there is none
-  bool is_finished = true;          ///< the policy ended it, not the limit of its length
-  int64_t tokens = 0;               ///< of the completion, counted by the policy's tokenizer
-  std::vector<Json> messages = {};  ///< of a chat: what leads to the completion; empty: plain text
+  const Json* row = nullptr;        ///< the data row with all its columns; null: none
+  bool is_finished = true;          ///< ended by a stop token, not by the length limit
+  int64_t tokens = 0;               ///< length of the completion in the policy's tokens
+  std::vector<Json> messages = {};  ///< the chat before the completion; empty: plain text
 };
 
 class REPRISE_API RewardSource {
@@ -30,19 +31,22 @@ class REPRISE_API RewardSource {
   RewardSource(const RewardSource&) = delete;
   RewardSource& operator=(const RewardSource&) = delete;
 
-  /// As it is logged: "rewards/<name>/mean".
+  /// The name in metrics: "rewards/<name>/mean".
   virtual std::string name() const = 0;
 
-  /// Throws, saying why, if no completion of this row could ever be scored: a column is missing.
-  /// For a look at the data before training; the caller knows which file the row is from.
+  /// Throws if no completion of this row could ever be scored, for example because a column is
+  /// missing. Called before training to check the data; the caller adds the file and line. Does
+  /// nothing by default.
   virtual void check(const Json& row) const;
 
-  /// The model that it passes completions through; null: none. If it is spread over processes and
-  /// they ask for different numbers of rewards, its parameters must be held (HeldParameters).
+  /// The model that score() runs, if any; null by default. If it is sharded over processes, the
+  /// training loop unshards it around score(), since processes may score different numbers of
+  /// completions.
   virtual const Model* model() const;
 
-  /// One number per request, finite, or NaN: this source cannot score it. Throws naming the source
-  /// if it is broken.
+  /// One finite number per request, or NaN if this source cannot score it. Throws, naming the
+  /// source, if scoring fails. Called from one thread, in every process with its share of the
+  /// completions.
   virtual std::vector<double> score(std::span<const RewardRequest> requests) = 0;
 };
 

@@ -1,4 +1,4 @@
-// Several sources of rewards, asked together.
+// Several reward sources with weights.
 #pragma once
 
 #include <reprise/export.h>
@@ -18,34 +18,35 @@ struct WeightedReward {
 
 class REPRISE_API RewardList {
  public:
-  static constexpr size_t kPatience = 1000;
+  /// A source that has scored none of so many completions is considered broken.
+  static constexpr size_t kMaxUnscored = 1000;
 
-  /// Throws if there is none, or a weight is not finite.
+  /// Throws if `sources` is empty or a weight is not finite.
   explicit RewardList(std::vector<WeightedReward> sources);
 
   size_t size() const { return sources_.size(); }
-  /// As they are logged. Of two with one name the second is called name_2.
+  /// The names in metrics. Duplicates get a suffix: name, name_2, ...
   const std::vector<std::string>& names() const { return names_; }
   std::vector<double> weights() const;
 
-  /// RewardSource::model() of those that have one.
+  /// RewardSource::model() of the sources that have one.
   std::vector<const Model*> models() const;
 
-  /// RewardSource::check() of all.
+  /// Calls RewardSource::check() of all sources.
   void check(const Json& row) const;
 
-  /// One row per request, one column per source: as the sources gave them, not weighted; NaN: this
-  /// source cannot score it. Throws if a source has scored none of its first kPatience requests; a
-  /// few may be of rows that are for other sources.
+  /// One row per request and one column per source, not weighted; NaN where a source cannot score a
+  /// completion. Single completions may be meant for other sources, but a source that has scored
+  /// none of its first kMaxUnscored completions is an error.
   std::vector<std::vector<double>> score(std::span<const RewardRequest> requests);
 
  private:
-  std::vector<double> ask(size_t source, std::span<const RewardRequest> requests);
+  std::vector<double> score_with(size_t source, std::span<const RewardRequest> requests);
 
   std::vector<WeightedReward> sources_;
   std::vector<std::string> names_;
-  std::vector<bool> has_scored_;  // of each source: any request, ever
-  std::vector<size_t> asked_;     // how many each was asked
+  std::vector<bool> has_scored_;   // per source: any completion so far
+  std::vector<size_t> requested_;  // per source: completions so far
 };
 
 }  // namespace reprise

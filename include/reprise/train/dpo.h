@@ -1,4 +1,4 @@
-// Preference optimisation on pairs: DPO and its family.
+// Preference optimisation on pairs of responses: DPO and its variants.
 #pragma once
 
 #include <reprise/export.h>
@@ -10,8 +10,8 @@
 
 namespace reprise {
 
-/// `reference` is given if needs_reference(options), unless use_precomputed() follows; and only
-/// then.
+/// Trains on rows of Objective::Dpo. A reference is required if needs_reference(options), unless
+/// you call use_precomputed() on the result before training; losses that need none refuse one.
 REPRISE_API std::unique_ptr<ReferencedObjective> make_dpo(std::shared_ptr<Model> model,
                                                           std::optional<Reference> reference,
                                                           const PreferenceOptions& options = {});

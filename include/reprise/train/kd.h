@@ -1,4 +1,5 @@
-// Distillation: a student learns from the distribution of a teacher, and from the tokens.
+// Knowledge distillation: a student learns the teacher's distribution over the vocabulary, and the
+// labelled tokens.
 #pragma once
 
 #include <reprise/export.h>
@@ -11,12 +12,14 @@ namespace reprise {
 
 struct KdOptions {
   DivergenceOptions divergence = {};
-  double coefficient = 0.4;      ///< share of the divergence; the rest is cross entropy
-  bool offload_teacher = false;  ///< the teacher's weights stay on the CPU between its passes
+  /// Weight of the divergence, above 0 and at most 1. The cross entropy has the remaining weight.
+  double coefficient = 0.4;
+  bool offload_teacher = false;  ///< keep the teacher's weights on the CPU between its passes
 };
 
-/// Both are token means over the whole optimizer step. The teacher may be of another size; its
-/// vocabulary must begin with the student's.
+/// Trains on rows of Objective::Kd. Both losses are means over the labelled tokens of the optimizer
+/// step. The teacher is frozen (eval mode, no gradients). It may have another size, but the first
+/// part of its vocabulary must be the student's.
 REPRISE_API std::unique_ptr<TrainingObjective> make_kd(std::shared_ptr<Model> student,
                                                        std::shared_ptr<Model> teacher,
                                                        const KdOptions& options = {});

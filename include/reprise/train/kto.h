@@ -1,4 +1,4 @@
-// Preference optimisation on single responses, each desirable or not: KTO.
+// Preference optimisation on single responses, each labelled desirable or undesirable: KTO.
 #pragma once
 
 #include <reprise/dist/world.h>
@@ -11,9 +11,9 @@
 
 namespace reprise {
 
-/// Without a reference, use_precomputed() must follow. Batches have `mismatched` rows if
-/// needs_kl(options). The KL is a mean over the micro-batches that all processes train on at a
-/// time.
+/// Trains on rows of Objective::Kto. Without a reference, call use_precomputed() on the result
+/// before training. Set CollateOptions::mismatch if needs_kl(options). In training the KL estimate
+/// is a mean over the micro-batches that all processes of `world` compute at the same time.
 REPRISE_API std::unique_ptr<ReferencedObjective> make_kto(std::shared_ptr<Model> model,
                                                           std::optional<Reference> reference,
                                                           const UnpairedOptions& options = {},

@@ -1,4 +1,4 @@
-// How much memory a training run may take, as its user says it.
+// How much memory a training run may take, as the user specifies it.
 #pragma once
 
 #include <reprise/export.h>
@@ -12,14 +12,14 @@
 
 namespace reprise {
 
-/// An amount of memory: bytes, or something that becomes bytes when the step is known.
+/// An amount of memory, in bytes or relative to what the step needs.
 struct Budget {
   enum class Kind : uint8_t {
     Bytes,
     Fraction,  ///< of what the step takes without checkpointing
-    Min,       ///< the least that the step can do with
-    Max,       ///< what it takes without checkpointing
-    Auto,      ///< what the device has left
+    Min,       ///< the least with which the step can run
+    Max,       ///< what the step takes without checkpointing
+    Auto,      ///< what is free on the device
   };
 
   Kind kind = Kind::Bytes;
@@ -29,29 +29,30 @@ struct Budget {
   REPRISE_API std::string describe() const;
 };
 
-/// "6GiB", "500MB", "4096B" (also KB, GB, TB, KiB, MiB, TiB, and decimals), a number above 0 and up
-/// to 1, "min", "max" or "auto". `name` is the flag, for messages.
+/// Parses "6GiB", "500MB", "4096B" (also KB, GB, TB, KiB, MiB, TiB, and decimals), a fraction above
+/// 0 and up to 1, "min", "max" or "auto". `name` is the option that error messages name.
 REPRISE_API Budget parse_budget(const std::string& name, const std::string& text);
 
-/// The same, bytes with a unit only.
+/// Parses bytes with a unit.
 REPRISE_API int64_t parse_bytes(const std::string& name, const std::string& text);
 
-/// What a plan may predict on a device so that `bytes` are not exceeded: allocators round. malloc
-/// rounds every tensor by a few bytes, CUDA's allocator next to nothing.
+/// The most bytes that a plan may predict so that `bytes` are not exceeded. It is a little less,
+/// because allocators round: malloc every tensor by a few bytes, CUDA's allocator next to nothing.
 REPRISE_API int64_t planned_bytes(int64_t bytes, c10::DeviceType device);
-/// A budget that a prediction of `bytes` fits.
+/// The inverse: a budget that a prediction of `bytes` fits.
 REPRISE_API int64_t budget_for(int64_t bytes, c10::DeviceType device);
 
-/// What a run may take. Neither `activations` nor `total`: whatever its own checkpointing takes.
+/// The limits of a run. With neither `activations` nor `total` there is no limit, and blocks are
+/// checkpointed as the model is set up.
 struct MemoryLimits {
-  /// Peak of a step beyond parameters, gradients, optimizer state and what else is there all the
-  /// time: kept tensors, working memory, chunks of the loss.
+  /// Peak of a step beyond parameters, gradients, optimizer state and everything else that stays
+  /// allocated: kept tensors, working memory, chunks of the loss.
   std::optional<Budget> activations = {};
   /// Peak of everything on the device.
   std::optional<Budget> total = {};
-  int64_t host_bytes = 0;    ///< for tensors that wait in host memory; 0: none do
-  bool allow_lossy = false;  ///< tensors may be compressed so that bits are lost
-  /// Plans of an earlier run of the same model, to be followed instead of planning anew.
+  int64_t host_bytes = 0;    ///< host memory for offloaded tensors; 0: nothing is offloaded
+  bool allow_lossy = false;  ///< allow lossy compression
+  /// Plans of an earlier run of the same model, to use instead of planning again.
   std::filesystem::path plan_file = {};
 
   bool is_set() const { return activations || total || !plan_file.empty(); }

@@ -1,18 +1,19 @@
-// Online training: a policy answers prompts, rewards judge its answers, and it learns from them.
-// PPO with a critic, GRPO and its family, RLOO, REINFORCE++.
+// Online training: the policy generates completions of prompts, rewards score them, and the policy
+// learns from the scores. PPO with a critic, GRPO and its variants, RLOO, REINFORCE++.
 //
-// One generation batch after the other: rollout (KV cache, no graph, no checkpointed region),
-// rewards, frozen passes (old policy, reference, critic), advantages; then optimizer steps on it,
-// which are the only passes that are checkpointed. Same options, data and seed give the same
-// weights to the last bit, resumed or not, under every memory policy, where kernels and rewards are
-// deterministic.
+// The run alternates between two phases. The first makes a generation batch: rollout (KV cache, no
+// gradients), rewards, log-probabilities of the old policy and the reference, values of the critic,
+// advantages. The second takes optimizer steps on that batch; only its passes are checkpointed.
+//
+// Equal options, data and seed give equal weights to the last bit, resumed or not, under every
+// memory policy, if kernels and rewards are deterministic.
 #pragma once
 
 #include <reprise/data/dataset.h>
 #include <reprise/data/prompts.h>
 #include <reprise/export.h>
 #include <reprise/loss/advantage.h>
-#include <reprise/loss/policy.h>
+#include <reprise/loss/policy_gradient.h>
 #include <reprise/loss/returns.h>
 #include <reprise/loss/value.h>
 #include <reprise/reward/reward_list.h>
@@ -22,100 +23,116 @@
 #include <reprise/train/trainer.h>
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
-#include <string>
 #include <string_view>
 #include <utility>
 
 namespace reprise {
 
-/// Where advantages come from.
+/// How advantages are computed from rewards. A group is the completions of one prompt.
 enum class OnlineEstimator : uint8_t {
-  Gae,                ///< gae: a critic's values, PPO
-  Grpo,               ///< grpo, group_norm: the group's mean and deviation
-  Rloo,               ///< rloo: the mean of the group's others
-  Reinforce,          ///< reinforce: discounted returns, whitened: REINFORCE++
-  ReinforceBaseline,  ///< reinforce_baseline: the same minus the group's mean
+  Gae,                ///< gae: generalised advantage estimation with a critic (PPO)
+  Grpo,               ///< grpo, group_norm: relative to the group's mean and deviation
+  Rloo,               ///< rloo: relative to the mean of the group's other completions
+  Reinforce,          ///< reinforce: discounted returns, whitened (REINFORCE++)
+  ReinforceBaseline,  ///< reinforce_baseline: the same after subtracting the group's mean
 };
 
-/// Throws listing the names there are.
+/// Throws for an unknown name, with a list of the known ones.
 REPRISE_API OnlineEstimator parse_online_estimator(std::string_view name);
-/// Whether several completions of a prompt are compared with each other.
+/// Whether the estimator compares the completions of a group, and so needs at least two of them.
 REPRISE_API bool compares_groups(OnlineEstimator estimator);
 
+/// Settings of an online run. "Gae:" and the like name the estimators that a member is for.
 struct OnlineOptions {
-  /// batch_size counts completions. Evaluation and best_metric are of "eval_reward". Its collate
-  /// gives the pad id. Its autocast is for updates and frozen passes; rollout samples in the type
-  /// of the weights.
+  /// As for train(), with these differences: batch_size and eval_batch_size count completions,
+  /// best_metric is usually "eval_reward", collate only provides the pad id, and autocast is for
+  /// updates and scoring passes (rollout uses the type of the weights).
   TrainerOptions training = {};
-  RolloutOptions rollout = {};               ///< its samples_per_prompt is the group size
-  int64_t micro_batches_per_generation = 0;  ///< TRL's steps_per_generation; 0: accumulation
-  int64_t iterations = 1;                    ///< how often a generation batch is learned from
+  RolloutOptions rollout = {};  ///< generate.samples_per_prompt is the group size
+  /// Micro-batches per process in a generation batch (TRL's steps_per_generation), a multiple of
+  /// training.accumulation; 0: training.accumulation.
+  int64_t micro_batches_per_generation = 0;
+  int64_t iterations = 1;  ///< passes over each generation batch (TRL's num_iterations)
 
   OnlineEstimator estimator = OnlineEstimator::Grpo;
-  AdvantageOptions group = {};  ///< Grpo, Rloo, ReinforceBaseline; its estimator and size are set
-  PolicyOptions policy = {};
-  ValueOptions value = {};                    ///< Gae
-  double critic_learning_rate = 9e-6;         ///< Gae
-  int64_t critic_warmup_steps = 0;            ///< Gae: steps in which only the critic learns
-  double gamma = 1.0;                         ///< Gae, Reinforce, ReinforceBaseline
-  double lambda = 0.95;                       ///< Gae
+  /// Grpo, Rloo, ReinforceBaseline. Its estimator and group_size are filled in.
+  AdvantageOptions group = {};
+  PolicyOptions policy = {};           ///< the loss of the policy
+  ValueOptions value = {};             ///< Gae: the loss of the critic
+  double critic_learning_rate = 9e-6;  ///< Gae
+  int64_t critic_warmup_steps = 0;  ///< Gae: first optimizer steps, in which only the critic learns
+  double gamma = 1.0;               ///< Gae, Reinforce, ReinforceBaseline: discount per token
+  double lambda = 0.95;             ///< Gae
   Whitening whitening = Whitening::OpenRlhf;  ///< of token advantages
 
-  /// KL from the reference as a part of the reward; of RLOO, of a sequence.
+  /// Coefficient of the KL to the reference that is subtracted from the reward of each token (Rloo:
+  /// of each completion). Grpo has its KL in the loss: PolicyOptions::beta.
   double kl_reward_coef = 0;
   KlEstimator kl_reward = KlEstimator::K1;
-  std::optional<double> kl_target = {};  ///< the coefficient adapts to it
-  double kl_horizon = 10000;
+  std::optional<double> kl_target = {};  ///< adapt kl_reward_coef to reach this KL
+  double kl_horizon = 10000;             ///< completions over which it adapts
 
-  std::optional<std::pair<double, double>> score_clip = {};
-  ScorePlace score_place = ScorePlace::LastToken;
-  double missing_eos_penalty = 0;
-  int64_t overlong_buffer = 0;  ///< tokens before the limit in which the penalty grows; 0: none
+  std::optional<std::pair<double, double>> score_clip = {};  ///< lowest and highest score
+  ScorePlace score_place = ScorePlace::LastToken;            ///< the tokens that get the score
+  double missing_eos_penalty = 0;  ///< subtracted from the score of a completion without an end
+  /// DAPO's soft penalty for long completions: it grows from 0 to overlong_factor within so many
+  /// tokens below the length limit; 0: none.
+  int64_t overlong_buffer = 0;
   double overlong_factor = 1.0;
-  bool mask_truncated = false;  ///< completions without an end are not learned from
+  bool mask_truncated = false;  ///< do not learn from completions that reached the length limit
 
-  /// Groups that have nothing to tell (all rewards equal) are replaced by those of further prompts.
+  /// DAPO's dynamic sampling: replace groups without a learning signal (all rewards equal) by those
+  /// of further prompts.
   bool filter_groups = false;
+  /// With filter_groups: the group's mean reward must also be strictly between these.
   std::optional<std::pair<double, double>> filter_means_between = {};
   int64_t filter_attempts = 10;  ///< rollouts for one generation batch at most
 
-  double pretraining_coef = 0;  ///< of a language-model loss on OnlineJob::pretraining (PPO-ptx)
+  /// Coefficient of a language-model loss on OnlineJob::pretraining (PPO-ptx); 0: none.
+  double pretraining_coef = 0;
 
-  bool offload_reference = false;  ///< its weights are on the CPU between its passes
-  bool offload_optimizer = false;  ///< the optimizers' state is, outside of updates
-  int64_t samples_steps = 10;      ///< a table of samples every so many steps; 0: none
-  int64_t samples_shown = 4;       ///< completions in it
+  bool offload_reference = false;  ///< keep the reference on the CPU between its passes
+  bool offload_optimizer = false;  ///< keep the optimizer state on the CPU outside of updates
+  int64_t samples_steps = 10;  ///< write completions to samples.jsonl every so many steps; 0: never
+  int64_t samples_shown = 4;   ///< completions written each time
 };
 
-/// Throws for options that are out of range, contradict each other or have no effect.
-/// A generation batch is of all processes.
+/// Throws if options are out of range, contradict each other or have no effect. train_online()
+/// calls it. A generation batch has the completions of all `processes`.
 REPRISE_API void validate(const OnlineOptions& options, int64_t processes = 1);
-/// Whether the policy's divergence from a reference counts.
+/// Whether OnlineJob::reference is required: the KL is in the loss or in the reward.
 REPRISE_API bool needs_reference(const OnlineOptions& options);
 
+/// Models, data and rewards of an online run. Shared objects may be used again afterwards.
 struct OnlineJob {
-  std::shared_ptr<Model> policy;
-  std::shared_ptr<Model> critic = nullptr;  ///< a Value head; null unless the estimator is Gae
-  std::optional<Reference> reference = {};  ///< given if needs_reference(options), and only then
+  std::shared_ptr<Model> policy;            ///< trained in place; a language-model head
+  std::shared_ptr<Model> critic = nullptr;  ///< trained in place; a Value head. Gae only
+  std::optional<Reference> reference = {};  ///< required if needs_reference(options); else refused
   std::shared_ptr<RewardList> rewards;
   std::shared_ptr<const PromptSet> prompts;
   std::shared_ptr<const PromptSet> eval_prompts = nullptr;  ///< null: no evaluation
+  /// Rows of Objective::Sft for pretraining_coef; null without it.
   std::shared_ptr<const Dataset> pretraining = nullptr;
-  std::shared_ptr<const Tokenizer> tokenizer;
-  /// Writes the policy (or its adapter), and the critic into folder/critic.
+  std::shared_ptr<const Tokenizer> tokenizer;  ///< the policy's; decodes completions for rewards
+  /// Writes the policy or its adapter into a folder, and the critic into folder/critic. Called for
+  /// every checkpoint, in all processes.
   std::function<void(const std::filesystem::path& folder)> save_models;
   std::filesystem::path resume_from = {};  ///< as in TrainingJob
 };
 
-/// Runs it. metrics.jsonl has, beside what train() writes, reward, reward_std, rewards/<name>/mean
+/// Trains the policy, and the critic, in place. Errors, checkpoints and processes are as for
+/// train().
+///
+/// metrics.jsonl has, in addition to what train() writes: reward, reward_std, rewards/<name>/mean
 /// and /std, frac_reward_zero_std, completions/mean_length, /min_length, /max_length and
 /// /clipped_ratio, kl, clip_ratio/..., entropy, rollout_ms, scoring_ms, update_ms,
 /// rollout_tokens_per_second, rollout_peak_bytes, scoring_peak_bytes, update_peak_bytes, and with a
-/// critic critic/loss, critic/grad_norm, critic/explained_variance. samples.jsonl has what was
-/// sampled: step, prompt, completion, rewards, advantage.
+/// critic critic/loss, critic/grad_norm and critic/explained_variance. samples.jsonl has
+/// completions with step, prompt, rewards and advantage.
 REPRISE_API TrainingSummary train_online(const OnlineJob& job,
                                          const OnlineOptions& options,
                                          TrainingObserver& observer,

@@ -1,4 +1,4 @@
-// Process reward models: each step of an answer is judged.
+// Process reward models: trained to judge each step of an answer.
 #pragma once
 
 #include <reprise/data/rows.h>
@@ -13,12 +13,13 @@ namespace reprise {
 
 struct PrmOptions {
   PrmConvention convention = PrmConvention::StepEnds;
-  /// Placeholders: ids of the tokens that stand for rewards; empty: the whole vocabulary competes.
-  /// Soft labels need two, the good one first.
+  /// Placeholders only: ids of the tokens that stand for rewards. The prediction is a choice among
+  /// them; if empty, among the whole vocabulary. Soft labels need exactly two, the good one first.
   std::vector<int64_t> reward_tokens = {};
 };
 
-/// StepEnds: `model` has a TokenClasses head. Placeholders: a language-model head.
+/// Trains on rows of Objective::Prm. `model` needs a TokenClasses head for StepEnds and a
+/// language-model head for Placeholders.
 REPRISE_API std::unique_ptr<TrainingObjective> make_prm(std::shared_ptr<Model> model,
                                                         const PrmOptions& options = {});
 

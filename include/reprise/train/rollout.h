@@ -1,5 +1,5 @@
-// Rollout, the generation phase of online training: many prompts, several samples of each, in
-// batches of like length. No gradients, no graph, no checkpointed region (that is checked).
+// Rollout, the generation phase of online training: several samples for each of many prompts. Runs
+// without gradients and without checkpointed regions (which is checked).
 #pragma once
 
 #include <reprise/export.h>
@@ -12,19 +12,21 @@
 namespace reprise {
 
 struct RolloutOptions {
-  GenerateOptions generate = {};  ///< with prompt_numbers: which random numbers each prompt gets
-  int64_t batch_size = 32;        ///< sequences that are generated together
-  /// The most that the KV cache of a batch may take, however few sequences that leaves (but one);
-  /// 0: batch_size decides alone.
+  /// Sampling, length limit and samples_per_prompt. prompt_numbers, if given, select the random
+  /// numbers of each prompt.
+  GenerateOptions generate = {};
+  int64_t batch_size = 32;  ///< sequences generated at the same time
+  /// Upper limit for the bytes of a batch's KV cache. Batches get smaller to stay below it, down to
+  /// one sequence. 0: no limit.
   int64_t cache_bytes = 0;
-  /// Called after every batch with the number of sequences that are done, and of all.
+  /// Called after every batch, with the sequences generated so far and in total.
   std::function<void(int64_t done, int64_t total)> progress = {};
 };
 
-/// generate() for any number of prompts: sorted by length, so that little is padded, cut into
-/// batches, and put back into their order. Result i * samples + j is sample j of prompt i, and does
-/// not depend on how the batches were cut (beyond the rounding of batched kernels). Batches share
-/// nothing: each frees its KV cache before the next begins.
+/// generate() for any number of prompts. Sorts them by length to avoid padding, generates in
+/// batches, and returns the results in the order of the prompts: result i * samples + j is sample j
+/// of prompt i. Results do not depend on the batches, apart from rounding in batched kernels. Each
+/// batch frees its KV cache before the next one starts.
 REPRISE_API std::vector<Generated> rollout(Model& model,
                                            const std::vector<std::vector<int64_t>>& prompts,
                                            const RolloutOptions& options = {});

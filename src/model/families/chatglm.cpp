@@ -1,7 +1,7 @@
-// ChatGLM2 and ChatGLM3: few key/value groups, rotary embedding by neighbouring pairs over half of
-// each head, gate and up in one projection, and module names of its own.
-#include "model/architecture.h"
-#include "model/config_reader.h"
+// ChatGLM2 and ChatGLM3: few key/value groups, rotary embedding of neighbouring pairs over half of
+// each head, gate and up in one layer, and module names of their own.
+#include "model/families/architecture.h"
+#include "model/families/config_reader.h"
 
 namespace reprise {
 
@@ -46,8 +46,8 @@ void read_chatglm(ConfigReader& fields, ModelConfig& config) {
   config.tied_head = fields.flag_or("tie_word_embeddings", false);
   config.rope.dims = config.head_dim / 2;
   config.rope.pairing = RopeConfig::Pairing::Neighbours;
-  // ChatGLM2-32k divides positions by it, ChatGLM3-32k multiplies theta: the file does not say
-  // which.
+  // ChatGLM2-32k divides positions by it and ChatGLM3-32k multiplies theta, but the file does not
+  // tell the two apart.
   fields.require("rope_ratio", 1);
   fields.require("apply_residual_connection_post_layernorm", false);
   fields.require("post_layer_norm", true);
@@ -55,7 +55,7 @@ void read_chatglm(ConfigReader& fields, ModelConfig& config) {
   fields.require("quantization_bit", 0);
   fields.require("pre_seq_len", nullptr);
   fields.require("prefix_projection", false);
-  fields.ignore({"apply_query_key_layer_scaling",  // divides and multiplies again
+  fields.ignore({"apply_query_key_layer_scaling",  // divides and multiplies by the same factor
                  "attention_softmax_in_fp32",      // always so here
                  "fp32_residual_connection",
                  "bias_dropout_fusion",

@@ -1,6 +1,6 @@
 // GPT-2: learned positions, layer norms, weights stored (in, out).
-#include "model/architecture.h"
-#include "model/config_reader.h"
+#include "model/families/architecture.h"
+#include "model/families/config_reader.h"
 
 #include <cmath>
 
@@ -45,7 +45,7 @@ void read_gpt2(ConfigReader& fields, ModelConfig& config) {
   config.attention_dropout = fields.number_or({"attn_pdrop"}, 0.1);
   config.residual_dropout = fields.number_or({"resid_pdrop"}, 0.1);
   config.classifier_dropout = fields.number_or({"classifier_dropout", "hidden_dropout"}, 0.1);
-  // transformers gives up the scale by head size only if told to.
+  // As in transformers, scores are scaled by the head size unless the file says otherwise.
   const double scale =
       fields.flag_or("scale_attn_weights", true) ? 1.0 / std::sqrt(config.head_dim) : 1.0;
   const bool by_layer = fields.flag_or("scale_attn_by_inverse_layer_idx", false);
@@ -53,7 +53,7 @@ void read_gpt2(ConfigReader& fields, ModelConfig& config) {
     config.attention_scales.push_back(by_layer ? scale / static_cast<double>(layer + 1) : scale);
   }
   fields.require("add_cross_attention", false);
-  fields.ignore({"reorder_and_upcast_attn",  // where it is computed, not what
+  fields.ignore({"reorder_and_upcast_attn",  // affects the type of computation only
                  "n_ctx",
                  "summary_activation",
                  "summary_first_dropout",

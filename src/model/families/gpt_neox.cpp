@@ -1,6 +1,6 @@
-// GPT-NeoX and Pythia: attention and MLP side by side, a quarter of each head rotated.
-#include "model/architecture.h"
-#include "model/config_reader.h"
+// GPT-NeoX and Pythia: attention and MLP in parallel, rotary embedding over a quarter of each head.
+#include "model/families/architecture.h"
+#include "model/families/config_reader.h"
 
 namespace reprise {
 
@@ -26,7 +26,7 @@ Architecture gpt_neox_architecture() {
 
 void read_gpt_neox(ConfigReader& fields, ModelConfig& config) {
   read_usual_sizes(fields, config);
-  config.kv_heads = config.heads;  // it has neither fewer heads for keys nor a head size of its own
+  config.kv_heads = config.heads;  // no grouped-query attention, and no head size of its own
   config.head_dim = config.hidden / config.heads;
   read_rope(fields, config, /*default_fraction=*/0.25);
   read_activation(fields, config, "hidden_act", "gelu");

@@ -1,6 +1,6 @@
-// Llama 1 to 3.x and models of its shape (SmolLM, TinyLlama, Yi, ...).
-#include "model/architecture.h"
-#include "model/config_reader.h"
+// Llama 1 to 3.x and models of the same architecture (SmolLM, TinyLlama, Yi, …).
+#include "model/families/architecture.h"
+#include "model/families/config_reader.h"
 
 namespace reprise {
 
@@ -23,8 +23,7 @@ void read_llama(ConfigReader& fields, ModelConfig& config) {
   read_llama_shape(fields, config);
   config.qkv_bias = config.attention_output_bias = fields.flag_or("attention_bias", false);
   config.mlp_bias = fields.flag_or("mlp_bias", false);
-  // pretraining_tp only splits matrix products; is_llama_config and the like are notes of
-  // converters.
+  // pretraining_tp only splits matrix products; the others are notes of converters.
   fields.ignore({"pretraining_tp", "rope_interleaved", "is_llama_config"});
 }
 

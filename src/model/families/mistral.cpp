@@ -1,6 +1,6 @@
-// Mistral: Llama's block with a sliding window over all layers.
-#include "model/architecture.h"
-#include "model/config_reader.h"
+// Mistral: Llama's block with a sliding window in all layers.
+#include "model/families/architecture.h"
+#include "model/families/config_reader.h"
 
 namespace reprise {
 

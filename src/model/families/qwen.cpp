@@ -1,15 +1,15 @@
 // Qwen2 and Qwen2.5 (biases on q, k, v) and Qwen3 (norms on q and k, no biases).
-#include "model/architecture.h"
-#include "model/config_reader.h"
+#include "model/families/architecture.h"
+#include "model/families/config_reader.h"
 
 namespace reprise {
 
 namespace {
 
-void read_what_both_have(ConfigReader& fields, ModelConfig& config) {
+void read_qwen_shape(ConfigReader& fields, ModelConfig& config) {
   read_llama_shape(fields, config, /*default_kv_heads=*/32);
-  // The window has an effect only if use_sliding_window says so; then the first max_window_layers
-  // layers still see everything.
+  // The window has an effect only with use_sliding_window; even then the first max_window_layers
+  // layers attend to everything.
   const int64_t window = fields.size_or_none("sliding_window", /*none=*/0, /*if_missing=*/4096);
   const bool uses_window = fields.flag_or("use_sliding_window", false);
   const int64_t full_layers = fields.count_or("max_window_layers", 28);
@@ -19,15 +19,15 @@ void read_what_both_have(ConfigReader& fields, ModelConfig& config) {
 }  // namespace
 
 void read_qwen2(ConfigReader& fields, ModelConfig& config) {
-  read_what_both_have(fields, config);
+  read_qwen_shape(fields, config);
   config.qkv_bias = true;
   fields.require("use_mrope", false);
 }
 
 void read_qwen3(ConfigReader& fields, ModelConfig& config) {
-  read_what_both_have(fields, config);
+  read_qwen_shape(fields, config);
   if (fields.find({"head_dim"}) == nullptr) {
-    config.head_dim = 128;  // the class's default; not hidden / heads
+    config.head_dim = 128;  // the default of transformers; not hidden / heads
     config.rope.dims = 128;
   }
   config.qk_norm = true;

@@ -1,5 +1,5 @@
-// Activations of a gate and their slopes, in float32. Silu and the tanh form of gelu are both
-// g * sigmoid(z(g)): 1 + tanh(u) = 2 sigmoid(2 u), which keeps its digits where tanh nears -1.
+// Activation functions and their derivatives in float32. Silu and the tanh form of gelu are both
+// g * sigmoid(z(g)): 1 + tanh(u) = 2 sigmoid(2 u), which stays accurate where tanh is close to -1.
 #pragma once
 
 #include "ops/cuda/kernels.h"
@@ -10,7 +10,7 @@ struct Activated {
   float value, slope;
 };
 
-/// kFast: for results rounded to 16 bits, which do not show the last digits of exp.
+/// kFast: for results that are rounded to 16 bits, where the last digits of exp do not matter.
 template <bool kFast>
 __device__ __forceinline__ float sigmoid(float z) {
   if constexpr (kFast) {
@@ -23,7 +23,7 @@ __device__ __forceinline__ float sigmoid(float z) {
 template <Activation kActivation, bool kFast>
 __device__ __forceinline__ Activated activate(float g) {
   if constexpr (kActivation == Activation::Relu) {
-    return {g < 0.0f ? 0.0f : g, g <= 0.0f ? 0.0f : 1.0f};  // not a number stays what it is
+    return {g < 0.0f ? 0.0f : g, g <= 0.0f ? 0.0f : 1.0f};  // NaN stays NaN
   } else if constexpr (kActivation == Activation::Gelu) {
     constexpr float kSqrtHalf = 0.70710678118654752440f;
     constexpr float kDensity = 0.39894228040143267794f;  // 1 / sqrt(2 pi)

@@ -1,5 +1,5 @@
-// The one check after every kernel launch. A launch only reports what is wrong with itself (sizes,
-// no kernel for this device) or with work before it; faults of its own run appear later.
+// The check after every kernel launch. A launch reports only its own errors (sizes, no kernel for
+// this device) and faults of earlier work; a fault while the kernel runs appears later.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -16,7 +16,7 @@ inline void check(cudaError_t status, const char* what) {
   }
 }
 
-/// To be called right after a launch; clears the error, so that it is reported once.
+/// Call right after a launch. Clears the error, so that it is reported once.
 inline void check_launch(const char* kernel) {
   check(cudaGetLastError(), kernel);
 }

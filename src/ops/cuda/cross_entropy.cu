@@ -1,5 +1,5 @@
-// Cross entropy of rows and its gradient, with one read and one write of memory: blocks that take
-// row after row, and the results of a row between its two passes.
+// Cross entropy of rows and its gradient with one read and one write of memory. Each block loops
+// over rows and writes the results of a row between its two passes.
 #include "ops/cuda/cross_entropy.cuh"
 
 #include "ops/cuda/check.h"
@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kMostThreads = 1024;
 constexpr int kLeastThreads = 128;
-constexpr int kStaticBytes = 1024;  // at least what the kernel declares in shared memory
+constexpr int kStaticBytes = 1024;  // upper bound of the kernel's static shared memory
 
 template <class T, bool kGradient, bool kEntropy>
 __global__ void __launch_bounds__(kMostThreads, 1)
@@ -21,29 +21,29 @@ __global__ void __launch_bounds__(kMostThreads, 1)
   __shared__ SoftmaxSums partials[2][kMostThreads / kWarp];
   static_assert(sizeof(partials) <= kStaticBytes);
   const int threads = static_cast<int>(blockDim.x);
-  const Place place{shared, static_cast<int>(threadIdx.x), threads, slots * threads};
+  const ThreadSlots own{shared, static_cast<int>(threadIdx.x), threads, slots * threads};
   const int width = static_cast<int>(job.width);
   T* const logits = static_cast<T*>(job.logits);
   const float factor = job.scale * kLog2E;
 
   int64_t at = blockIdx.x;
   Row<T> row(logits, at, job.rows, width);
-  for (int i = place.thread; i < kSlots * threads; i += threads) {
-    fetch(place, i, row);
+  for (int i = own.thread; i < kSlots * threads; i += threads) {
+    fetch(own, i, row);
   }
   auto target = static_cast<int>(job.targets[at]);
   auto target_logit = static_cast<float>(row.values[target]);
 
   for (int turn = 0; at < job.rows; turn ^= 1) {
-    // The next row's target is asked for a pass before its logit, and that a pass before its use.
+    // The next row's target is loaded one pass before its logit, and the logit one pass before use.
     const int64_t next_at = at + gridDim.x;
     const Row<T> next(logits, next_at, job.rows, width);
     const bool has_next = next_at < job.rows;
     const int next_target = has_next ? static_cast<int>(job.targets[next_at]) : 0;
 
-    Share<T> share(row, place, width);
+    Share<T> share(row, own, width);
     Reading<kEntropy, !kGradient> reading{target, target_logit, factor};
-    reading.pass(share, place, next);
+    reading.pass(share, own, next);
     const float next_logit = has_next ? static_cast<float>(next.values[next_target]) : 0.0f;
 
     bool is_beaten = reading.is_beaten;
@@ -51,7 +51,7 @@ __global__ void __launch_bounds__(kMostThreads, 1)
     const float gap = sums.largest - target_logit;
     const float p = power_of_2(-gap * factor) / sums.sum;
     const float weight = job.weighted ? p : 1.0f;
-    if (place.thread == 0) {
+    if (own.thread == 0) {
       const float log_sum = logf(sums.sum);
       // p log p is 0 at 0, where the logit may be -inf.
       job.losses[at] = weight == 0.0f ? 0.0f : weight * fmaf(job.scale, gap, log_sum);
@@ -67,7 +67,7 @@ __global__ void __launch_bounds__(kMostThreads, 1)
     }
     if constexpr (kGradient) {
       const Writing writing{target, sums.largest, factor, weight, weight / sums.sum};
-      writing.pass(share, place, next);
+      writing.pass(share, own, next);
     }
     at = next_at;
     row = next;
@@ -84,8 +84,8 @@ int attribute(cudaDeviceAttr which) {
   return value;
 }
 
-// The fewest threads that keep a whole row: more blocks share a multiprocessor then. The order of a
-// sum depends on them, so they depend on the row alone.
+// The fewest threads that hold a whole row, so that more blocks share a multiprocessor. The order
+// of a sum depends on the number of threads, so that number depends on the row's width alone.
 int threads_for(int packs) {
   int threads = kLeastThreads;
   while (threads < kMostThreads && threads * (kSlots + kHeld) < packs) {
@@ -100,8 +100,8 @@ void launch_typed(const CrossEntropy& job, cudaStream_t stream) {
   const int packs = narrow(job.width) / kLanes<T>;
   const int threads = threads_for(packs);
   const int slot_bytes = threads * kPackBytes;
-  const int room = attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin) - kStaticBytes;
-  const int slots = std::min({kSlots, room / slot_bytes, (packs + threads - 1) / threads});
+  const int available = attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin) - kStaticBytes;
+  const int slots = std::min({kSlots, available / slot_bytes, (packs + threads - 1) / threads});
   const int bytes = slots * slot_bytes;
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
         "cross_entropy: shared memory");

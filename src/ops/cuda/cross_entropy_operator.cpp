@@ -1,7 +1,8 @@
+// reprise::cross_entropy_ on a GPU.
 #include "ops/cuda/tensors.h"
+#include "ops/kernel_allocations.h"
 #include "ops/reference.h"
 
-#include <ATen/ops/empty.h>
 #include <c10/core/DeviceGuard.h>
 #include <torch/library.h>
 
@@ -12,18 +13,15 @@ namespace {
 std::tuple<at::Tensor, at::Tensor, at::Tensor> cross_entropy_(at::Tensor& logits,
                                                               const at::Tensor& targets,
                                                               bool weighted) {
-  if (!has_kernel(logits) || !logits.is_contiguous()) {
+  if (!ops::serves_logits(logits)) {
     return ops::reference::cross_entropy_(logits, targets, weighted);
   }
   const c10::DeviceGuard device(logits.device());
-  const auto row_values = [&] {
-    return at::empty({logits.size(0)}, logits.options().dtype(at::kFloat));
-  };
-  auto losses = row_values(), entropies = row_values(), hits = row_values();
-  const auto places = targets.contiguous();
+  const auto [losses, entropies, hits] = ops::cross_entropy_tensors(logits);
+  const auto ids = targets.contiguous();
   launch(CrossEntropy{.type = type_of(logits),
                       .logits = logits.mutable_data_ptr(),
-                      .targets = places.const_data_ptr<int64_t>(),
+                      .targets = ids.const_data_ptr<int64_t>(),
                       .losses = losses.mutable_data_ptr<float>(),
                       .log_sums = nullptr,
                       .entropies = entropies.mutable_data_ptr<float>(),

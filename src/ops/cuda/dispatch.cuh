@@ -1,4 +1,4 @@
-// From what a job says at run time to the template that serves it. Host code only.
+// From a job's run-time type and flags to template arguments. Host code only.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -14,7 +14,7 @@
 
 namespace reprise::cuda {
 
-/// Calls f(std::type_identity<T>{}) with the value type meant.
+/// Calls f(std::type_identity<T>{}) with the C++ type of the values.
 template <class F>
 void with_type(Type type, F&& f) {
   switch (type) {
@@ -37,7 +37,7 @@ inline int64_t bytes_of(Type type) {
   return type == Type::Float ? 4 : 2;
 }
 
-/// Whether all of these start on 16 bytes (null does).
+/// Whether all of these are aligned to 16 bytes (null is).
 inline bool are_aligned(std::initializer_list<const void*> pointers) {
   uintptr_t bits = 0;
   for (const void* pointer : pointers) {
@@ -46,10 +46,11 @@ inline bool are_aligned(std::initializer_list<const void*> pointers) {
   return bits % 16 == 0;
 }
 
-/// Sizes within a row, and grids, are ints, with room for a step past the end.
+/// A size as int, which kernels use within rows and for grids. Leaves headroom for one step past
+/// the end.
 inline int narrow(int64_t size) {
   if (size < 0 || size > INT_MAX - (1 << 16)) {
-    throw std::runtime_error("[cuda] a size passes what a kernel can count");
+    throw std::runtime_error("[cuda] a size is too large for the kernel's 32-bit indices");
   }
   return static_cast<int>(size);
 }

@@ -1,6 +1,6 @@
-// Passes over values of one type that are written in another: times a factor that lies on the
-// device, or with others added. A thread reads all that it takes before it writes, so what is
-// written may lie where it was read.
+// Elementwise passes that read one type and write another: a product with a factor in device
+// memory, and a sum. A thread reads all of its values before it writes, so the output may be an
+// input.
 #include "ops/cuda/check.h"
 #include "ops/cuda/vectors.cuh"
 
@@ -11,7 +11,7 @@ namespace reprise::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kValues = 8;  // of a thread: whole packs of every type
+constexpr int kValues = 8;  // values per thread: whole packs of every type
 
 template <class T>
 __device__ __forceinline__ void read(float (&values)[kValues], const T* from, int count) {
@@ -54,7 +54,7 @@ __device__ __forceinline__ void write(T* to, const float (&values)[kValues], int
   }
 }
 
-/// The first value of this thread.
+/// Index of this thread's first value.
 __device__ __forceinline__ int64_t start_of_thread() {
   return (static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x) * kValues;
 }

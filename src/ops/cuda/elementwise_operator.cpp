@@ -1,4 +1,6 @@
+// reprise::add_rounded and reprise::scale_into_ on a GPU.
 #include "ops/cuda/tensors.h"
+#include "ops/kernel_allocations.h"
 #include "ops/reference.h"
 
 #include <ATen/ops/empty_like.h>
@@ -10,9 +12,7 @@ namespace reprise::cuda {
 namespace {
 
 void scale_into_(at::Tensor& out, const at::Tensor& values, const at::Tensor& factor) {
-  const bool is_served = has_kernel(out) && has_kernel(values) && out.is_contiguous() &&
-                         values.is_contiguous() && factor.is_cuda() &&
-                         factor.scalar_type() == at::kFloat;
+  const bool is_served = ops::serves_scale_into(out, values, factor) && factor.is_cuda();
   const Scale job{.in_type = type_of(values),
                   .out_type = type_of(out),
                   .in = is_served ? values.const_data_ptr() : nullptr,
@@ -28,9 +28,7 @@ void scale_into_(at::Tensor& out, const at::Tensor& values, const at::Tensor& fa
 }
 
 void add_rounded_into_(at::Tensor& out, const at::Tensor& x, const at::Tensor& added) {
-  const bool is_served = has_kernel(x) && has_kernel(added) &&
-                         out.scalar_type() == x.scalar_type() && out.is_contiguous() &&
-                         x.is_contiguous() && added.is_contiguous();
+  const bool is_served = ops::serves_add_rounded_into(out, x, added);
   const AddRounded job{.type = type_of(x),
                        .added_type = type_of(added),
                        .x = is_served ? x.const_data_ptr() : nullptr,

@@ -1,6 +1,5 @@
-// The gated activation and its gradient. Each thread reads all of its packs before it computes, and
-// the gradient is written where the same thread has read: dgate_up may take the place of gate_up,
-// and y that of grad.
+// The gated activation and its gradient. Each thread reads all of its packs before it writes, and
+// writes only where it has read: dgate_up may be the memory of gate_up, and y that of grad.
 
 #include <algorithm>
 
@@ -13,12 +12,12 @@ namespace reprise::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kBlocks = 5;         // of a processor at once: registers for all that is read ahead
-constexpr int kForwardPacks = 2;   // of gate and of up each, a thread
-constexpr int kBackwardPacks = 1;  // there are three to read: more would cost occupancy
+constexpr int kBlocks = 5;         // per multiprocessor: leaves registers for what is read ahead
+constexpr int kForwardPacks = 2;   // per thread, of gate and up each
+constexpr int kBackwardPacks = 1;  // of three inputs each: more would cost occupancy
 
-/// Which part of the matrix a block takes: threadIdx.y counts rows, threadIdx.x packs. Blocks are
-/// counted along x alone, where a grid has no small limit.
+/// How blocks cover the matrix: threadIdx.y counts rows, threadIdx.x packs. The grid is
+/// one-dimensional, since only its x dimension has no small limit.
 struct Tiles {
   dim3 threads;
   int blocks;
@@ -38,14 +37,14 @@ Tiles tiles_of(int64_t rows, int64_t width, int64_t lanes, int64_t packs_each) {
           static_cast<uint32_t>(per_row)};
 }
 
-/// This thread's row and the first value of its first pack; further packs are `step` apart.
-struct Place {
+/// This thread's row and the first value of its first pack; its packs are `step` values apart.
+struct Position {
   int64_t row;
   int first, step;
 };
 
 template <class T, int kPacks>
-__device__ __forceinline__ Place place_of(uint32_t per_row) {
+__device__ __forceinline__ Position position_of(uint32_t per_row) {
   const uint32_t tile = blockIdx.x / per_row;
   const uint32_t across = (blockIdx.x - tile * per_row) * blockDim.x * kPacks + threadIdx.x;
   return {static_cast<int64_t>(tile) * blockDim.y + threadIdx.y,
@@ -56,17 +55,17 @@ __device__ __forceinline__ Place place_of(uint32_t per_row) {
 template <class T, bool kAligned, Activation kActivation>
 __global__ void __launch_bounds__(kThreads, kBlocks)
     gated_kernel(const Gated job, uint32_t per_row) {
-  const auto place = place_of<T, kForwardPacks>(per_row);
-  if (place.row >= job.rows) {
+  const auto position = position_of<T, kForwardPacks>(per_row);
+  if (position.row >= job.rows) {
     return;
   }
   const int width = static_cast<int>(job.width);
-  const T* gates = static_cast<const T*>(job.gate_up) + place.row * 2 * job.width;
+  const T* gates = static_cast<const T*>(job.gate_up) + position.row * 2 * job.width;
   Pack<T> gate[kForwardPacks], up[kForwardPacks];
 #pragma unroll
   for (int k = 0; k < kForwardPacks; ++k) {
-    gate[k] = load<kAligned, Cache::Stream>(gates, place.first + k * place.step, width);
-    up[k] = load<kAligned, Cache::Stream>(gates + width, place.first + k * place.step, width);
+    gate[k] = load<kAligned, Cache::Stream>(gates, position.first + k * position.step, width);
+    up[k] = load<kAligned, Cache::Stream>(gates + width, position.first + k * position.step, width);
   }
 #pragma unroll
   for (int k = 0; k < kForwardPacks; ++k) {
@@ -76,8 +75,8 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
     for (int i = 0; i < kLanes<T>; ++i) {
       y.at[i] *= activate<kActivation, sizeof(T) == 2>(g.at[i]).value;
     }
-    store<kAligned>(static_cast<T*>(job.y) + place.row * job.width,
-                    place.first + k * place.step,
+    store<kAligned>(static_cast<T*>(job.y) + position.row * job.width,
+                    position.first + k * position.step,
                     width,
                     pack<T>(y));
   }
@@ -86,12 +85,12 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
 template <class T, bool kAligned, Activation kActivation>
 __global__ void __launch_bounds__(kThreads, kBlocks)
     gated_backward_kernel(const GatedBackward job, uint32_t per_row) {
-  const auto place = place_of<T, kBackwardPacks>(per_row);
-  if (place.row >= job.rows) {
+  const auto position = position_of<T, kBackwardPacks>(per_row);
+  if (position.row >= job.rows) {
     return;
   }
-  const int width = static_cast<int>(job.width), at = place.first;
-  const int64_t offset = place.row * job.width;
+  const int width = static_cast<int>(job.width), at = position.first;
+  const int64_t offset = position.row * job.width;
   const T* gates = static_cast<const T*>(job.gate_up) + 2 * offset;
   const T* grads = static_cast<const T*>(job.grad) + offset;
   const auto packed_gate = load<kAligned, Cache::Stream>(gates, at, width);
@@ -130,7 +129,7 @@ void with_activation(Activation activation, F&& f) {
   }
 }
 
-/// Calls f with type, alignment and activation as types.
+/// Calls f with value type, alignment and activation as template arguments.
 template <class Job, class F>
 void with_variant(const Job& job, bool starts_aligned, F&& f) {
   const bool is_aligned = starts_aligned && narrow(job.width) * bytes_of(job.type) % 16 == 0;

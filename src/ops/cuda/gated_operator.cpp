@@ -1,8 +1,8 @@
+// reprise::gated and its gradients on a GPU.
 #include "ops/cuda/tensors.h"
+#include "ops/kernel_allocations.h"
 #include "ops/reference.h"
 
-#include <ATen/ops/empty.h>
-#include <ATen/ops/empty_like.h>
 #include <c10/core/DeviceGuard.h>
 #include <torch/library.h>
 
@@ -11,20 +11,17 @@ namespace reprise::cuda {
 namespace {
 
 at::Tensor gated(const at::Tensor& gate_up, int64_t activation) {
-  if (!has_kernel(gate_up)) {
+  if (!ops::are_kernel_types(gate_up)) {
     return ops::reference::gated(gate_up, activation);
   }
   const c10::DeviceGuard device(gate_up.device());
-  const auto both = gate_up.contiguous();
-  auto sizes = gate_up.sizes().vec();
-  sizes.back() /= 2;
-  auto y = at::empty(sizes, gate_up.options());
+  const auto [both, y] = ops::gated_tensors(gate_up);
   launch(Gated{.type = type_of(both),
                .activation = static_cast<Activation>(activation),
                .gate_up = both.const_data_ptr(),
                .y = y.mutable_data_ptr(),
                .rows = rows_of(both),
-               .width = sizes.back()},
+               .width = y.size(-1)},
          stream_of(both));
   return y;
 }
@@ -32,12 +29,11 @@ at::Tensor gated(const at::Tensor& gate_up, int64_t activation) {
 at::Tensor gated_backward(const at::Tensor& gradient,
                           const at::Tensor& gate_up,
                           int64_t activation) {
-  if (!has_kernel(gate_up) || gradient.scalar_type() != gate_up.scalar_type()) {
+  if (!ops::serves_gated_backward(gradient, gate_up)) {
     return ops::reference::gated_backward(gradient, gate_up, activation);
   }
   const c10::DeviceGuard device(gate_up.device());
-  const auto both = gate_up.contiguous(), of_y = gradient.contiguous();
-  auto of_both = at::empty_like(both);
+  const auto [both, of_y, of_both] = ops::gated_backward_tensors(gradient, gate_up);
   launch(GatedBackward{.type = type_of(both),
                        .activation = static_cast<Activation>(activation),
                        .grad = of_y.const_data_ptr(),
@@ -51,13 +47,12 @@ at::Tensor gated_backward(const at::Tensor& gradient,
 }
 
 void gated_backward_(at::Tensor& gradient, at::Tensor& gate_up, int64_t activation) {
-  if (!has_kernel(gate_up) || gradient.scalar_type() != gate_up.scalar_type() ||
-      !gradient.is_contiguous() || !gate_up.is_contiguous()) {
+  if (!ops::serves_gated_backward_in_place(gradient, gate_up)) {
     ops::reference::gated_backward_(gradient, gate_up, activation);
     return;
   }
   const c10::DeviceGuard device(gate_up.device());
-  // A thread reads what it overwrites before it writes.
+  // Safe in place: each thread reads all of its values before it writes them.
   launch(GatedBackward{.type = type_of(gate_up),
                        .activation = static_cast<Activation>(activation),
                        .grad = gradient.const_data_ptr(),

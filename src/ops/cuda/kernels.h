@@ -1,10 +1,12 @@
-// What the kernels offer to the operators: raw pointers and a stream. LibTorch's headers stay out,
-// so that nvcc needs seconds a file.
+// The interface between operators and kernels: raw pointers and a CUDA stream. Without LibTorch's
+// headers, so that nvcc compiles a file in seconds.
 //
-// Matrices are rows of `width` values, one after the other. All sums are float32, taken in an
-// order that sizes and the device alone decide, so a launch repeated gives the same bits. Pointers
-// and strides need no alignment; where they are multiples of 16 bytes, access is vectorised.
+// Matrices are contiguous rows of `width` values. All sums are float32, in an order that depends
+// only on sizes and the device, so a repeated launch gives the same bits. Pointers and strides need
+// no alignment; where they are multiples of 16 bytes, access is vectorised.
 #pragma once
+
+#include <reprise/ops/activation.h>
 
 #include <cuda_runtime_api.h>
 
@@ -26,11 +28,11 @@ struct RmsNorm {
 };
 void launch(const RmsNorm& job, cudaStream_t stream);
 
-/// dx = d(norm) + grad_stream, where the stream passes the norm by; and dweight.
+/// dx = gradient through the norm + grad_residual, the gradient of x past the norm; and dweight.
 struct RmsNormBackward {
   Type type, weight_type;
-  const void* grad;         // of y
-  const void* grad_stream;  // null: none
+  const void* grad;           // of y
+  const void* grad_residual;  // null: none
   const void* x;
   const void* weight;
   const float* scale;
@@ -42,9 +44,7 @@ struct RmsNormBackward {
 int64_t rms_norm_partials(int64_t rows, int64_t width);
 void launch(const RmsNormBackward& job, cudaStream_t stream);
 
-enum class Activation : uint8_t { Silu, Gelu, GeluTanh, Relu };
-
-/// y = activation(gate) * up, gate and up being the halves of each row of gate_up (rows, 2 width).
+/// y = activation(gate) * up; gate and up are the halves of each row of gate_up (rows, 2 width).
 struct Gated {
   Type type;
   Activation activation;
@@ -60,24 +60,24 @@ struct GatedBackward {
   const void* grad;  // of y
   const void* gate_up;
   void* dgate_up;
-  void* y;  // y again, for a weight's gradient; null: not wanted
+  void* y;  // recomputed y, for a weight's gradient; null: not wanted
   int64_t rows, width;
 };
 void launch(const GatedBackward& job, cudaStream_t stream);
 
-/// Moves heads between the product they are made by, (tokens, (heads + 2 kv_heads) * head_dim), and
-/// queries, keys and values of their own. On the way the first `dims` values of every query and key
-/// are turned; with gradients, from the parts to the product, the turn is undone.
+/// Copies heads between the product that holds them all, (tokens, (heads + 2 kv_heads) * head_dim),
+/// and separate queries, keys and values. On the way the first `dims` values of every query and key
+/// are rotated; in backward, from the parts to the product, by the inverse rotation.
 struct Rope {
-  struct Part {  // (batch, heads, length, head_dim), values of a head adjacent; may lie in the
-                 // product
+  struct Part {  // (batch, heads, length, head_dim), values of a head adjacent; may be a view of
+                 // the product
     void* data;
     int64_t heads, batch_stride, head_stride, token_stride;
   };
   Type type;
   bool is_backward;  // from the parts to the product; otherwise to the parts
   bool interleaved;  // pairs (0, 1), (2, 3), …; otherwise (0, dims / 2), (1, dims / 2 + 1), …
-  Part query, key, value;  // value without heads: they stay where they are
+  Part query, key, value;  // a part without heads is not copied
   void* product;
   int64_t product_stride;  // values from one token to the next
   const float* cos;        // (batch or 1, length, dims / 2)
@@ -109,9 +109,10 @@ struct AddRounded {
 bool can_launch(const AddRounded& job);  // all start on 16 bytes
 void launch(const AddRounded& job, cudaStream_t stream);
 
-/// Reads logits (rows, width) once from memory: p is the softmax of scale * logits. Unless
-/// keep_logits, d(-w log p(target)) / d(scale * logits) = w (p - onehot) is written over them,
-/// rounded to their type; w is 1, or p(target) if weighted.
+/// Reads logits (rows, width) once from memory; p is the softmax of scale * logits. Unless
+/// keep_logits, the logits are overwritten with their gradient
+/// d(-w log p(target)) / d(scale * logits) = w (p - onehot), rounded to their type; w is 1, or
+/// p(target) if weighted.
 struct CrossEntropy {
   Type type;
   void* logits;
@@ -127,13 +128,13 @@ struct CrossEntropy {
 };
 void launch(const CrossEntropy& job, cudaStream_t stream);
 
-/// Over logits (rows, width) writes what gradients a of log p(target) and b of the entropy H say to
-/// scale * logits: a (onehot - p) - b p (log p + H), rounded to their type.
+/// Overwrites logits (rows, width) with the gradient of scale * logits, given gradients a of
+/// log p(target) and b of the entropy H: a (onehot - p) - b p (log p + H), rounded to their type.
 struct TokenSlopes {
   Type type;
   void* logits;
   const int64_t* targets;
-  const float* log_sums;        // (rows), as above
+  const float* log_sums;        // (rows): log sum exp(scale * logits)
   const float* entropies;       // (rows); needed with grad_entropies
   const float* grad_logprobs;   // (rows); null: zero
   const float* grad_entropies;  // (rows); null: zero

@@ -1,7 +1,9 @@
-#include "ops/cuda/products.h"
+// reprise::qkv_rope, its gradient, and reprise::rope on a GPU.
+#include "ops/cuda/matmul/linear.h"
+#include "ops/cuda/tensors.h"
+#include "ops/kernel_allocations.h"
 #include "ops/reference.h"
 
-#include <ATen/ops/empty.h>
 #include <c10/core/DeviceGuard.h>
 #include <torch/library.h>
 
@@ -9,7 +11,7 @@ namespace reprise::cuda {
 
 namespace {
 
-struct Turn {
+struct Rotation {
   int64_t dims;
   bool interleaved, is_backward;
 };
@@ -25,17 +27,18 @@ Rope::Part part_of(const at::Tensor& heads) {
           .token_stride = heads.stride(2)};
 }
 
-void move_heads(const at::Tensor& product,
-                const at::Tensor& query,
-                const at::Tensor& key,
-                const at::Tensor& value,
-                const at::Tensor& cos,
-                const at::Tensor& sin,
-                const Turn& turn) {
+// Between the product and its heads, rotating queries and keys on the way.
+void rotate_heads(const at::Tensor& product,
+                  const at::Tensor& query,
+                  const at::Tensor& key,
+                  const at::Tensor& value,
+                  const at::Tensor& cos,
+                  const at::Tensor& sin,
+                  const Rotation& rotation) {
   const auto c = cos.contiguous(), s = sin.contiguous();
   launch(Rope{.type = type_of(product),
-              .is_backward = turn.is_backward,
-              .interleaved = turn.interleaved,
+              .is_backward = rotation.is_backward,
+              .interleaved = rotation.interleaved,
               .query = part_of(query),
               .key = part_of(key),
               .value = part_of(value),
@@ -46,14 +49,14 @@ void move_heads(const at::Tensor& product,
               .batch = query.size(0),
               .length = query.size(2),
               .head_dim = query.size(3),
-              .dims = turn.dims,
+              .dims = rotation.dims,
               .tables_per_batch = c.size(0) > 1},
          stream_of(product));
 }
 
-// Not in the product's epilogue: with adapters that add nothing, bits must be those without.
+// Not in the matmul's epilogue: adapters that add zeros must leave the bits as they are.
 void add_adapters(at::Tensor& product, const at::Tensor& added) {
-  const bool is_served = has_kernel(added) && added.is_contiguous();
+  const bool is_served = ops::are_kernel_types(added) && added.is_contiguous();
   const AddRounded job{.type = type_of(product),
                        .added_type = type_of(added),
                        .x = product.const_data_ptr(),
@@ -75,30 +78,21 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> qkv_rope(const at::Tensor& x,
                                                         const at::Tensor& sin,
                                                         int64_t heads,
                                                         int64_t kv_heads,
-                                                        int64_t turned,
+                                                        int64_t rotary_dims,
                                                         bool interleaved) {
-  if (!projects(x, weight, bias)) {
+  if (!ops::serves_linear(x, weight, bias)) {
     return ops::reference::qkv_rope(
-        x, weight, bias, added, cos, sin, heads, kv_heads, turned, interleaved);
+        x, weight, bias, added, cos, sin, heads, kv_heads, rotary_dims, interleaved);
   }
   const c10::DeviceGuard device(x.device());
-  auto product = project(x, weight, bias, std::nullopt);
+  auto product = run_linear(x, weight, bias, std::nullopt);
   if (added) {
     add_adapters(product, *added);
   }
-  const int64_t batch = x.size(0), length = x.size(1);
-  const int64_t head_dim = product.size(-1) / (heads + 2 * kv_heads);
-  const auto parts = product.view({batch, length, heads + 2 * kv_heads, head_dim})
-                         .transpose(1, 2)
-                         .split_with_sizes({heads, kv_heads, kv_heads}, 1);
-  // In place: values are where they belong.
-  move_heads(product, parts[0], parts[1], {}, cos, sin, {turned, interleaved, false});
-  return {parts[0], parts[1], parts[2]};
-}
-
-// A gradient whose heads' values are adjacent.
-at::Tensor with_adjacent_values(const at::Tensor& gradient) {
-  return gradient.stride(-1) == 1 ? gradient : gradient.contiguous();
+  const auto [query, key, value] = ops::split_heads(product, heads, kv_heads);
+  // In place; values stay where they are.
+  rotate_heads(product, query, key, {}, cos, sin, {rotary_dims, interleaved, false});
+  return {query, key, value};
 }
 
 at::Tensor qkv_rope_backward(const at::Tensor& query,
@@ -106,41 +100,34 @@ at::Tensor qkv_rope_backward(const at::Tensor& query,
                              const at::Tensor& value,
                              const at::Tensor& cos,
                              const at::Tensor& sin,
-                             int64_t turned,
+                             int64_t rotary_dims,
                              bool interleaved) {
-  const bool is_one_type =
-      query.scalar_type() == key.scalar_type() && query.scalar_type() == value.scalar_type();
-  if (!has_kernel(query) || !is_one_type) {
-    return ops::reference::qkv_rope_backward(query, key, value, cos, sin, turned, interleaved);
+  if (!ops::serves_qkv_rope_backward(query, key, value)) {
+    return ops::reference::qkv_rope_backward(query, key, value, cos, sin, rotary_dims, interleaved);
   }
   const c10::DeviceGuard device(query.device());
-  const auto q = with_adjacent_values(query), k = with_adjacent_values(key),
-             v = with_adjacent_values(value);
-  auto of_product = at::empty(
-      {q.size(0), q.size(2), (q.size(1) + k.size(1) + v.size(1)) * q.size(3)}, query.options());
-  move_heads(of_product, q, k, v, cos, sin, {turned, interleaved, true});
+  const auto [q, k, v, of_product] = ops::qkv_rope_backward_tensors(query, key, value);
+  rotate_heads(of_product, q, k, v, cos, sin, {rotary_dims, interleaved, true});
   return of_product;
 }
 
-// The heads of a token are adjacent in the result, as in a product.
 at::Tensor rope(const at::Tensor& x,
                 const at::Tensor& cos,
                 const at::Tensor& sin,
-                int64_t turned,
+                int64_t rotary_dims,
                 bool interleaved,
                 bool back) {
-  if (!has_kernel(x)) {
-    return ops::reference::rope(x, cos, sin, turned, interleaved, back);
+  if (!ops::are_kernel_types(x)) {
+    return ops::reference::rope(x, cos, sin, rotary_dims, interleaved, back);
   }
   const c10::DeviceGuard device(x.device());
-  const auto result = at::empty({x.size(0), x.size(2), x.size(1), x.size(3)}, x.options());
+  const auto [result, input] = ops::rope_tensors(x, back);
   const auto heads = result.transpose(1, 2);
-  const Turn turn{turned, interleaved, back};
-  if (back) {  // gradients, which lie as attention left them
-    move_heads(result.flatten(2), with_adjacent_values(x), {}, {}, cos, sin, turn);
+  const Rotation rotation{rotary_dims, interleaved, back};
+  if (back) {
+    rotate_heads(result.flatten(2), input, {}, {}, cos, sin, rotation);
   } else {
-    const auto product = x.transpose(1, 2).contiguous().flatten(2);
-    move_heads(product, heads, {}, {}, cos, sin, turn);
+    rotate_heads(input.flatten(2), heads, {}, {}, cos, sin, rotation);
   }
   return heads;
 }

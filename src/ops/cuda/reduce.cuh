@@ -1,12 +1,13 @@
-// Sums over the threads of a warp or of a group of warps. Each is a fixed tree: the same values in
-// the same threads give the same bits, and every thread gets the same bits.
+// Sums over the threads of a warp or of a group of warps, as fixed trees: the same values in the
+// same threads give the same bits, and every thread gets the same result.
 #pragma once
 
 #include "ops/cuda/vectors.cuh"
 
 namespace reprise::cuda {
 
-/// Over runs of `threads` lanes, a power of two up to 32. All lanes of the warp must call.
+/// The sum over groups of `threads` adjacent lanes, a power of two up to 32. All lanes of the warp
+/// must call it.
 __device__ __forceinline__ float warp_sum(float value, int threads = kWarp) {
   for (int step = threads / 2; step > 0; step /= 2) {
     value += __shfl_xor_sync(0xffffffffu, value, step);
@@ -23,8 +24,8 @@ __device__ __forceinline__ float warp_max(float value) {
 }
 
 /// Sums over groups of threadIdx.x in [0, blockDim.x), one group per threadIdx.y: a power of two up
-/// to 32, or whole warps. All threads of the block must call, each time with the next turn
-/// (0, 1, 2, …): two buffers that alternate make one barrier a sum enough.
+/// to 32, or whole warps. All threads of the block must call it, with turn = 0, 1, 2, …: with two
+/// alternating buffers one barrier per sum is enough.
 struct GroupSum {
   float sums[2][kWarp];
 

@@ -1,5 +1,5 @@
-// The norm of rows. A row is read once and stays in registers between the sum and the product,
-// unless it is too wide: then it is read again, from the second-level cache.
+// RMSNorm of rows. A row is read once and stays in registers between the sum and the scaling; one
+// that is too wide for that is read again, from the second-level cache.
 
 #include "ops/cuda/check.h"
 #include "ops/cuda/rms_norm.cuh"
@@ -8,10 +8,10 @@ namespace reprise::cuda {
 
 namespace {
 
-constexpr int kThreads = 512;    // of a block at most
+constexpr int kThreads = 512;    // most threads of a block
 constexpr int kBlockRows = 128;  // threads of a block that holds several rows
-constexpr int kNarrow = 4;       // packs a thread of rows up to 2 KiB: many rows a warp
-constexpr int kWide = 8;         // packs a thread of other rows: a warp reads 4 KiB at once
+constexpr int kNarrow = 4;       // packs per thread for rows up to 2 KiB: many rows per warp
+constexpr int kWide = 8;         // packs per thread for other rows: a warp reads 4 KiB at once
 
 template <class T>
 __device__ __forceinline__ float squares(const Pack<T>& values, float sum) {

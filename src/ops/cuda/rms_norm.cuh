@@ -1,7 +1,7 @@
-// What the norm and its gradient share: how threads share rows, and how the weight is read.
+// What RMSNorm and its gradient share: how threads divide rows, and how the weight is read.
 //
-// A row belongs to a group of threads (threadIdx.x), a block holds as many groups (threadIdx.y) as
-// make it worth scheduling; thread t of a group holds the packs t, t + group, t + 2 group, …
+// A row belongs to a group of threads (threadIdx.x); a block has enough groups (threadIdx.y) to be
+// worth scheduling. Thread t of a group holds the packs t, t + group, t + 2 group, …
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,8 @@ inline int64_t divide_up(int64_t a, int64_t b) {
   return (a + b - 1) / b;
 }
 
-/// Threads that hold `packs` packs, `each` at most: a group that GroupSum can sum over.
+/// Number of threads that hold `packs` packs, at most `each` per thread: a group that GroupSum can
+/// sum over.
 inline int64_t group_of(int64_t packs, int64_t each) {
   const int64_t threads = divide_up(packs, each);
   if (threads > kWarp) {
@@ -49,8 +50,8 @@ __device__ __forceinline__ bool is_type(Type type) {
                                               : Type::BFloat16);
 }
 
-/// The weights of a pack of T. Their type is told at run time: they come from the first-level
-/// cache, and a kernel for every pair of types would be compiled for nothing.
+/// The weights of a pack of T. Their type is a run-time argument: they come from the first-level
+/// cache, so a kernel for every pair of types would gain nothing.
 template <class T, bool kAligned>
 __device__ __forceinline__ Floats<T> load_weight(Type type, const void* weight, int at, int width) {
   if (is_type<T>(type)) {

@@ -1,19 +1,19 @@
-// The gradient of the norm. As many blocks as the device holds at once go through the rows; each
-// thread keeps the weights and the weight's gradient of its columns in registers, and reads the
-// next row while the sum over this one is taken. Blocks write one row of partial sums each, which a
-// second kernel adds: no atomics, so the bits of dweight repeat.
+// The gradient of RMSNorm. As many blocks as the device holds at once loop over the rows; each
+// thread keeps the weights of its columns and their gradient in registers, and loads the next row
+// while this one is summed. Each block writes one row of partial sums, which a second kernel adds:
+// without atomics, so that dweight is the same to the last bit in every run.
 
 #include "ops/cuda/check.h"
 #include "ops/cuda/rms_norm.cuh"
+#include "ops/kernel_facts.h"
 
 namespace reprise::cuda {
 
 namespace {
 
-constexpr int kThreads = 1024;      // of a block at most
-constexpr int kBlockRows = 256;     // threads of a block that holds several rows
-constexpr int kLooped = 512;        // threads of a block whose rows are wider than its registers
-constexpr int kBlockValues = 2048;  // of 16 bits, held by kBlockRows threads
+constexpr int kThreads = 1024;   // most threads of a block
+constexpr int kBlockRows = 256;  // threads of a block that holds several rows
+constexpr int kLooped = 512;     // threads of a block whose rows are wider than its registers
 
 template <class T>
 struct Row {
@@ -31,7 +31,7 @@ __device__ __forceinline__ Row<T> load_row(const RmsNormBackward& job, int64_t r
       exists ? job.scale[row] : 0.0f};
 }
 
-/// The weight's gradient of this thread's columns, added over the block's groups in their order.
+/// Adds up the weight's gradient of this thread's columns over the groups of the block, in order.
 template <class T>
 __device__ __forceinline__ void store_partials(const RmsNormBackward& job,
                                                const Floats<T>& dweight) {
@@ -72,9 +72,9 @@ __global__ void __launch_bounds__(kThreads) rms_norm_backward(const RmsNormBackw
     const float scale = next.scale;
     const auto grad = unpack(next.grad), x = unpack(next.x);
     Pack<T> passing{};
-    if (job.grad_stream != nullptr) {
+    if (job.grad_residual != nullptr) {
       passing = load<kAligned, Cache::Stream>(
-          static_cast<const T*>(job.grad_stream) + offset, at, row_width);
+          static_cast<const T*>(job.grad_residual) + offset, at, row_width);
     }
     next = load_row<T, kAligned>(job, row + step, at);
 
@@ -98,7 +98,8 @@ __global__ void __launch_bounds__(kThreads) rms_norm_backward(const RmsNormBackw
   }
 }
 
-/// A block keeps its partial sums in their memory; a column is always the same thread's.
+/// For wide rows: a block keeps its partial sums in global memory, and a column always belongs to
+/// the same thread.
 template <class T, bool kAligned>
 __global__ void __launch_bounds__(kLooped) rms_norm_backward_looped(const RmsNormBackward job) {
   __shared__ GroupSum sum;
@@ -128,8 +129,8 @@ __global__ void __launch_bounds__(kLooped) rms_norm_backward_looped(const RmsNor
       const auto x = unpack(load<kAligned, Cache::Stream>(x_row, at, width));
       const auto weight = load_weight<T, kAligned>(job.weight_type, job.weight, at, width);
       Floats<T> dx{};
-      if (job.grad_stream != nullptr) {
-        const T* passing = static_cast<const T*>(job.grad_stream) + row * job.width;
+      if (job.grad_residual != nullptr) {
+        const T* passing = static_cast<const T*>(job.grad_residual) + row * job.width;
         dx = unpack(load<kAligned, Cache::Stream>(passing, at, width));
       }
 #pragma unroll
@@ -160,19 +161,12 @@ void launch_rows(const RmsNormBackward& job, int blocks, cudaStream_t stream) {
 
 }  // namespace
 
-// Blocks that the device holds at once, then as few as need no more turns than those, so that all
-// end together.
 int64_t rms_norm_partials(int64_t rows, int64_t width) {
-  if (rows == 0 || width == 0) {
-    return 0;
-  }
   int device = 0, processors = 0;
   check(cudaGetDevice(&device), "rms_norm_partials");
   check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device),
         "rms_norm_partials");
-  const int64_t each = width <= kBlockValues ? 4 : width <= 2 * kBlockValues ? 2 : 1;
-  const int64_t steps = divide_up(rows, std::max<int64_t>(1, kBlockValues / width));
-  return divide_up(steps, divide_up(steps, processors * each));
+  return ops::rms_norm_partial_rows(rows, width, processors);
 }
 
 void launch(const RmsNormBackward& job, cudaStream_t stream) {
@@ -180,7 +174,7 @@ void launch(const RmsNormBackward& job, cudaStream_t stream) {
     return;
   }
   const int64_t bytes = bytes_of(job.type);
-  const bool is_aligned = are_aligned({job.grad, job.grad_stream, job.x, job.weight, job.dx}) &&
+  const bool is_aligned = are_aligned({job.grad, job.grad_residual, job.x, job.weight, job.dx}) &&
                           job.width * bytes % 16 == 0;
   const int blocks = narrow(rms_norm_partials(job.rows, job.width));
   narrow(job.width);

@@ -1,5 +1,5 @@
-// The end of the norm's gradient: partial sums of dweight, one row from each block of the kernel
-// over the rows, added in an order that their count alone decides.
+// The second kernel of RMSNorm's gradient: adds the partial sums of dweight, one row from each
+// block of the first kernel, in an order that depends on their number alone.
 
 #include "ops/cuda/check.h"
 #include "ops/cuda/rms_norm.cuh"
@@ -8,7 +8,8 @@ namespace reprise::cuda {
 
 namespace {
 
-/// 32 columns a block. Thread (x, y) adds every 32nd row of column x; then warp y adds column y.
+/// A block adds 32 columns. Thread (x, y) adds every 32nd row of column x; then warp y adds column
+/// y.
 __global__ void __launch_bounds__(kWarp* kWarp)
     rms_norm_dweight(const RmsNormBackward job, int count) {
   __shared__ float sums[kWarp][kWarp + 1];

@@ -1,8 +1,8 @@
+// reprise::rms_norm and its gradient on a GPU.
 #include "ops/cuda/tensors.h"
+#include "ops/kernel_allocations.h"
 #include "ops/reference.h"
 
-#include <ATen/ops/empty.h>
-#include <ATen/ops/empty_like.h>
 #include <c10/core/DeviceGuard.h>
 #include <torch/library.h>
 
@@ -13,15 +13,11 @@ namespace {
 std::tuple<at::Tensor, at::Tensor> rms_norm(const at::Tensor& x,
                                             const at::Tensor& weight,
                                             double epsilon) {
-  if (!has_kernel(x) || !has_kernel(weight)) {
+  if (!ops::are_kernel_types(x, weight)) {
     return ops::reference::rms_norm(x, weight, epsilon);
   }
   const c10::DeviceGuard device(x.device());
-  const auto rows = x.contiguous();
-  auto normed = at::empty_like(rows);
-  auto sizes = x.sizes().vec();
-  sizes.back() = 1;
-  auto scale = at::empty(sizes, x.options().dtype(at::kFloat));
+  const auto [rows, normed, scale] = ops::rms_norm_tensors(x);
   launch(RmsNorm{.type = type_of(x),
                  .weight_type = type_of(weight),
                  .x = rows.const_data_ptr(),
@@ -37,41 +33,38 @@ std::tuple<at::Tensor, at::Tensor> rms_norm(const at::Tensor& x,
 
 std::tuple<at::Tensor, at::Tensor> rms_norm_backward(
     const at::Tensor& gradient,
-    const std::optional<at::Tensor>& stream_gradient,
+    const std::optional<at::Tensor>& residual_gradient,
     const at::Tensor& x,
     const at::Tensor& weight,
     const at::Tensor& scale,
     bool needs_weight) {
-  const bool is_one_type = gradient.scalar_type() == x.scalar_type() &&
-                           (!stream_gradient || stream_gradient->scalar_type() == x.scalar_type());
-  if (!has_kernel(x) || !has_kernel(weight) || !is_one_type || x.numel() == 0) {
+  if (!ops::serves_rms_norm_backward(gradient, residual_gradient, x, weight)) {
     return ops::reference::rms_norm_backward(
-        gradient, stream_gradient, x, weight, scale, needs_weight);
+        gradient, residual_gradient, x, weight, scale, needs_weight);
   }
   const c10::DeviceGuard device(x.device());
-  const auto of_normed = gradient.contiguous(), input = x.contiguous(), w = weight.contiguous();
-  const auto of_stream = stream_gradient ? stream_gradient->contiguous() : at::Tensor();
   const int64_t rows = rows_of(x), width = x.size(-1);
-  auto for_x = at::empty_like(input);
-  at::Tensor for_weight, partials;
-  if (needs_weight) {
-    for_weight = at::empty_like(w);
-    partials = at::empty({rms_norm_partials(rows, width), width}, x.options().dtype(at::kFloat));
-  }
+  const auto t = ops::rms_norm_backward_tensors(gradient,
+                                                residual_gradient,
+                                                x,
+                                                weight,
+                                                needs_weight,
+                                                needs_weight ? rms_norm_partials(rows, width) : 0);
+  const auto& residual = t.residual_gradient;
   launch(RmsNormBackward{.type = type_of(x),
                          .weight_type = type_of(weight),
-                         .grad = of_normed.const_data_ptr(),
-                         .grad_stream = of_stream.defined() ? of_stream.const_data_ptr() : nullptr,
-                         .x = input.const_data_ptr(),
-                         .weight = w.const_data_ptr(),
+                         .grad = t.gradient.const_data_ptr(),
+                         .grad_residual = residual.defined() ? residual.const_data_ptr() : nullptr,
+                         .x = t.x.const_data_ptr(),
+                         .weight = t.weight.const_data_ptr(),
                          .scale = scale.const_data_ptr<float>(),
-                         .dx = for_x.mutable_data_ptr(),
-                         .partials = needs_weight ? partials.mutable_data_ptr<float>() : nullptr,
-                         .dweight = needs_weight ? for_weight.mutable_data_ptr() : nullptr,
+                         .dx = t.for_x.mutable_data_ptr(),
+                         .partials = needs_weight ? t.partials.mutable_data_ptr<float>() : nullptr,
+                         .dweight = needs_weight ? t.for_weight.mutable_data_ptr() : nullptr,
                          .rows = rows,
                          .width = width},
          stream_of(x));
-  return {for_x, for_weight};
+  return {t.for_x, t.for_weight};
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
-// Takes queries, keys and values out of the product they are made by, turning queries and keys on
-// the way; and gathers their gradients in one, turning them back: the turn's transpose is the turn
-// by -angle.
+// Copies queries, keys and values out of their common product, rotating queries and keys on the
+// way. Backward gathers their gradients in one product and rotates by -angle, which is the
+// transpose of the rotation.
 
 #include "ops/cuda/check.h"
 #include "ops/cuda/rope.cuh"
@@ -11,11 +11,11 @@ namespace {
 
 template <class T>
 struct Head {
-  T* row;  // of this token, in its part; null: past the last head
-  bool is_turned;
+  T* row;  // this token's values in its part; null: past the last head
+  bool is_rotated;
 };
 
-/// Heads are counted through queries, keys and values, as they lie in the product.
+/// Heads are numbered through queries, keys and values, as in the product.
 template <class T>
 __device__ __forceinline__ Head<T> head_of(const Rope& job,
                                            int head,
@@ -26,31 +26,31 @@ __device__ __forceinline__ Head<T> head_of(const Rope& job,
            position * part.token_stride;
   };
   const int queries = static_cast<int>(job.query.heads);
-  const int turned = queries + static_cast<int>(job.key.heads);
+  const int rotated = queries + static_cast<int>(job.key.heads);
   if (head < queries) {
     return {row(job.query, head), true};
   }
-  if (head < turned) {
+  if (head < rotated) {
     return {row(job.key, head - queries), true};
   }
-  const bool exists = head < turned + static_cast<int>(job.value.heads);
-  return {exists ? row(job.value, head - turned) : nullptr, false};
+  const bool exists = head < rotated + static_cast<int>(job.value.heads);
+  return {exists ? row(job.value, head - rotated) : nullptr, false};
 }
 
-/// Units of the turned values come first, then those of the rest of a head.
+/// Units of the rotated values come first, then those of the other values of a head.
 template <class T, bool kInterleaved>
-__device__ __forceinline__ Unit unit_of(const Rope& job, int j, int turned_units) {
+__device__ __forceinline__ Unit unit_of(const Rope& job, int j, int rotated_units) {
   const int dims = static_cast<int>(job.dims), head_dim = static_cast<int>(job.head_dim);
-  if (j < turned_units) {
-    return turned_unit<T, kInterleaved>(j, dims);
+  if (j < rotated_units) {
+    return rotated_unit<T, kInterleaved>(j, dims);
   }
-  const int first = dims + 2 * (j - turned_units) * kLanes<T>;
+  const int first = dims + 2 * (j - rotated_units) * kLanes<T>;
   return {first, head_dim, first + kLanes<T>, head_dim};
 }
 
 template <class T, bool kBackward, bool kAligned, bool kInterleaved>
 __global__ void __launch_bounds__(kRopeThreads, kRopeBlocks)
-    rope_kernel(const Rope job, int turned_units, int units) {
+    rope_kernel(const Rope job, int rotated_units, int units) {
   const int64_t token = static_cast<int64_t>(blockIdx.x) * blockDim.z + threadIdx.z;
   if (token >= job.batch * job.length) {
     return;
@@ -64,9 +64,9 @@ __global__ void __launch_bounds__(kRopeThreads, kRopeBlocks)
   const int step = static_cast<int>(blockDim.y);
 
   for (int j = static_cast<int>(threadIdx.x); j < units; j += static_cast<int>(blockDim.x)) {
-    const auto unit = unit_of<T, kInterleaved>(job, j, turned_units);
+    const auto unit = unit_of<T, kInterleaved>(job, j, rotated_units);
     Angles<T> angles{};
-    if (j < turned_units) {
+    if (j < rotated_units) {
       angles =
           load_angles<T, kAligned>(job.cos + angle_row, job.sin + angle_row, j * kLanes<T>, half);
     }
@@ -91,8 +91,8 @@ __global__ void __launch_bounds__(kRopeThreads, kRopeBlocks)
 #pragma unroll
       for (int k = 0; k < kRopeHeads; ++k) {
         if (own[k].row != nullptr) {
-          if (own[k].is_turned && j < turned_units) {
-            turn<T, kInterleaved>(first[k], second[k], angles);
+          if (own[k].is_rotated && j < rotated_units) {
+            rotate<T, kInterleaved>(first[k], second[k], angles);
           }
           T* to = kBackward ? product + (head + k * step) * head_dim : own[k].row;
           store<kAligned>(to, unit.first, unit.first_end, first[k]);
@@ -125,9 +125,9 @@ void launch(const Rope& job, cudaStream_t stream) {
   }
   narrow(heads * job.head_dim);
   const int64_t lanes = 16 / bytes_of(job.type);
-  const int64_t turned_units = (job.dims / 2 + lanes - 1) / lanes;
+  const int64_t rotated_units = (job.dims / 2 + lanes - 1) / lanes;
   const int64_t rest_units = (job.head_dim - job.dims + 2 * lanes - 1) / (2 * lanes);
-  const int64_t units = turned_units + rest_units;
+  const int64_t units = rotated_units + rest_units;
   const auto tiles = rope_tiles(tokens, heads, units);
   with_type(job.type, [&](auto type) {
     with_flag(job.is_backward, [&](auto backward) {
@@ -137,7 +137,7 @@ void launch(const Rope& job, cudaStream_t stream) {
                       decltype(backward)::value,
                       decltype(aligned)::value,
                       decltype(interleaved)::value><<<tiles.blocks, tiles.threads, 0, stream>>>(
-              job, narrow(turned_units), narrow(units));
+              job, narrow(rotated_units), narrow(units));
         });
       });
     });

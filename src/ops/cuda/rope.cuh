@@ -1,9 +1,9 @@
-// The turn of heads, in units: two packs and the angles of their pairs. A unit is a pack of each
-// half (Halves), or two packs side by side (interleaved); in both, unit j has the pairs from j *
-// lanes.
+// The rotation of heads, in units of two packs and the angles of their pairs. A unit is one pack of
+// each half, or two adjacent packs if interleaved; in both cases unit j has the pairs from
+// j * lanes on.
 //
-// Threads share a block as (unit, head, token); a thread keeps the angles of its unit while it goes
-// through its heads.
+// The threads of a block are arranged as (unit, head, token); a thread keeps the angles of its unit
+// while it loops over its heads.
 #pragma once
 
 #include <algorithm>
@@ -13,8 +13,9 @@
 namespace reprise::cuda {
 
 inline constexpr int kRopeThreads = 256;
-inline constexpr int kRopeHeads = 4;   // heads that a thread reads before it turns the first
-inline constexpr int kRopeBlocks = 3;  // of a processor at once, which bounds the registers
+inline constexpr int kRopeHeads = 4;  // heads that a thread reads before it rotates the first
+inline constexpr int kRopeBlocks =
+    3;  // resident blocks per multiprocessor, which bounds the registers
 
 struct RopeTiles {
   dim3 threads;
@@ -28,13 +29,13 @@ inline RopeTiles rope_tiles(int64_t tokens, int64_t heads, int64_t units) {
   return {dim3(narrow(x), narrow(y), narrow(z)), narrow((tokens + z - 1) / z)};
 }
 
-/// Two packs of a head: where they start, and where what belongs to them ends.
+/// Two packs of a head: the start of each, and the end of the values that belong to it.
 struct Unit {
   int first, first_end, second, second_end;
 };
 
 template <class T, bool kInterleaved>
-__device__ __forceinline__ Unit turned_unit(int j, int dims) {
+__device__ __forceinline__ Unit rotated_unit(int j, int dims) {
   const int pair = j * kLanes<T>, half = dims / 2;
   if constexpr (kInterleaved) {
     return {2 * pair, dims, 2 * pair + kLanes<T>, dims};
@@ -68,27 +69,27 @@ __device__ __forceinline__ Angles<T> load_angles(const float* cos,
   return result;
 }
 
-__device__ __forceinline__ void turn(float& a, float& b, float cos, float sin) {
-  const float turned = a * cos - b * sin;
+__device__ __forceinline__ void rotate(float& a, float& b, float cos, float sin) {
+  const float rotated = a * cos - b * sin;
   b = b * cos + a * sin;
-  a = turned;
+  a = rotated;
 }
 
 template <class T, bool kInterleaved>
-__device__ __forceinline__ void turn(Pack<T>& first, Pack<T>& second, const Angles<T>& angles) {
+__device__ __forceinline__ void rotate(Pack<T>& first, Pack<T>& second, const Angles<T>& angles) {
   auto a = unpack(first), b = unpack(second);
   if constexpr (kInterleaved) {
     constexpr int kPairs = kLanes<T> / 2;
 #pragma unroll
     for (int i = 0; i < kPairs; ++i) {
       const int j = i + kPairs;
-      turn(a.at[2 * i], a.at[2 * i + 1], angles.cos.at[i], angles.sin.at[i]);
-      turn(b.at[2 * i], b.at[2 * i + 1], angles.cos.at[j], angles.sin.at[j]);
+      rotate(a.at[2 * i], a.at[2 * i + 1], angles.cos.at[i], angles.sin.at[i]);
+      rotate(b.at[2 * i], b.at[2 * i + 1], angles.cos.at[j], angles.sin.at[j]);
     }
   } else {
 #pragma unroll
     for (int i = 0; i < kLanes<T>; ++i) {
-      turn(a.at[i], b.at[i], angles.cos.at[i], angles.sin.at[i]);
+      rotate(a.at[i], b.at[i], angles.cos.at[i], angles.sin.at[i]);
     }
   }
   first = pack<T>(a);

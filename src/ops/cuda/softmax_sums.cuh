@@ -1,8 +1,8 @@
-// The sums of a softmax, taken in one pass: whatever the largest value turns out to be, what was
-// summed before is scaled to it.
+// The sums of a softmax in one pass: when a larger value appears, the sums so far are rescaled to
+// it (online softmax).
 //
-// Values of -inf count as probability 0, also in the moment; a NaN shows in the sums. Every thread
-// of a block gets the same bits.
+// Values of -inf count as probability 0, also in the moment; a NaN shows up in the sums. Every
+// thread of a block gets the same bits.
 #pragma once
 
 #include <cfloat>
@@ -38,25 +38,25 @@ __device__ __forceinline__ float largest_of(const float (&values)[kCount]) {
   return result;
 }
 
-/// Of values z: sum = sum 2^e and moment = sum e 2^e, e being (z - largest) * factor. The factor is
-/// log2(e) times what scales the values, the same in all calls for a row.
+/// For values z: sum = sum 2^e and moment = sum e 2^e, with e = (z - largest) * factor. The factor
+/// is log2(e) times the scale of the values, the same in all calls for a row.
 struct SoftmaxSums {
   float largest, sum, moment;
 
-  // A finite start: no difference of two infinities, whatever follows.
-  __device__ __forceinline__ static SoftmaxSums of_none() { return {-FLT_MAX, 0.0f, 0.0f}; }
+  // Starts finite, so that two infinities are never subtracted.
+  __device__ __forceinline__ static SoftmaxSums empty() { return {-FLT_MAX, 0.0f, 0.0f}; }
 
-  // The same sums, seen from a value at least as large.
-  __device__ __forceinline__ SoftmaxSums seen_from(float larger, float factor) const {
+  // The same sums relative to a value at least as large.
+  __device__ __forceinline__ SoftmaxSums rescaled_to(float larger, float factor) const {
     const float e = fmaxf((largest - larger) * factor, kNothing);
     const float scale = power_of_2(e);
     return {larger, sum * scale, fmaf(e, sum, moment) * scale};
   }
 
-  /// `top` is the largest of values. Without kMoment the moment is not to be used.
+  /// `top` is the largest of the values. Without kMoment the moment is undefined.
   template <bool kMoment, int kCount>
   __device__ __forceinline__ void add(const float (&values)[kCount], float top, float factor) {
-    *this = seen_from(fmaxf(largest, top), factor);
+    *this = rescaled_to(fmaxf(largest, top), factor);
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
       const float e = (values[i] - largest) * factor;
@@ -72,13 +72,13 @@ struct SoftmaxSums {
   }
 };
 
-// Symmetric to the bit (no product is contracted into the sum), so that all lanes agree.
+// Symmetric to the last bit (no product is contracted into the sum), so that all lanes agree.
 __device__ __forceinline__ SoftmaxSums merged(const SoftmaxSums& a,
                                               const SoftmaxSums& b,
                                               float factor) {
   const float largest = fmaxf(a.largest, b.largest);
-  const SoftmaxSums x = a.seen_from(largest, factor);
-  const SoftmaxSums y = b.seen_from(largest, factor);
+  const SoftmaxSums x = a.rescaled_to(largest, factor);
+  const SoftmaxSums y = b.rescaled_to(largest, factor);
   return {largest, __fadd_rn(x.sum, y.sum), __fadd_rn(x.moment, y.moment)};
 }
 
@@ -93,9 +93,9 @@ __device__ __forceinline__ SoftmaxSums over_warp(SoftmaxSums sums, float factor)
   return sums;
 }
 
-/// Over a block of whole warps, and whether `flag` is set in any thread. Calls alternate between
-/// two arrays of partials (one per warp): then the one barrier also keeps partials from being
-/// overwritten while they are read.
+/// Merges the sums of a block of whole warps; sets `flag` if it is set in any thread. Calls must
+/// alternate between two arrays of partials (one entry per warp), so that one barrier is enough to
+/// keep partials from being overwritten while they are read.
 __device__ __forceinline__ SoftmaxSums over_block(SoftmaxSums sums,
                                                   bool& flag,
                                                   SoftmaxSums* partials,
@@ -107,7 +107,7 @@ __device__ __forceinline__ SoftmaxSums over_block(SoftmaxSums sums,
   }
   flag = __syncthreads_or(flag) != 0;
   const int warps = static_cast<int>(blockDim.x) / kWarp;
-  return over_warp(lane < warps ? partials[lane] : SoftmaxSums::of_none(), factor);
+  return over_warp(lane < warps ? partials[lane] : SoftmaxSums::empty(), factor);
 }
 
 }  // namespace reprise::cuda

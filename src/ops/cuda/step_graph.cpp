@@ -1,11 +1,11 @@
-// StepGraph's capture by LibTorch's CUDAGraph, which knows LibTorch's allocator and generators.
+// StepGraph's capture by LibTorch's CUDAGraph, which handles LibTorch's allocator and generators.
 //
 // Note [Capture mode]
-// Backward runs on autograd's own thread, whose kernels join the capture because they are launched
-// on the stream that is captured. CUDA's thread-local mode would let that thread do what cannot be
-// recorded (wait, allocate by itself), and the replay would miss it without a word. So the mode is
-// global, as torch.cuda.graph has it: whatever thread tries, it is an error. LibTorch's allocator
-// exempts its own allocations.
+// Backward runs on autograd's own thread; its kernels are captured because they are launched on the
+// stream that is captured. In CUDA's thread-local mode that thread could do what cannot be captured
+// (synchronise, allocate by itself), and the replay would silently miss it. So the mode is global,
+// as in torch.cuda.graph: such a call is an error in any thread. LibTorch's allocator exempts its
+// own allocations.
 #include "ops/step_capture.h"
 
 #include <ATen/core/CachingHostAllocator.h>
@@ -22,22 +22,23 @@ namespace {
 
 class Graph final : public at::cuda::CUDAGraph {
  public:
-  /// Ends a capture that failed. When CUDA has given the capture up, capture_end() throws before it
-  /// tells the allocator and the generators, and they would take all later work for a part of it.
+  /// Ends a capture that failed. If CUDA has invalidated the capture, capture_end() throws before
+  /// it tells the allocator and the generators, which would then count all later work to the
+  /// capture.
   void abandon() noexcept {
     try {
       capture_end();
       return;
-    } catch (...) {  // the caller has an exception in flight that tells more
+    } catch (...) {  // the caller's exception in flight says more
     }
     for (const auto& [generator, increment] : captured_generator_states_) {
       generator->capturing_ = false;
     }
     try {
       c10::cuda::CUDACachingAllocator::endAllocateToPool(capture_dev_, mempool_id_);
-      capture_ended_ = true;  // so that the destructor gives the pool back
+      capture_ended_ = true;  // so that the destructor releases the pool
       at::getHostAllocator(at::kCUDA)->end_allocate_to_pool(mempool_id_);
-    } catch (...) {  // capture_end() came as far as this itself
+    } catch (...) {  // capture_end() had already done it
     }
   }
 };
@@ -46,7 +47,7 @@ class CudaStepCapture final : public ops::StepCapture {
  public:
   explicit CudaStepCapture(c10::Device device)
       : stream_(c10::cuda::getStreamFromPool(/*isHighPriority=*/false, device.index())) {
-    // What other streams hold free is of no use to this one.
+    // Memory cached for other streams is of no use to this one.
     const c10::cuda::CUDAGuard guard(device);
     c10::cuda::device_synchronize();
     c10::cuda::CUDACachingAllocator::emptyCache();
@@ -62,7 +63,7 @@ class CudaStepCapture final : public ops::StepCapture {
   void record(const std::function<void()>& work) override {
     const c10::cuda::CUDAStreamGuard guard(stream_);
     c10::cuda::device_synchronize();
-    // Nor is what the runs before left free to the graph's own pool.
+    // Nor is what earlier runs left cached, for the graph's own memory pool.
     c10::cuda::CUDACachingAllocator::emptyCache();
     try {
       graph_.capture_begin(/*pool=*/{0, 0}, cudaStreamCaptureModeGlobal);

@@ -1,4 +1,4 @@
-// From LibTorch's tensors to what kernels take.
+// From LibTorch's tensors to the arguments of our kernels.
 #pragma once
 
 #include "ops/cuda/kernels.h"
@@ -7,12 +7,6 @@
 #include <c10/cuda/CUDAStream.h>
 
 namespace reprise::cuda {
-
-/// Whether kernels have this type; others go to the references.
-inline bool has_kernel(const at::Tensor& tensor) {
-  const auto type = tensor.scalar_type();
-  return type == at::kBFloat16 || type == at::kHalf || type == at::kFloat;
-}
 
 inline Type type_of(const at::Tensor& tensor) {
   const auto type = tensor.scalar_type();
@@ -23,7 +17,7 @@ inline cudaStream_t stream_of(const at::Tensor& tensor) {
   return c10::cuda::getCurrentCUDAStream(tensor.device().index()).stream();
 }
 
-/// All but the last dimension.
+/// The size of all dimensions but the last.
 inline int64_t rows_of(const at::Tensor& tensor) {
   return tensor.size(-1) == 0 ? 0 : tensor.numel() / tensor.size(-1);
 }

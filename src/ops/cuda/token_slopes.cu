@@ -1,5 +1,6 @@
-// What gradients of a token's log-probability and entropy say to its logits, written over them: one
-// read and one write of memory. The sums over a row are known, so every value stands alone.
+// The gradient of logits, given gradients of log-probabilities and entropies, written over the
+// logits with one read and one write of memory. The sums over a row are inputs, so every value is
+// computed by itself.
 #include "ops/cuda/check.h"
 #include "ops/cuda/softmax_sums.cuh"
 #include "ops/cuda/vectors.cuh"
@@ -9,12 +10,12 @@ namespace reprise::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kPacks = 4;  // of a thread, all read before the first is used
+constexpr int kPacks = 4;  // per thread, all read before the first is used
 
 template <class T>
 inline constexpr int kSpan = kThreads* kPacks* kLanes<T>;  // values of a block, all of one row
 
-/// The numbers of one row.
+/// What the gradients of one row need.
 struct Slopes {
   int target;
   float factor, log2_sum;  // log2 p = factor * logit - log2_sum
@@ -33,7 +34,7 @@ struct Slopes {
   }
 
   __device__ __forceinline__ float of(float logit, int at) const {
-    // Finite where the logit is -inf: 0 times what follows is 0 then.
+    // Finite where the logit is -inf, so that 0 times the other factor is 0.
     const float exponent = at_least(fmaf(factor, logit, -log2_sum), kNothing);
     const float slope = power_of_2(exponent) * fmaf(-grad_entropy, exponent, constant);
     return at == target ? slope + grad : slope;

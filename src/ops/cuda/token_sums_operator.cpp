@@ -1,7 +1,8 @@
+// reprise::token_sums and reprise::token_slopes_ on a GPU.
 #include "ops/cuda/tensors.h"
+#include "ops/kernel_allocations.h"
 #include "ops/reference.h"
 
-#include <ATen/ops/empty.h>
 #include <c10/core/DeviceGuard.h>
 #include <torch/library.h>
 
@@ -15,26 +16,21 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> token_sums(const at::
                                                                       const at::Tensor& targets,
                                                                       double scale,
                                                                       bool has_entropy) {
-  if (!has_kernel(logits) || !logits.is_contiguous()) {
+  if (!ops::serves_logits(logits)) {
     return ops::reference::token_sums(logits, targets, scale, has_entropy);
   }
   const c10::DeviceGuard device(logits.device());
-  const auto row_values = [&](int64_t rows) {
-    return at::empty({rows}, logits.options().dtype(at::kFloat));
-  };
-  const int64_t rows = logits.size(0);
-  auto logprobs = row_values(rows), log_sums = row_values(rows), hits = row_values(rows);
-  auto entropies = row_values(has_entropy ? rows : 0);
-  const auto places = targets.contiguous();
+  const auto [logprobs, log_sums, entropies, hits] = ops::token_sums_tensors(logits, has_entropy);
+  const auto ids = targets.contiguous();
   launch(CrossEntropy{.type = type_of(logits),
-                      // Read only, with keep_logits.
+                      // With keep_logits the kernel only reads them.
                       .logits = const_cast<void*>(logits.const_data_ptr()),
-                      .targets = places.const_data_ptr<int64_t>(),
+                      .targets = ids.const_data_ptr<int64_t>(),
                       .losses = logprobs.mutable_data_ptr<float>(),
                       .log_sums = log_sums.mutable_data_ptr<float>(),
                       .entropies = has_entropy ? entropies.mutable_data_ptr<float>() : nullptr,
                       .hits = hits.mutable_data_ptr<float>(),
-                      .rows = rows,
+                      .rows = logits.size(0),
                       .width = logits.size(1),
                       .scale = static_cast<float>(scale),
                       .weighted = false,
@@ -43,13 +39,13 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> token_sums(const at::
   return {logprobs.neg_(), log_sums, entropies, hits};
 }
 
-// As the kernel reads it; null if there is none.
-const float* numbers_of(const std::optional<at::Tensor>& values, at::Tensor& room) {
+// The values as contiguous float32 numbers, which `owner` keeps alive; null if there are none.
+const float* floats_of(const std::optional<at::Tensor>& values, at::Tensor& owner) {
   if (!values) {
     return nullptr;
   }
-  room = values->to(at::kFloat).contiguous();
-  return room.const_data_ptr<float>();
+  owner = values->to(at::kFloat).contiguous();
+  return owner.const_data_ptr<float>();
 }
 
 void token_slopes_(at::Tensor& logits,
@@ -59,21 +55,21 @@ void token_slopes_(at::Tensor& logits,
                    const std::optional<at::Tensor>& grad_logprobs,
                    const std::optional<at::Tensor>& grad_entropies,
                    double scale) {
-  if (!has_kernel(logits) || !logits.is_contiguous()) {
+  if (!ops::serves_logits(logits)) {
     ops::reference::token_slopes_(
         logits, targets, log_sums, entropies, grad_logprobs, grad_entropies, scale);
     return;
   }
   const c10::DeviceGuard device(logits.device());
-  const auto places = targets.contiguous();
+  const auto ids = targets.contiguous();
   at::Tensor sums, entropy, grad, grad_entropy;
   launch(TokenSlopes{.type = type_of(logits),
                      .logits = logits.mutable_data_ptr(),
-                     .targets = places.const_data_ptr<int64_t>(),
-                     .log_sums = numbers_of(log_sums, sums),
-                     .entropies = numbers_of(entropies, entropy),
-                     .grad_logprobs = numbers_of(grad_logprobs, grad),
-                     .grad_entropies = numbers_of(grad_entropies, grad_entropy),
+                     .targets = ids.const_data_ptr<int64_t>(),
+                     .log_sums = floats_of(log_sums, sums),
+                     .entropies = floats_of(entropies, entropy),
+                     .grad_logprobs = floats_of(grad_logprobs, grad),
+                     .grad_entropies = floats_of(grad_entropies, grad_entropy),
                      .rows = logits.size(0),
                      .width = logits.size(1),
                      .scale = static_cast<float>(scale)},

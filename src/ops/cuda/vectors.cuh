@@ -1,8 +1,8 @@
 // Packs: 16 bytes of adjacent values, the unit in which kernels read, compute and write.
 //
-// A pack is read as one access where rows are aligned (kAligned) and value by value otherwise; the
-// thread that holds a value is the same in both cases, so alignment never changes the order of a
-// sum. Past the end of a row values read as zero, and are not written.
+// A pack is read in one access where rows are aligned (kAligned), and value by value otherwise. The
+// same thread holds a value in both cases, so alignment never changes the order of a sum. Past the
+// end of a row values read as zero and are not written.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -17,11 +17,11 @@ namespace reprise::cuda {
 
 inline constexpr int kWarp = 32;
 
-/// Values of a pack.
+/// Number of values in a pack.
 template <class T>
 inline constexpr int kLanes = 16 / static_cast<int>(sizeof(T));
 
-/// Values as stored: half the registers of their floats, so what waits is kept in this form.
+/// Values as stored: half the registers of floats, so values that wait are kept in this form.
 template <class T>
 struct Pack {
   uint32_t words[4];
@@ -32,7 +32,7 @@ struct Floats {
   float at[kLanes<T>];
 };
 
-/// Stream: not read again soon, so that the second-level cache keeps what is.
+/// Stream: not read again soon, so that it does not displace other data in the second-level cache.
 enum class Cache : uint8_t { Keep, Stream };
 
 template <class T>
@@ -74,7 +74,7 @@ __device__ __forceinline__ Pack<T> pack(const Floats<T>& values) {
   return result;
 }
 
-// Written out, since the compiler may take a plain access of 16 bytes apart into words.
+// In assembly, since the compiler may split a plain 16-byte access into words.
 template <Cache kCache>
 __device__ __forceinline__ uint4 load_words(const uint4* source) {
   uint4 raw;
@@ -103,8 +103,8 @@ __device__ __forceinline__ void store_words(uint4* target, const uint4& raw) {
   }
 }
 
-/// Values [at, at + lanes) of a row of `width` values. kAligned asks for row and at on 16 bytes,
-/// and for a width of whole packs.
+/// Values [at, at + lanes) of a row of `width` values. kAligned requires `row` and `at` on 16-byte
+/// boundaries and a width of whole packs.
 template <bool kAligned, Cache kCache = Cache::Keep, class T>
 __device__ __forceinline__ Pack<T> load(const T* row, int at, int width) {
   Pack<T> result{};

@@ -1,9 +1,9 @@
 #include "train/budget/auto_batch.h"
 
-#include "train/evaluate.h"
-#include "train/learner.h"
+#include "train/loop/collate_rows.h"
+#include "train/loop/learner.h"
 
-#include <reprise/train/out_of_memory.h>
+#include "train/budget/out_of_memory.h"
 
 #include <c10/util/Exception.h>
 
@@ -16,7 +16,7 @@ namespace reprise {
 
 namespace {
 
-// Where a checkpoint's configuration keeps what was chosen.
+// The key of the chosen size in a checkpoint's configuration.
 constexpr const char* kKey = "auto_batch_size";
 
 std::vector<int64_t> divisors(int64_t number) {
@@ -43,20 +43,33 @@ std::vector<int64_t> longest_examples(const Dataset& data, int64_t count) {
   return indices;
 }
 
-// Two micro-batches where a step has several: gradients are in place for all but the first.
-StepWork rehearsal_of(TrainingObjective& objective, const Batch& batch, bool is_whole_step) {
-  StepWork work;
-  work.micro_batches = is_whole_step ? 1 : 2;
-  work.total_weight = objective.weight(batch) * static_cast<double>(work.micro_batches);
-  work.loss = [&](size_t, const StepContext& context) {
-    return objective.loss(to_device(batch, objective.model().device()), context);
-  };
-  work.shape = [&](size_t) { return shape_of(batch); };
-  work.frozen_bytes = objective.frozen_bytes();
-  return work;
-}
+/// The micro-batches of a trial step: one batch, repeated. Two of them stand for a step of several:
+/// from the second on, gradients are already allocated.
+class TrialMicroBatches final : public MicroBatches {
+ public:
+  TrialMicroBatches(TrainingObjective& objective, const Batch& batch, size_t count)
+      : objective_(objective), batch_(batch), count_(count) {}
 
-/// Tries sizes from the smallest on.
+  size_t size() const override { return count_; }
+  double total_weight() const override {
+    return objective_.weight(batch_) * static_cast<double>(count_);
+  }
+  BatchLoss loss(size_t /*index*/, const StepContext& context) override {
+    return objective_.loss(to_device(batch_, objective_.model().device()), context);
+  }
+  BatchShape shape(size_t /*index*/) const override { return shape_of(batch_); }
+  std::string describe_non_finite(size_t /*index*/) const override {
+    return "the loss of a trial step is not finite.";
+  }
+  int64_t frozen_bytes() const override { return objective_.frozen_bytes(); }
+
+ private:
+  TrainingObjective& objective_;
+  const Batch& batch_;
+  size_t count_;
+};
+
+/// Tries the sizes from the smallest on.
 std::vector<BatchTrial> try_sizes(const TrainingJob& job,
                                   const TrainerOptions& options,
                                   const World& world) {
@@ -73,14 +86,14 @@ std::vector<BatchTrial> try_sizes(const TrainingJob& job,
     const Batch batch = collate_examples(*job.data, chosen, options.collate);
     BatchTrial trial{.batch_size = size};
     bool fits = true;
-    world.together("a trial of a batch size", [&] {
+    world.run_on_all("a trial of a batch size", [&] {
       try {
-        const auto work = rehearsal_of(job.objective, batch, size == rows);
+        TrialMicroBatches micro_batches(job.objective, batch, size == rows ? 1 : 2);
         const auto tokens =
-            static_cast<double>(batch.main.tokens) * static_cast<double>(work.micro_batches);
-        const auto [ms, predicted] = learner.rehearse(work);
-        trial.tokens_per_second = tokens / ms * 1000;
-        trial.predicted_bytes = predicted;
+            static_cast<double>(batch.main.tokens) * static_cast<double>(micro_batches.size());
+        const auto measured = learner.trial_step(micro_batches);
+        trial.tokens_per_second = tokens / measured.milliseconds * 1000;
+        trial.predicted_bytes = measured.predicted_bytes;
       } catch (const std::exception& error) {
         if (trials.empty() || !is_out_of_memory(error)) {
           throw;
@@ -89,9 +102,9 @@ std::vector<BatchTrial> try_sizes(const TrainingJob& job,
       }
     });
     if (world.max(fits ? 0 : 1, "whether a batch size fits") > 0) {
-      break;  // nor will a larger one
+      break;  // larger ones will not fit either
     }
-    // All processes choose the same, and the slowest is the one that the others wait for.
+    // All processes must choose the same size, and they wait for the slowest.
     trial.tokens_per_second = -world.max(-trial.tokens_per_second, "the speed of a batch size");
     trials.push_back(trial);
   }
@@ -130,7 +143,7 @@ TrainerOptions with_fastest_batch(const TrainingJob& job,
   TORCH_CHECK(best != trials.end(),
               "[train] auto_batch: there are fewer rows than the smallest micro-batch has.");
   auto chosen = with_batch(options, best->batch_size);
-  observer.chose_batch(trials, chosen.batch_size, chosen.accumulation);
+  observer.on_batch_size_chosen(trials, chosen.batch_size, chosen.accumulation);
   return chosen;
 }
 

@@ -1,6 +1,6 @@
 #include "train/budget/batch_shape.h"
 
-#include "train/evaluate.h"
+#include "train/loop/collate_rows.h"
 
 #include <c10/util/Exception.h>
 
@@ -58,7 +58,7 @@ BatchShape shape_of(const TokenBatch& tokens) {
   shape.rows = tokens.input_ids.size(0);
   shape.length = tokens.input_ids.size(1);
   const int64_t places = shape.rows * shape.length;
-  shape.sizes = {shape.rows, shape.length, tokens.targets ? tokens.targets->number : places};
+  shape.sizes = {shape.rows, shape.length, tokens.targets ? tokens.targets->count : places};
   if (tokens.document_starts.defined()) {
     shape.sizes.push_back(tokens.document_starts.numel());
   }

@@ -1,4 +1,4 @@
-// What the bytes of a micro-batch's step depend on.
+// The shape of a micro-batch: everything that the bytes of its step depend on.
 #pragma once
 
 #include <reprise/data/batch.h>
@@ -10,19 +10,19 @@
 namespace reprise {
 
 struct BatchShape {
-  int64_t rows = 0;    ///< as its user counts them
+  int64_t rows = 0;    ///< as the user counts them
   int64_t length = 0;  ///< tokens of a row
-  /// Numbers that bytes grow with, those of the tensors: rows and length first. Of the same meaning
-  /// where `structure` is the same.
+  /// The numbers that bytes grow with, taken from the tensors: rows and length first. They have the
+  /// same meaning for equal `structure`.
   std::vector<int64_t> sizes = {};
-  /// Batches with the same run the same operators.
+  /// Batches with equal structure run the same operators.
   std::string structure = {};
 
-  /// Whether a step that has room for this one has room for `other`.
+  /// Whether memory that is enough for this shape is enough for `other`.
   bool covers(const BatchShape& other) const;
-  /// How far on the way from `from` to `to` a shape lies that covers this one; above 1: beyond.
+  /// How far from `from` to `to` one must go to cover `wanted`: 0 to 1; above 1: beyond `to`.
   static double way(const BatchShape& from, const BatchShape& to, const BatchShape& wanted);
-  /// The shape at `share` of that way, in whole numbers.
+  /// The shape at `share` of the way from `from` to `to`, rounded down.
   static BatchShape between(const BatchShape& from, const BatchShape& to, double share);
 
   double tokens() const { return static_cast<double>(sizes[0]) * static_cast<double>(sizes[1]); }
@@ -31,7 +31,7 @@ struct BatchShape {
 };
 
 BatchShape shape_of(const Batch& batch);
-/// For other kinds of rows: the sizes and structure of their tokens.
+/// For other kinds of rows: from their tokens alone.
 BatchShape shape_of(const TokenBatch& tokens);
 
 }  // namespace reprise

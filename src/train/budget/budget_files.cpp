@@ -2,12 +2,12 @@
 
 #include "plan/plan_explanation.h"
 #include "plan/step_timeline.h"
-#include "text/json_fields.h"
-#include "train/passes.h"
+#include "text/tokenizer/json_fields.h"
+#include "train/objectives/forward_passes.h"
 
 #include <reprise/data/dataset.h>
 #include <reprise/io/dtype.h>
-#include <reprise/train/memory_report.h>
+#include <reprise/report/memory_report.h>
 
 #include <c10/util/Exception.h>
 
@@ -18,9 +18,9 @@ namespace reprise {
 
 namespace {
 
-constexpr int64_t kMost = int64_t{1} << 50;
+constexpr int64_t kMostShapeSize = int64_t{1} << 50;
 
-Json key_of(const PlannedModel& model, const ShapePlan& plan) {
+Json key_of(const BudgetedModel& model, const ShapePlan& plan) {
   return {{"role", model.role},
           {"budget_bytes", model.budget.budget_bytes()},
           {"rows", plan.shape.rows},
@@ -30,10 +30,11 @@ Json key_of(const PlannedModel& model, const ShapePlan& plan) {
           {"has_gradients", plan.has_gradients}};
 }
 
-std::vector<int64_t> sizes_in(const detail::JsonFields& key) {
+std::vector<int64_t> sizes_in(const text::JsonFields& key) {
   std::vector<int64_t> sizes;
   for (const Json& size : key.array("sizes")) {
-    if (!size.is_number_integer() || size.get<int64_t>() < 0 || size.get<int64_t>() > kMost) {
+    if (!size.is_number_integer() || size.get<int64_t>() < 0 ||
+        size.get<int64_t>() > kMostShapeSize) {
       key.refuse("sizes", "counts", size.dump());
     }
     sizes.push_back(size.get<int64_t>());
@@ -44,20 +45,20 @@ std::vector<int64_t> sizes_in(const detail::JsonFields& key) {
   return sizes;
 }
 
-ShapePlan plan_of(const PlanEntry& entry, const detail::JsonFields& key) {
+ShapePlan plan_of(const PlanEntry& entry, const text::JsonFields& key) {
   ShapePlan plan;
-  plan.shape.rows = key.integer("rows", 0, kMost);
-  plan.shape.length = key.integer("length", 0, kMost);
+  plan.shape.rows = key.integer("rows", 0, kMostShapeSize);
+  plan.shape.length = key.integer("length", 0, kMostShapeSize);
   plan.shape.sizes = sizes_in(key);
   plan.shape.structure = key.string("structure");
   plan.has_gradients = key.boolean("has_gradients");
   plan.peak_bytes = entry.peak_bytes;
   plan.extra_ms = entry.extra_ms;
-  plan.step = planning::planned_step(entry.decisions);
+  plan.step = planning::step_decisions(entry.decisions);
   return plan;
 }
 
-Json description_of(const PlannedModel& model) {
+Json description_of(const BudgetedModel& model) {
   return {{"family", model_type(model.model.config().family)},
           {"layers", model.model.config().layers},
           {"dtype", dtype_name(model.model.dtype())},
@@ -88,8 +89,8 @@ std::string plan_fingerprint(const Model& model) {
   return content_hash({}, {{"parameters", parameters}});
 }
 
-void write_plan_file(const std::filesystem::path& path, const std::vector<PlannedModel>& models) {
-  const PlannedModel& first = models.front();
+void write_plan_file(const std::filesystem::path& path, const std::vector<BudgetedModel>& models) {
+  const BudgetedModel& first = models.front();
   PlanFile file;
   file.model = description_of(first);
   file.device = first.model.device().str();
@@ -97,7 +98,7 @@ void write_plan_file(const std::filesystem::path& path, const std::vector<Planne
   file.is_total = first.budget.limits().total.has_value();
   file.host_bytes = first.budget.limits().host_bytes;
   file.allow_lossy = first.budget.limits().allow_lossy;
-  for (const PlannedModel& each : models) {
+  for (const BudgetedModel& each : models) {
     file.fingerprint += (file.fingerprint.empty() ? "" : "+") + plan_fingerprint(each.model);
     for (const auto& plan : each.budget.plans().all()) {
       file.entries.push_back({.key = key_of(each, *plan),
@@ -109,33 +110,33 @@ void write_plan_file(const std::filesystem::path& path, const std::vector<Planne
   write_plan(path, file);
 }
 
-PlansRead read_plan_file(const std::filesystem::path& path,
-                         const std::string& role,
-                         const Model& model) {
+LoadedPlans read_plan_file(const std::filesystem::path& path,
+                           const std::string& role,
+                           const Model& model) {
   const PlanFile file = read_plan(path);
   const std::string where = path.string();
   TORCH_CHECK(file.fingerprint.find(plan_fingerprint(model)) != std::string::npos,
               where,
               ": these plans are for another model (",
               file.model.dump(),
-              "), other weights that are trained, or another type of them. Leave out "
-              "--memory_plan to plan anew.");
+              "), or for one with other trained weights or dtypes. Leave out `memory_plan` to plan "
+              "again.");
   TORCH_CHECK(file.device == model.device().str(),
               where,
               ": these plans are for ",
               file.device,
               ", and the model is on ",
               model.device(),
-              ", where other kernels run. Leave out --memory_plan to plan anew.");
-  PlansRead read;
+              ", where other kernels run. Leave out `memory_plan` to plan again.");
+  LoadedPlans read;
   read.budget = {.kind = Budget::Kind::Bytes, .bytes = file.budget_bytes};
   read.is_total = file.is_total;
   read.host_bytes = file.host_bytes;
   read.allow_lossy = file.allow_lossy;
   for (const PlanEntry& entry : file.entries) {
-    const detail::JsonFields key(entry.key, where, "key", "plan");
+    const text::JsonFields key(entry.key, where, "key", "plan");
     if (key.string("role") == role) {
-      read.budget.bytes = key.integer("budget_bytes", 1, kMost);
+      read.budget.bytes = key.integer("budget_bytes", 1, kMostShapeSize);
       read.plans.push_back(plan_of(entry, key));
     }
   }
@@ -143,7 +144,7 @@ PlansRead read_plan_file(const std::filesystem::path& path,
 }
 
 void write_memory_page(const std::filesystem::path& path,
-                       const PlannedModel& model,
+                       const BudgetedModel& model,
                        const std::vector<int64_t>& measured) {
   const ShapePlan* plan = largest(model.budget.plans());
   if (plan == nullptr) {
@@ -162,20 +163,19 @@ void write_memory_page(const std::filesystem::path& path,
   report.budget = model.budget.budget_bytes() - above;
   report.peak_bytes = plan->peak_bytes - above;
   report.extra_ms = plan->extra_ms;
-  const auto counted = plan->planner->options().counts_gradients ? planning::Counted::WithGradients
-                                                                 : planning::Counted::Activations;
+  const auto counted = plan->planner->options().counted();
   report.fixed = {{"parameters", parameter_bytes(model.model)},
                   {"optimizer", model.budget.optimizer_bytes()}};
   if (counted == planning::Counted::Activations) {
     report.fixed.push_back({"gradients", model.budget.gradient_bytes()});
   } else {
-    report.notes.emplace_back("The budget is of everything; shown are activations and gradients.");
+    report.notes.emplace_back("The budget is for all memory; shown are activations and gradients.");
   }
   report.timeline = planning::step_timeline(*plan->trace, decisions, counted);
   report.plain_timeline = planning::plain_timeline(*plan->trace, counted);
   if (model.budget.limits().allow_lossy) {
     report.notes.emplace_back(
-        "Lossy compression is allowed: gradients are not those of an exact run.");
+        "Lossy compression is allowed: gradients differ from those of an exact run.");
   }
   report.rows = planning::explain_plan(*plan->trace, decisions, report.budget, counted);
   for (const auto& point : plan->planner->curve()) {

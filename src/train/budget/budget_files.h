@@ -1,12 +1,12 @@
-// What a run within a budget leaves beside its model: memory_plan.json, the plans of all its shapes
-// of micro-batches, and memory.html, the one that takes most as a page.
+// The files that a run within a budget writes beside its model: memory_plan.json with the plans for
+// all batch shapes, and memory.html, which shows the plan with the largest peak.
 #pragma once
 
 #include "train/budget/shape_plans.h"
 #include "train/budget/step_budget.h"
 
 #include <reprise/model/model.h>
-#include <reprise/train/plan_file.h>
+#include "train/budget/plan_file.h"
 
 #include <filesystem>
 #include <string>
@@ -14,34 +14,36 @@
 
 namespace reprise {
 
-/// The plans of one trained model of a run. `role` is empty for the run's own, or "critic".
-struct PlannedModel {
+/// One trained model of a run with its budget. `role` is empty for the main model, or "critic".
+struct BudgetedModel {
   std::string role;
   const Model& model;
   const StepBudget& budget;
 };
 
-/// Names all of a model that its plans depend on: parameters, their types, which are trained.
+/// A hash of everything in a model that its plans depend on: parameters, their types, and which are
+/// trained.
 std::string plan_fingerprint(const Model& model);
 
-void write_plan_file(const std::filesystem::path& path, const std::vector<PlannedModel>& models);
+void write_plan_file(const std::filesystem::path& path, const std::vector<BudgetedModel>& models);
 
-/// The plans in a file for a model, and the budget they were made for. Throws if they are for
-/// another one.
-struct PlansRead {
+/// The plans in a file for one model, and the budget that they were made for.
+struct LoadedPlans {
   Budget budget;
   bool is_total = false;
   int64_t host_bytes = 0;
   bool allow_lossy = false;
   std::vector<ShapePlan> plans;
 };
-PlansRead read_plan_file(const std::filesystem::path& path,
-                         const std::string& role,
-                         const Model& model);
+/// Throws if the plans are for another model or device.
+LoadedPlans read_plan_file(const std::filesystem::path& path,
+                           const std::string& role,
+                           const Model& model);
 
-/// The page of the plan that takes most. Nothing is written if all plans were read from a file.
+/// Writes the page of the plan with the largest peak. `measured`: peaks of the steps so far. Writes
+/// nothing if all plans were read from a file.
 void write_memory_page(const std::filesystem::path& path,
-                       const PlannedModel& model,
+                       const BudgetedModel& model,
                        const std::vector<int64_t>& measured);
 
 }  // namespace reprise

@@ -1,6 +1,6 @@
 #include "train/budget/shape_plans.h"
 
-#include "plan/trace_between.h"
+#include "plan/trace/trace_between.h"
 
 #include <cmath>
 #include <utility>
@@ -9,9 +9,9 @@ namespace reprise {
 
 namespace {
 
-// Plans on the way between two traces are made for eighths of it.
+// Between two traces, plans are made at multiples of an eighth of the way.
 constexpr double kStepsBetween = 8;
-// A plan is used for shapes with at least this share of its tokens.
+// A plan is used for shapes that have at least this share of its tokens.
 constexpr double kLeastShare = 0.85;
 
 bool suits(const BatchShape& planned, const BatchShape& wanted) {

@@ -1,14 +1,14 @@
-// Plans for the shapes of a run's micro-batches.
+// Plans for the batch shapes of a run's micro-batches.
 //
-// Lengths vary, and tracing each would cost a step. A plan for a shape holds for all that it
-// covers, and is used for those that are not much smaller. Between two traced shapes plans are made
-// from what lies between their traces (trace_between.h), which takes milliseconds. Only a shape
+// Lengths vary, and tracing each would cost a step. A plan for a shape is valid for every shape
+// that it covers, and is used for those that are not much smaller. Between two traced shapes, plans
+// are made from an interpolated trace (trace_between.h), which takes milliseconds. Only a shape
 // beyond all traced ones is traced.
 #pragma once
 
-#include "plan/region_decisions.h"
+#include "plan/decisions_guard.h"
 #include "plan/step_planner.h"
-#include "plan/step_trace.h"
+#include "plan/trace/step_trace.h"
 #include "train/budget/batch_shape.h"
 
 #include <functional>
@@ -23,11 +23,11 @@ struct ShapePlan {
   BatchShape shape;
   bool has_gradients = false;  ///< gradients of earlier micro-batches are in place
   int64_t peak_bytes = 0;      ///< predicted
-  int64_t base_bytes = 0;      ///< of it, what is there besides what the plan is about
+  int64_t base_bytes = 0;      ///< the part of it that the plan does not count
   double extra_ms = 0;
-  planning::PlannedStep step;
+  planning::StepDecisions step;
 
-  /// What it was chosen from; null for a plan that was read from a file.
+  /// What it was chosen from; null for a plan read from a file.
   std::shared_ptr<const planning::StepPlanner> planner = nullptr;
   std::shared_ptr<const planning::StepTrace> trace = nullptr;
 
@@ -36,17 +36,18 @@ struct ShapePlan {
 
 class ShapePlans {
  public:
-  /// From a trace of the shape to its plan: throws if there is none. Sets all but shape and
+  /// Makes the plan from a trace of the shape; throws if none fits. Sets everything but shape and
   /// has_gradients.
   using Plan = std::function<ShapePlan(std::shared_ptr<const planning::StepTrace>, bool)>;
   using Trace = std::function<planning::StepTrace()>;
 
   explicit ShapePlans(Plan plan) : plan_(std::move(plan)) {}
 
-  /// The plan to follow. `trace` is called if nothing known will do. Stays where it is.
+  /// The plan to use. Calls `trace` if no known plan or trace covers the shape. The reference stays
+  /// valid.
   ShapePlan& plan_for(const BatchShape& shape, bool has_gradients, const Trace& trace);
 
-  /// A plan from elsewhere.
+  /// Adds a plan that was made elsewhere.
   void add(ShapePlan plan);
 
   const std::vector<std::unique_ptr<ShapePlan>>& all() const { return plans_; }

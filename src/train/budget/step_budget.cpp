@@ -5,8 +5,8 @@
 
 #include <reprise/memory.h>
 #include <reprise/offload.h>
-#include <reprise/train/out_of_memory.h>
-#include <reprise/train/units.h>
+#include <reprise/report/units.h>
+#include "train/budget/out_of_memory.h"
 
 #include <c10/util/Exception.h>
 
@@ -20,8 +20,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// What allocators hold without using it, libraries take, and other programs may want.
-int64_t safety_margin(const detail::DeviceMemory& memory, c10::Device device) {
+// For memory that allocators hold unused, that libraries take, and that other programs may need.
+int64_t safety_margin(const memory::DeviceMemory& memory, c10::Device device) {
   return memory.total / (device.is_cpu() ? 10 : 20);
 }
 
@@ -29,15 +29,15 @@ std::string bytes_text(int64_t bytes) {
   return human_bytes(static_cast<double>(bytes)) + " (" + std::to_string(bytes) + "B)";
 }
 
-// CUDA's allocator gives a large tensor what is left of a block too, if that is less than 1 MiB.
+// If the rest of a block is less than 1 MiB, CUDA's allocator gives it to the tensor too.
 int64_t gradient_bytes_of(const at::Tensor& parameter) {
   constexpr int64_t kLarge = 1 << 20, kRest = 512 << 10;
   const auto bytes = static_cast<int64_t>(parameter.nbytes());
   return bytes + (parameter.is_cpu() || bytes <= kLarge ? 0 : kRest);
 }
 
-std::string flag_of(bool is_total) {
-  return is_total ? "--memory_budget" : "--activation_memory_budget";
+std::string option_of(bool is_total) {
+  return is_total ? "`memory_budget`" : "`activation_memory_budget`";
 }
 
 }  // namespace
@@ -63,7 +63,7 @@ StepBudget::StepBudget(const MemoryLimits& limits,
     follow(role);
   }
   TORCH_CHECK(limits_.activations.has_value() != limits_.total.has_value(),
-              "[budget] give a budget of activations or of everything, not both.");
+              "[budget] give a budget for activations or a total budget, not both.");
   for (const auto& [name, parameter] : optimizer.parameters()) {
     trained_.push_back(parameter);
     gradient_bytes_ += gradient_bytes_of(parameter);
@@ -74,9 +74,9 @@ StepBudget::StepBudget(const MemoryLimits& limits,
     settings.host_budget = limits_.host_bytes;
     set_offload_settings(settings);
   }
-  const auto memory = detail::device_memory(model.device());
+  const auto memory = memory::device_memory(model.device());
   TORCH_CHECK(asked().kind != Budget::Kind::Bytes || asked().bytes <= memory.total,
-              flag_of(is_total()),
+              option_of(is_total()),
               " ",
               asked().describe(),
               ": ",
@@ -90,7 +90,7 @@ StepBudget::~StepBudget() {
     try {
       set_offload_settings(*settings_before_);
     } catch (const c10::Error&) {
-      // A run that failed may still hold tensors on the host; its limit then stays.
+      // A failed run may still hold tensors on the host; then its limit stays.
     }
   }
 }
@@ -98,13 +98,13 @@ StepBudget::~StepBudget() {
 // Takes budget and plans from a file.
 void StepBudget::follow(const std::string& role) {
   TORCH_CHECK(!limits_.activations && !limits_.total && limits_.host_bytes == 0,
-              "[budget] a file of plans brings its own budgets: give none beside it.");
+              "[budget] a file of plans has its own budgets: give no others.");
   auto read = read_plan_file(limits_.plan_file, role, model_);
   TORCH_CHECK(read.allow_lossy == limits_.allow_lossy,
               limits_.plan_file.string(),
-              read.allow_lossy ? ": these plans may change bits: give --allow_lossy, too, if that "
-                                 "is meant"
-                               : ": --allow_lossy has no effect: these plans are exact");
+              read.allow_lossy ? ": these plans use lossy compression: give `allow_lossy` to allow "
+                                 "it"
+                               : ": `allow_lossy` has no effect: these plans are exact");
   (read.is_total ? limits_.total : limits_.activations) = read.budget;
   limits_.host_bytes = read.host_bytes;
   budget_bytes_ = read.budget.bytes;
@@ -115,24 +115,24 @@ void StepBudget::follow(const std::string& role) {
 
 int64_t StepBudget::automatic_bytes() const {
   const auto device = model_.device();
-  const auto memory = detail::device_memory(device);
+  const auto memory = memory::device_memory(device);
   const int64_t left = memory.left - safety_margin(memory, device);
   const int64_t bytes = is_total() ? start_bytes_ + left : left - gradient_bytes_;
   TORCH_CHECK(bytes > 0,
-              flag_of(is_total()),
+              option_of(is_total()),
               " auto: ",
               device,
               " has ",
               human_bytes(static_cast<double>(memory.left)),
               " left of ",
               human_bytes(static_cast<double>(memory.total)),
-              ", which gradients and a margin for the allocator use up. Use a smaller model, "
-              "--lora_r, or free the device.");
+              ", and gradients and a margin for the allocator take all of it. Use a smaller model, "
+              "`lora_r`, or free the device.");
   return bytes;
 }
 
-/// The budget in bytes, given a planner for one shape. `base`: what is there besides what the
-/// planner counts.
+/// The budget in bytes, given a planner for one shape. `base`: bytes that the planner does not
+/// count.
 int64_t StepBudget::resolve(const planning::StepPlanner& planner, int64_t base) const {
   const auto device = model_.device().type();
   const auto at_least = [&](int64_t bytes) { return std::max(budget_bytes_, bytes); };
@@ -157,7 +157,7 @@ int64_t StepBudget::base_bytes(bool has_gradients) const {
 }
 
 ShapePlan StepBudget::plan(std::shared_ptr<const planning::StepTrace> trace, bool has_gradients) {
-  start_bytes_ = live_bytes(model_.device());  // a first trace leaves workspaces of libraries
+  start_bytes_ = live_bytes(model_.device());  // the first trace leaves library workspaces behind
   if (asked().kind == Budget::Kind::Auto && automatic_bytes_ == 0) {
     automatic_bytes_ = automatic_bytes();
   }
@@ -173,7 +173,7 @@ ShapePlan StepBudget::plan(std::shared_ptr<const planning::StepTrace> trace, boo
   return plan;
 }
 
-/// The fastest of the planner's plans for what is left now.
+/// Chooses the fastest of the planner's plans for the memory that is left now.
 void StepBudget::choose(ShapePlan& plan, bool has_gradients) {
   const auto device = model_.device().type();
   const auto& planner = *plan.planner;
@@ -182,22 +182,22 @@ void StepBudget::choose(ShapePlan& plan, bool has_gradients) {
   const int64_t usable = planned_bytes(budget_bytes_ - base, device);
   TORCH_CHECK_WITH(OutOfMemoryError,
                    usable >= planner.least_bytes(),
-                   flag_of(is_total()),
+                   option_of(is_total()),
                    " ",
                    bytes_text(budget_bytes_),
                    " is too small: the least for such a micro-batch is ",
-                   // A little more than that, so that it will also do when the run is repeated.
+                   // A little more, so that it is also enough when the run is repeated.
                    bytes_text(base + budget_for(planner.least_bytes() * 129 / 128, device)),
                    is_total() ? c10::str(", of which ",
                                          human_bytes(static_cast<double>(base)),
-                                         " are there before it begins")
+                                         " are in use before it begins")
                               : "",
-                   ". Give that, or a smaller --per_device_train_batch_size or --max_length.");
+                   ". Give that, or a smaller `per_device_train_batch_size` or `max_length`.");
   const planning::StepPlan& chosen = planner.plan_for(usable);
   plan.peak_bytes = base + chosen.peak_bytes;
   plan.base_bytes = base;
   plan.extra_ms = chosen.extra_ms;
-  plan.step = planning::planned_step(chosen.decisions);
+  plan.step = planning::step_decisions(chosen.decisions);
 }
 
 planning::StepTrace StepBudget::trace(const MicroBatch& micro_batch) const {
@@ -209,18 +209,18 @@ planning::StepTrace StepBudget::trace(const MicroBatch& micro_batch) const {
     }
     TORCH_CHECK_WITH(OutOfMemoryError,
                      false,
-                     "out of memory while finding out what a micro-batch of ",
+                     "out of memory while measuring a micro-batch of ",
                      micro_batch.shape.rows,
                      " x ",
                      micro_batch.shape.length,
-                     " tokens needs, with every block computed again. Use a smaller "
-                     "--per_device_train_batch_size or --max_length. The allocator said: ",
+                     " tokens with every block recomputed. Use a smaller "
+                     "`per_device_train_batch_size` or `max_length`. The allocator said: ",
                      error.what());
   }
 }
 
 int64_t StepBudget::limit_above(int64_t base) const {
-  return asked().kind == Budget::Kind::Max ? detail::AllocationWatch::kNoLimit
+  return asked().kind == Budget::Kind::Max ? memory::AllocationWatch::kNoLimit
                                            : budget_bytes_ - base;
 }
 
@@ -233,7 +233,7 @@ void StepBudget::begin_step(const std::vector<MicroBatch>& micro_batches) {
     const auto& each = micro_batches[i];
     step_.push_back(&plans_.plan_for(each.shape, is_total() && i > 0, [&] { return trace(each); }));
   }
-  // More may be alive than when a plan was made: after a first trace, or after a rollout.
+  // More may be alive than when a plan was made, after a first trace or a rollout.
   start_bytes_ = live_bytes(model_.device());
   for (ShapePlan* plan : step_) {
     if (plan->base_bytes < base_bytes(plan->has_gradients) && plan->planner != nullptr) {
@@ -246,12 +246,12 @@ void StepBudget::begin_step(const std::vector<MicroBatch>& micro_batches) {
   if (is_total()) {
     TORCH_CHECK_WITH(OutOfMemoryError,
                      start_bytes_ < budget_bytes_,
-                     flag_of(true),
+                     option_of(true),
                      " ",
                      bytes_text(budget_bytes_),
                      " is too small: ",
                      bytes_text(start_bytes_),
-                     " are there before a step begins.");
+                     " are in use before a step begins.");
     watch_.emplace(model_.device(), limit_above(start_bytes_));
   }
 }
@@ -273,7 +273,7 @@ void StepBudget::Use::end_backward() {
     budget_.outcome_.measured_bytes = std::max(budget_.outcome_.measured_bytes, meter_->peak());
     meter_.reset();
   } else if (index_ == 0) {
-    // Allocators give gradients blocks that are larger than they are; now it is known by how much.
+    // Allocators round gradients up; now it is known by how much.
     budget_.gradient_bytes_ = std::max(budget_.gradient_bytes_,
                                        live_bytes(budget_.model_.device()) - budget_.start_bytes_);
   }
@@ -298,14 +298,14 @@ std::map<std::string, RegionRuns> StepBudget::regions() const {
     ++regions[name].recomputed;
   };
   for (const ShapePlan* plan : step_) {
-    const auto& planned = *plan->step;  // not copied: asked after every step
+    const auto& planned = *plan->step;  // not copied, because this runs after every step
     for (size_t i = 0; i < planned.size(); ++i) {
       const size_t last = i + planned[i].decision.joined;
       if (last > i) {
         count(planned[i].decision.name + " to " + planned[last].decision.name, 1);
       }
       for (size_t k = i; k <= last; ++k) {
-        // One inside another is made again when that is recomputed, which ends before the last.
+        // The outer recompute runs the regions inside again, except for the last one.
         if (!planned[k].decision.is_plain) {
           count(planned[k].decision.name, k < last ? 2 : 1);
         }
@@ -319,9 +319,9 @@ std::map<std::string, RegionRuns> StepBudget::regions() const {
 std::string StepBudget::give_up() {
   watch_.reset();
   return "The step was planned to take " + bytes_text(outcome_.predicted_bytes) + " of " +
-         flag_of(is_total()) + " " + bytes_text(budget_bytes_) +
-         ". If it took more, it did not do what it did when it was traced, or tensors of other "
-         "programs' threads were allocated meanwhile; " +
+         option_of(is_total()) + " " + bytes_text(budget_bytes_) +
+         ". If it took more, it ran differently from when it was traced, or other threads "
+         "allocated tensors meanwhile; " +
          bytes_text(budget_bytes_ + budget_bytes_ / 8) + " would leave room for that.";
 }
 

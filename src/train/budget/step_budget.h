@@ -1,24 +1,24 @@
-// Training within a budget of bytes: plans every micro-batch, holds the plan while it runs, and
-// stops the run if the bytes are not enough after all.
+// Training within a memory budget: plans every micro-batch, applies the plan while it runs, and
+// stops the run if it exceeds the budget after all.
 //
 // Note [What a budget bounds]
 // ~~~~~~~~~~~~~~~~~~~~~~~~~~~
-// A budget of activations bounds each micro-batch's bytes beyond what was alive before it and the
-// gradients that it leaves. A budget of everything bounds all bytes alive on the device from the
-// step's begin to the end of the optimizer's update. Both are minded by the allocator
+// A budget for activations bounds the bytes of each micro-batch beyond what was alive before it and
+// the gradients that it leaves. A total budget bounds all bytes alive on the device from the start
+// of the step to the end of the optimizer's update. Both are enforced at every allocation
 // (memory/allocation_watch.h). Plans aim a little below (planned_bytes), because allocators round.
-// Tracing recomputes every block, which is about the least, and is not bounded.
+// Tracing is not bounded; it recomputes every block, which takes about the least possible.
 #pragma once
 
 #include "memory/allocation_watch.h"
-#include "plan/activation_meter.h"
+#include "plan/measure/activation_meter.h"
 #include "train/budget/shape_plans.h"
+#include "train/loop/effect_check.h"
 
 #include <reprise/io/json.h>
 #include <reprise/model/model.h>
 #include <reprise/offload.h>
 #include <reprise/optim/optimizer.h>
-#include <reprise/train/effect.h>
 #include <reprise/train/memory_budget.h>
 
 #include <ATen/core/Tensor.h>
@@ -35,8 +35,8 @@ namespace reprise {
 
 /// What one step did under its plans.
 struct BudgetOutcome {
-  int64_t budget_bytes = 0;     ///< of what the limits are about
-  int64_t predicted_bytes = 0;  ///< the most of its micro-batches
+  int64_t budget_bytes = 0;     ///< for what the limits cover
+  int64_t predicted_bytes = 0;  ///< maximum over its micro-batches
   int64_t measured_bytes = 0;
   double planning_ms = 0;  ///< spent before the step
 
@@ -45,7 +45,8 @@ struct BudgetOutcome {
 
 class StepBudget {
  public:
-  /// `limits` must be set. The model's blocks are all regions. `role` is its place in plan files.
+  /// `limits` must be set, and all blocks of the model must be regions. `role` names the model in
+  /// plan files.
   StepBudget(const MemoryLimits& limits,
              const std::string& role,
              const Model& model,
@@ -57,35 +58,34 @@ class StepBudget {
   /// One micro-batch of the step that begins.
   struct MicroBatch {
     BatchShape shape;
-    std::function<void()> forward_backward;  ///< for tracing; leaves nothing behind
+    std::function<void()> forward_backward;  ///< for tracing; must have no lasting effects
   };
-  /// Before the step: plans what is not planned yet. Throws, and says the least that would do, if
-  /// no plan fits.
+  /// Call before the step: plans the shapes that are not planned yet. If no plan fits, throws and
+  /// names the least budget.
   void begin_step(const std::vector<MicroBatch>& micro_batches);
 
-  /// In force around the forward and backward of micro-batch `index`.
+  /// Applies the plan around the forward and backward of micro-batch `index`.
   class Use {
    public:
     Use(StepBudget& budget, size_t index);
-    void end_forward();  ///< throws if it was not the planned one
+    void end_forward();  ///< throws if the forward was not the planned one
     void end_backward();
 
    private:
     StepBudget& budget_;
     size_t index_;
-    std::optional<planning::PlanGuard> guard_;
+    std::optional<planning::DecisionsGuard> guard_;
     std::optional<planning::ActivationMeter> meter_;
   };
 
-  /// After the optimizer's update.
+  /// Call after the optimizer's update.
   BudgetOutcome end_step();
 
-  /// What the plans of this step make of each region, by name; those that run plainly are not in
-  /// it.
+  /// How often the plans of this step run each region, by name; without plain regions.
   std::map<std::string, RegionRuns> regions() const;
 
-  /// The step failed: nothing is watched any more. Returns what a message about memory that ran out
-  /// adds: which budget, and what was planned.
+  /// Call when the step failed: stops enforcing the budget. Returns text about the budget and the
+  /// plan, to be added to an out-of-memory message.
   std::string give_up();
 
   const MemoryLimits& limits() const { return limits_; }
@@ -93,7 +93,7 @@ class StepBudget {
   int64_t budget_bytes() const { return budget_bytes_; }
   int64_t gradient_bytes() const { return gradient_bytes_; }
   int64_t optimizer_bytes() const { return optimizer_.bytes(); }
-  /// Of the steps so far, the first thousand.
+  /// Measured peaks of the first thousand steps.
   const std::vector<int64_t>& measured() const { return measured_; }
 
  private:
@@ -114,14 +114,14 @@ class StepBudget {
   std::vector<at::Tensor> trained_;
   int64_t gradient_bytes_ = 0;
   ShapePlans plans_;
-  int64_t budget_bytes_ = 0;     // grows with the shapes if the budget is relative to them
-  int64_t automatic_bytes_ = 0;  // once known
+  int64_t budget_bytes_ = 0;     // grows with the shapes if the budget is relative
+  int64_t automatic_bytes_ = 0;  // 0 until known
   int64_t start_bytes_ = 0;      // alive when the step began
   std::vector<ShapePlan*> step_;
-  std::optional<detail::AllocationWatch> watch_;  // of a budget of everything
+  std::optional<memory::AllocationWatch> watch_;  // enforces a total budget
   BudgetOutcome outcome_;
   std::vector<int64_t> measured_;
-  std::optional<OffloadSettings> settings_before_;  // of the process
+  std::optional<OffloadSettings> settings_before_;  // the process's, to be restored
 };
 
 }  // namespace reprise

@@ -1,0 +1,200 @@
+#include "reprise/plan/plan_request.h"
+
+#include "reprise/training/flags/flag_spec.h"
+#include "reprise/training/options/lora_config.h"
+#include "reprise/training/options/trainer_options.h"
+
+#include <reprise/io/dtype.h>
+#include <reprise/model/attention_kernels.h>
+#include <reprise/parallel/shard.h>
+
+#include <c10/util/Exception.h>
+#include <torch/cuda.h>
+
+#include <filesystem>
+#include <optional>
+#include <sstream>
+
+namespace reprise::app {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+ModelConfig read_planned_config(const fs::path& folder) {
+  TORCH_CHECK(fs::exists(folder / "config.json"),
+              folder.string(),
+              fs::exists(folder) ? ": has no config.json" : ": no such folder");
+  return ModelConfig::read(folder);
+}
+
+void remove_dropout(ModelConfig& config) {
+  config.embedding_dropout = config.attention_dropout = 0;
+  config.residual_dropout = config.classifier_dropout = 0;
+}
+
+std::optional<LoraConfig> planned_lora(const PlanFlags& flags) {
+  const TrainingFlags& training = flags.training;
+  if (!training.adapter.empty()) {
+    return LoraConfig::read(training.adapter);
+  }
+  if (!training.use_peft) {
+    return std::nullopt;
+  }
+  LoraConfig lora = lora_config(training, training.model);
+  if (training.disable_dropout || !flags.has("lora_dropout")) {
+    lora.dropout = 0;
+  }
+  return lora;
+}
+
+DeviceProfile planned_device(const std::string& name) {
+  const std::string here = torch::cuda::is_available() ? "cuda" : "cpu";
+  DeviceProfile device = device_profile(name.empty() ? here : name);
+  if (device.name == "cuda") {
+    device.generation = gpu_generation();
+  }
+  return device;
+}
+
+std::optional<Budget> planned_budget(const PlanFlags& flags,
+                                     const std::string& name,
+                                     const std::string& text) {
+  return text.empty() ? std::nullopt : std::optional(parse_budget(flags.sources.at(name), text));
+}
+
+/// The end of a training command, flag by flag. Behind a --config only flags that override it.
+class TrainingCommandText {
+ public:
+  explicit TrainingCommandText(const PlanFlags& flags) : flags_(flags) {}
+
+  template <class Value>
+  void add(const char* flag, const Value& value, bool is_needed = true) {
+    const bool is_in_file = !flags_.config.empty() && !flags_.typed.contains(flag);
+    if (is_needed && !is_in_file) {
+      text_ << " --" << flag << " " << value;
+    }
+  }
+  void add_switch(const char* flag, bool is_on) {
+    const bool is_in_file = !flags_.config.empty() && !flags_.typed.contains(flag);
+    text_ << (is_on && !is_in_file ? std::string(" --") + flag : "");
+  }
+  std::string text() const { return text_.str(); }
+
+ private:
+  const PlanFlags& flags_;
+  std::ostringstream text_;
+};
+
+std::string run_flags(const PlanFlags& flags) {
+  const TrainingFlags& training = flags.training;
+  const bool is_online_run = is_online(training.objective);
+  const bool has_parts =
+      flags.row_length == training.max_prompt_length + training.max_completion_length;
+  TrainingCommandText text(flags);
+  text.add("model", training.model);
+  text.add("teacher_model", training.teacher_model, !training.teacher_model.empty());
+  text.add_switch("bf16", training.bf16);
+  text.add("dtype", training.dtype, !training.bf16 && !training.dtype.empty());
+  text.add("adapter", training.adapter, !training.adapter.empty());
+  text.add("lora_r", training.lora_r, training.use_peft && flags.has("lora_r"));
+  text.add_switch("use_peft", training.use_peft && !flags.has("lora_r"));
+  text.add("per_device_train_batch_size", training.per_device_train_batch_size);
+  // grpo and ppo limit a prompt and its completion separately.
+  text.add("max_length", flags.row_length, !is_online_run);
+  text.add("max_prompt_length", training.max_prompt_length, is_online_run && has_parts);
+  text.add("max_completion_length", training.max_completion_length, is_online_run && has_parts);
+  text.add("attention", training.attention, training.attention != "auto");
+  text.add("gradient_accumulation_steps",
+           training.gradient_accumulation_steps,
+           training.gradient_accumulation_steps > 1);
+  text.add("optim", training.optim, !training.optim.starts_with("adamw"));
+  text.add("parallel", training.parallel, !training.parallel.empty());
+  return text.text();
+}
+
+bool has_budget_in_file(const PlanFlags& flags) {
+  const auto is_in_file = [&](const char* name) {
+    return flags.has(name) && !flags.typed.contains(name);
+  };
+  return is_in_file("activation_memory_budget") || is_in_file("memory_budget");
+}
+
+}  // namespace
+
+ModelPlanRequest plan_request(const PlanFlags& flags) {
+  const TrainingFlags& training = flags.training;
+  ModelPlanRequest request;
+  request.config = read_planned_config(training.model);
+  if (training.disable_dropout && flags.has("disable_dropout")) {
+    remove_dropout(request.config);
+  }
+  request.device = planned_device(training.device);
+  const auto dtype = training.dtype.empty() ? request.config.dtype : dtype_named(training.dtype);
+  request.dtype = training.bf16 ? at::kFloat : dtype.value_or(at::kFloat);
+  if (training.bf16) {
+    request.autocast = at::kBFloat16;
+  }
+  request.objective = parse_planned_objective(to_string(training.objective));
+  if (!training.teacher_model.empty()) {
+    request.teacher = read_planned_config(training.teacher_model);
+  }
+  request.lora = planned_lora(flags);
+  request.optimizer = optimizer_options(training);
+  request.rows = training.per_device_train_batch_size;
+  request.length = flags.row_length;
+  request.accumulation = training.gradient_accumulation_steps;
+  if (flags.world) {
+    request.world = ParallelSetup{
+        .size = *flags.world,
+        .strategy = training.parallel.empty() ? Parallel::Ddp : parallel_named(training.parallel)};
+  }
+  request.limits.activations =
+      planned_budget(flags, "activation_memory_budget", training.activation_memory_budget);
+  request.limits.total = planned_budget(flags, "memory_budget", training.memory_budget);
+  return request;
+}
+
+void choose_attention(const std::string& name, const ModelPlanRequest& request) {
+  if (name == "auto") {
+    return choose_kernels({});
+  }
+  const auto type = request.autocast.value_or(request.dtype);
+  const bool is_supported =
+      request.device.type == c10::kCUDA &&
+      (name == "math" ||
+       (type != at::kFloat && (name == "flash" || request.device.generation >= kHopper)));
+  TORCH_CHECK(is_supported,
+              "--attention ",
+              name,
+              " has no effect on ",
+              request.device.name,
+              " in ",
+              dtype_name(type),
+              ": it needs a GPU and a 16-bit type, and cudnn a Hopper GPU or newer. Leave it out");
+  choose_kernels({.attention = parse_attention_kernel(name)});
+}
+
+std::string training_command(const PlanFlags& flags, const ModelPlan& plan) {
+  std::string text = "reprise ";
+  if (flags.world) {
+    text += "launch --nproc " + std::to_string(*flags.world) + " -- ";
+  }
+  text += to_string(flags.training.objective);
+  if (!flags.config.empty()) {
+    text += " --config " + flags.config.string();
+  }
+  text += run_flags(flags);
+  const bool is_plain = plan.chosen + 1 == plan.curve.size();
+  if (!is_plain && flags.world) {
+    text += " --gradient_checkpointing";  // budgets are for one process
+  } else if (!is_plain && !has_budget_in_file(flags)) {
+    constexpr int64_t kMebibyte = int64_t{1} << 20;
+    const int64_t peak = budget_for(plan.curve[plan.chosen].activation_bytes, plan.device_type);
+    text +=
+        " --activation_memory_budget " + std::to_string((peak + kMebibyte - 1) / kMebibyte) + "MiB";
+  }
+  return text;
+}
+
+}  // namespace reprise::app

@@ -1,0 +1,147 @@
+#include "reprise/training/run/run_observer.h"
+
+#include "reprise/training/run/stop_signal.h"
+
+#include <reprise/memory.h>
+#include <reprise/report/units.h>
+
+#include <chrono>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+namespace reprise::app {
+
+namespace {
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+// std::nullopt if the step has no such metric: the policy has no loss while only the critic trains.
+std::optional<double> number_in(const Json& record, const char* name) {
+  const auto found = record.find(name);
+  return found != record.end() && found->is_number() ? std::optional(found->get<double>())
+                                                     : std::nullopt;
+}
+
+Progress shown(const RunProgress& progress, const Json& record, const c10::Device& device) {
+  Progress line;
+  line.step = progress.step;
+  line.total = progress.total_steps;
+  line.epoch = progress.epoch;
+  line.loss = number_in(record, "loss");
+  line.learning_rate = number_in(record, "learning_rate");
+  line.grad_norm = number_in(record, "grad_norm");
+  line.tokens_per_second =
+      record["tokens"].get<double>() / record["step_ms"].get<double>() * 1000.0;
+  line.live_bytes = static_cast<double>(live_bytes(device));
+  line.peak_bytes = number_in(record, "peak_bytes");
+  return line;
+}
+
+// Rewards and lengths: the loss says little about the progress of online training.
+std::string reward_text(const Json& record) {
+  std::string text = "  reward " + human_number(number_in(record, "reward").value_or(NAN));
+  if (const auto deviation = number_in(record, "reward_std")) {
+    text += " ± " + human_number(*deviation);
+  }
+  if (const auto length = number_in(record, "completions/mean_length")) {
+    text += ", completions of " + human_number(*length) + " tokens";
+  }
+  if (const auto share = number_in(record, "completions/clipped_ratio")) {
+    text += ", " + human_number(*share * 100) + " % truncated";
+  }
+  return text;
+}
+
+}  // namespace
+
+RunObserver::RunObserver(Settings settings, ProgressLine& line)
+    : settings_(std::move(settings)), line_(line), events_(settings_.output / "runs") {
+  events_.add_text("configuration", "```yaml\n" + settings_.configuration + "```\n", now());
+}
+
+void RunObserver::on_batch_size_chosen(const std::vector<BatchTrial>& trials,
+                                       int64_t batch_size,
+                                       int64_t accumulation) {
+  for (const BatchTrial& trial : trials) {
+    line_.print("micro-batch of " + std::to_string(trial.batch_size) +
+                " rows: " + human_count(trial.tokens_per_second) + " tokens/s, " +
+                human_bytes(static_cast<double>(trial.predicted_bytes)));
+  }
+  line_.print("micro-batches of " + std::to_string(batch_size) + " rows are fastest; " +
+              std::to_string(accumulation) + " per step");
+}
+
+void RunObserver::on_train_begin(const RunProgress& progress,
+                                 const CheckpointedBlocks& checkpointing) {
+  blocks_ = checkpointing.blocks;
+  checkpointing_ = checkpointing.description;
+  if (!blocks_.empty()) {
+    checkpointing_ += ", policy " + settings_.policy;
+  }
+  line_.print("activation checkpointing: " + checkpointing_);
+  if (progress.step > 0) {
+    events_.mark_restart_after(progress.step, now());
+    line_.print("resuming after step " + std::to_string(progress.step) + " of " +
+                std::to_string(progress.total_steps));
+  } else {
+    line_.print(std::to_string(progress.total_steps) + " optimizer steps");
+  }
+}
+
+void RunObserver::on_step_end(const RunProgress& progress, const Json& record) {
+  events_.add_record(record, now());
+  const auto line = shown(progress, record, settings_.device);
+  const bool is_logged = progress.step == 1 || progress.step % settings_.logging_steps == 0 ||
+                         progress.step == progress.total_steps;
+  if (is_logged) {
+    line_.log(line);
+  } else {
+    line_.show(line);
+  }
+  // Not every step has its own generation.
+  if (record.contains("reward")) {
+    rewards_ = reward_text(record);
+  }
+  if (is_logged && !rewards_.empty()) {
+    line_.print(std::exchange(rewards_, {}));
+  }
+}
+
+void RunObserver::on_checkpointing_checked(const CheckpointingEffect& effect,
+                                           int64_t activation_bytes) {
+  const auto with = static_cast<double>(activation_bytes);
+  if (effect.blocks.empty()) {
+    line_.print("activations: " + human_bytes(with) + " per micro-batch");
+    return;
+  }
+  std::string text = "activations: " + human_bytes(with) + " per micro-batch with checkpointing";
+  if (effect.bytes_dropped > 0) {  // unknown for the reentrant variant
+    text += ", about " + human_bytes(with + static_cast<double>(effect.bytes_dropped)) + " without";
+  }
+  line_.print(text + "; recomputing took " + human_seconds(effect.recompute_ms / 1000.0) +
+              " of the first step");
+}
+
+void RunObserver::on_evaluate(const RunProgress& progress, const Json& record) {
+  events_.add_record(record, now());
+  std::string text = "evaluation after step " + std::to_string(progress.step) + ":";
+  for (const auto& [name, value] : record.items()) {
+    if (name.starts_with("eval_") && value.is_number() && name != "eval_ms") {
+      text += " " + name + " " + human_number(value.get<double>());
+    }
+  }
+  line_.print(text);
+}
+
+void RunObserver::on_save(const std::filesystem::path& folder) {
+  line_.print("saved " + folder.string());
+}
+
+bool RunObserver::should_stop() const {
+  return stop_requested();
+}
+
+}  // namespace reprise::app

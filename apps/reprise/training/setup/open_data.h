@@ -1,0 +1,47 @@
+// The data of a training command.
+#pragma once
+
+#include "reprise/progress_line.h"
+#include "reprise/training/flags/flags.h"
+
+#include <reprise/data/batch.h>
+#include <reprise/data/dataset.h>
+#include <reprise/model/config.h>
+#include <reprise/text/tokenizer.h>
+
+#include <memory>
+
+namespace reprise::app {
+
+struct TrainingData {
+  std::shared_ptr<const Tokenizer> tokenizer;
+  std::shared_ptr<const Dataset> train;
+  std::shared_ptr<const Dataset> evaluation;  ///< null: none
+  CollateOptions collate;
+  /// Identify the examples and their order, for caches.
+  std::string train_key, evaluation_key;
+};
+
+/// Tokenises the data or reads it from the cache, packs it, and prints a summary; with
+/// --show_example also the first example. Throws if the tokenizer has more tokens than the model.
+TrainingData open_training_data(const TrainingFlags& flags,
+                                const ModelConfig& config,
+                                ProgressLine& progress);
+
+/// The tokenizer of a model folder. Throws if it has more tokens than the model.
+std::shared_ptr<const Tokenizer> open_tokenizer(const std::string& folder,
+                                                const ModelConfig& config);
+
+/// The pad id of the model, or else of the tokenizer. Padding is masked, so any id would work, but
+/// a score head finds the end of a row by the model's pad id.
+int64_t pad_id_of(const ModelConfig& config, const Tokenizer& tokenizer);
+
+/// Prints what was read from `files`, how many are `kept`, and what was dropped. `unit`: "examples"
+/// or "prompts".
+void print_report(const std::string& files,
+                  const DatasetReport& report,
+                  int64_t kept,
+                  const std::string& unit,
+                  ProgressLine& progress);
+
+}  // namespace reprise::app

@@ -1,0 +1,265 @@
+#include "reprise/training/setup/open_model.h"
+
+#include "reprise/model_options.h"
+#include "reprise/training/options/lora_config.h"
+#include "reprise/training/options/role_checkpointing.h"
+
+#include <reprise/io/dtype.h>
+#include <reprise/model/pretrained.h>
+#include <reprise/report/units.h>
+#include <reprise/text/tokenizer.h>
+
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <regex>
+#include <utility>
+#include <vector>
+
+namespace reprise::app {
+
+namespace {
+
+HeadKind head_of(const TrainingFlags& flags) {
+  switch (flags.objective) {
+    case Objective::Rm:
+      return HeadKind::Score;
+    case Objective::Prm:
+      return flags.prm_convention == "placeholders" ? HeadKind::CausalLm : HeadKind::TokenClasses;
+    default:
+      return HeadKind::CausalLm;
+  }
+}
+
+std::optional<at::ScalarType> dtype_of(const TrainingFlags& flags) {
+  return flags.bf16 ? at::kFloat : chosen_dtype(flags.dtype);
+}
+
+LoadOptions load_options(const TrainingFlags& flags,
+                         HeadKind head,
+                         const RunWorld& world,
+                         bool has_own_modules) {
+  auto options = world.load_options(dtype_of(flags), !has_own_modules);
+  options.head = head;
+  options.seed = flags.seed;
+  if (head == HeadKind::Score) {
+    options.labels = 1;
+  }
+  return options;
+}
+
+bool matches_any(const std::string& name, const std::vector<std::string>& patterns) {
+  for (const auto& pattern : patterns) {
+    try {
+      if (std::regex_search(name, std::regex(pattern))) {
+        return true;
+      }
+    } catch (const std::regex_error&) {
+      TORCH_CHECK(false, "\"", pattern, "\" is not a regular expression");
+    }
+  }
+  return false;
+}
+
+// A pattern that matches no trained parameter would have no effect.
+void check_patterns(const Model& model,
+                    const char* flag,
+                    const std::vector<std::string>& patterns) {
+  for (const auto& pattern : patterns) {
+    const auto parameters = model.named_parameters();
+    const bool matches = std::any_of(parameters.begin(), parameters.end(), [&](const auto& item) {
+      return item.value().requires_grad() && matches_any(item.key(), {pattern});
+    });
+    TORCH_CHECK(matches,
+                flag,
+                " ",
+                pattern,
+                ": matches no parameter that is trained; names are like ",
+                trained_parameters(model).front().first);
+  }
+}
+
+// The regular expressions may match anywhere in a name.
+void freeze_parameters(Model& model, const TrainingFlags& flags) {
+  if (flags.freeze.empty() && flags.train_only.empty()) {
+    return;
+  }
+  check_patterns(model, "--freeze", flags.freeze);
+  check_patterns(model, "--train_only", flags.train_only);
+  int64_t trained = 0;
+  for (auto& item : model.named_parameters()) {
+    const bool stays = !item.value().requires_grad() || matches_any(item.key(), flags.freeze) ||
+                       (!flags.train_only.empty() && !matches_any(item.key(), flags.train_only));
+    item.value().requires_grad_(!stays);
+    trained += stays ? 0 : 1;
+  }
+  TORCH_CHECK(trained > 0, "--freeze and --train_only leave no parameter to train");
+}
+
+CheckpointOptions checkpoint_options(const CheckpointingRequest& request) {
+  if (request.policy == "planned") {
+    return {};
+  }
+  auto options = checkpoint_options_named(request.policy);
+  options.use_reentrant = request.use_reentrant;
+  options.preserve_rng_state = request.preserve_rng_state;
+  options.early_stop = request.early_stop;
+  options.determinism_check = request.determinism_check == "none"     ? DeterminismCheck::None
+                              : request.determinism_check == "values" ? DeterminismCheck::Values
+                                                                      : DeterminismCheck::Metadata;
+  return options;
+}
+
+// A score head finds the end of a row by the pad id, so a model without one gets the tokenizer's.
+void set_pad_id(Model& model, const TrainingFlags& flags, ProgressLine& progress) {
+  const auto special = Tokenizer::open(flags.model)->special_tokens();
+  const auto pad = special.pad ? special.pad : special.eos;
+  TORCH_CHECK(pad.has_value(),
+              flags.model,
+              ": neither config.json nor the tokenizer names a pad or end token, by which rewards "
+              "are found");
+  model.set_pad_id(*pad);
+  progress.print("config.json has no pad_token_id; using " + std::to_string(*pad));
+}
+
+void enable_checkpointing(Model& model, const CheckpointingRequest& request) {
+  if (request.enabled) {
+    model.enable_checkpointing(BlockChoice::parse(request.blocks), checkpoint_options(request));
+  }
+}
+
+std::string size_text(const Model& model) {
+  int64_t all = 0;
+  int64_t learning = 0;
+  for (const auto& parameter : model.parameters()) {
+    all += parameter.numel();
+    learning += parameter.requires_grad() ? parameter.numel() : 0;
+  }
+  return human_count(static_cast<double>(all)) + " parameters, " +
+         human_count(static_cast<double>(learning)) + " trained";
+}
+
+// A sharded model may not have all parameters here, so they are counted before.
+void shard_and_print(const TrainedModel& trained,
+                     const TrainingFlags& flags,
+                     const RunWorld& world,
+                     ProgressLine& progress) {
+  const std::string size = size_text(*trained.model);
+  world.shard_trained(*trained.model, dtype_of(flags));
+  progress.print(trained.source + ": " + size + ", " + dtype_name(trained.model->dtype()) + " on " +
+                 trained.model->device().str());
+}
+
+// Whether the model has modules besides its own: modules that LoRA trains fully, among them heads
+// other than a language model's, and the copy of an adapter that is the reference. Such a model is
+// loaded whole onto its device.
+bool has_own_modules(const TrainingFlags& flags, HeadKind head, bool keeps_reference) {
+  if (!flags.use_peft && flags.adapter.empty()) {
+    return false;
+  }
+  return (keeps_reference && !flags.adapter.empty()) || head != HeadKind::CausalLm ||
+         !flags.lora_modules_to_save.empty() ||
+         (!flags.adapter.empty() && !LoraConfig::read(flags.adapter).modules_to_save.empty());
+}
+
+void add_adapters(TrainedModel& trained, const TrainingFlags& flags, bool keeps_reference) {
+  if (!flags.adapter.empty()) {
+    AdapterOptions options;
+    options.is_trainable = true;
+    options.keep_reference = keeps_reference;
+    trained.lora = load_adapter(*trained.model, flags.adapter, options);
+  } else if (flags.use_peft) {
+    trained.lora = lora_config(flags, flags.model);
+    add_lora(*trained.model, *trained.lora, flags.seed);
+  }
+}
+
+std::shared_ptr<Model> load(const std::string& folder,
+                            const LoadOptions& options,
+                            ProgressLine& progress) {
+  auto loaded = load_model(folder, options);
+  for (const auto& warning : loaded.warnings) {
+    progress.print("warning: " + warning);
+  }
+  return loaded.model;
+}
+
+}  // namespace
+
+TrainedModel open_trained_model(const TrainingFlags& flags,
+                                bool keeps_reference,
+                                const RunWorld& world,
+                                ProgressLine& progress) {
+  TrainedModel trained;
+  trained.source = flags.model;
+  world.check_same_model(flags.model);
+  if (!flags.adapter.empty()) {
+    world.check_same_model(flags.adapter);
+  }
+  world.world().run_on_all("opening " + flags.model, [&] {
+    const HeadKind head = head_of(flags);
+    const auto options =
+        load_options(flags, head, world, has_own_modules(flags, head, keeps_reference));
+    trained.model = load(flags.model, options, progress);
+    trained.model->compute_head_in_float32(flags.cast_lm_head_to_fp32);
+    if (flags.objective == Objective::Rm && !trained.model->config().pad_id) {
+      set_pad_id(*trained.model, flags, progress);
+    }
+    trained.model->add_embedding_noise(flags.neftune_noise_alpha);
+    add_adapters(trained, flags, keeps_reference);
+    freeze_parameters(*trained.model, flags);
+  });
+  enable_checkpointing(*trained.model, checkpointing_request(flags, Role::Actor));
+  shard_and_print(trained, flags, world, progress);
+  return trained;
+}
+
+TrainedModel open_critic(const std::string& folder,
+                         const TrainingFlags& flags,
+                         const RunWorld& world,
+                         ProgressLine& progress) {
+  TrainedModel critic;
+  critic.source = folder;
+  world.check_same_model(folder);
+  world.world().run_on_all("opening " + folder, [&] {
+    critic.model =
+        load(folder, load_options(flags, HeadKind::Value, world, flags.critic_use_peft), progress);
+    if (flags.critic_use_peft) {
+      critic.lora = lora_config(flags, folder);
+      add_lora(*critic.model, *critic.lora, flags.seed);
+    }
+  });
+  enable_checkpointing(*critic.model, checkpointing_request(flags, Role::Critic));
+  shard_and_print(critic, flags, world, progress);
+  return critic;
+}
+
+std::shared_ptr<Model> open_frozen_model(const std::string& folder,
+                                         HeadKind head,
+                                         const TrainingFlags& flags,
+                                         const RunWorld& world,
+                                         ProgressLine& progress) {
+  std::shared_ptr<Model> model;
+  world.check_same_model(folder);
+  world.world().run_on_all("opening " + folder, [&] {
+    model = load(folder, load_options(flags, head, world, /*has_own_modules=*/false), progress);
+  });
+  model->compute_head_in_float32(flags.cast_lm_head_to_fp32);
+  for (auto& parameter : model->parameters()) {
+    parameter.requires_grad_(false);  // before sharding: frozen parameters have no gradients to sum
+  }
+  world.shard_frozen(*model, dtype_of(flags));
+  return model;
+}
+
+void save_trained_model(const TrainedModel& trained, const std::filesystem::path& folder) {
+  if (trained.lora) {
+    save_adapter(*trained.model, folder, *trained.lora);
+  } else {
+    SaveOptions options;
+    options.source = trained.source;
+    save_model(*trained.model, folder, options);
+  }
+}
+
+}  // namespace reprise::app

@@ -1,0 +1,60 @@
+// Loading models from Hugging Face folders, and saving them.
+//
+//   const auto [model, warnings] = reprise::load_model("Llama-3.2-1B", {.dtype = at::kBFloat16});
+//   reprise::save_model(*model, "out", {.source = "Llama-3.2-1B"});
+#pragma once
+
+#include <reprise/export.h>
+#include <reprise/model/model.h>
+
+#include <c10/core/Device.h>
+#include <c10/core/ScalarType.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace reprise {
+
+struct LoadOptions {
+  HeadKind head = HeadKind::CausalLm;
+  std::optional<at::ScalarType> dtype = {};  ///< unset: as in the checkpoint
+  at::Device device = at::kCPU;
+  std::optional<int64_t> labels = {};  ///< width of a new Score or TokenClasses head
+  uint64_t seed = 0;                   ///< for a head that the checkpoint does not have
+  /// Maps the files into memory instead of copying them: parameters are read-only CPU tensors of
+  /// the stored type. For models that are sharded over processes (parallel/shard.h), where each
+  /// process copies its part. `dtype` and `device` must not be set.
+  bool mapped = false;
+};
+
+struct LoadedModel {
+  std::shared_ptr<Model> model;
+  std::vector<std::string> warnings;  ///< to show to the user
+};
+
+/// Loads a folder with config.json and one or several safetensors files. Throws, naming the tensor,
+/// if one is missing, unexpected or of the wrong shape; only a head of another kind than the
+/// checkpoint's is newly initialised, with a warning. Weights are never in memory twice.
+REPRISE_API LoadedModel load_model(const std::filesystem::path& folder,
+                                   const LoadOptions& options = {});
+
+struct SaveOptions {
+  /// The folder that the model was loaded from: tokenizer files, chat template and
+  /// generation_config.json are copied from it. Empty: nothing is copied.
+  std::filesystem::path source = {};
+  std::optional<at::ScalarType> dtype = {};  ///< unset: the model's own
+  uint64_t max_shard_bytes = uint64_t{5} << 30;
+};
+
+/// Writes a folder that transformers and vLLM can load. Throws if the model has adapters: merge
+/// them first, or use save_adapter(). If the model is sharded, all of its processes must call it
+/// with the same folder; they write the same files as one process would.
+REPRISE_API void save_model(const Model& model,
+                            const std::filesystem::path& folder,
+                            const SaveOptions& options = {});
+
+}  // namespace reprise

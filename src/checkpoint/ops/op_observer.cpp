@@ -1,0 +1,50 @@
+#include "checkpoint/ops/op_observer.h"
+
+#include "checkpoint/ops/engine_ops.h"
+
+#include <torch/csrc/autograd/graph_task.h>
+#include <torch/library.h>
+
+#include <utility>
+
+namespace reprise::detail {
+namespace {
+
+thread_local OpObserver* top_observer = nullptr;
+thread_local int observed_graph_task = -1;
+
+void observe(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  const auto below = keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kRecordKey);
+  // Operators called inside a kernel belong to the call observed here.
+  const c10::impl::ExcludeDispatchKeyGuard inner_calls(kRecordKey);
+  if (top_observer == nullptr ||
+      observed_graph_task != torch::autograd::get_current_graph_task_id()) {
+    // A backward call inside the region, here or on a thread of the engine, which inherits the key.
+    op.redispatchBoxed(below, stack);
+  } else {
+    top_observer->call(op, below, stack);
+  }
+}
+
+}  // namespace
+
+OpObserverGuard::OpObserverGuard(OpObserver* observer)
+    : previous_(std::exchange(top_observer, observer)),
+      previous_graph_task_(
+          std::exchange(observed_graph_task, torch::autograd::get_current_graph_task_id())) {
+  auto keys = c10::impl::tls_local_dispatch_key_set();
+  keys.included_ =
+      observer == nullptr ? keys.included_.remove(kRecordKey) : keys.included_.add(kRecordKey);
+  c10::impl::_force_tls_local_dispatch_key_set(keys);
+}
+
+OpObserverGuard::~OpObserverGuard() {
+  top_observer = previous_;
+  observed_graph_task = previous_graph_task_;
+}
+
+}  // namespace reprise::detail
+
+TORCH_LIBRARY_IMPL(_, Fake, m) {
+  m.fallback(torch::CppFunction::makeFromBoxedFunction<&reprise::detail::observe>());
+}

@@ -1,0 +1,37 @@
+// Observing operators below autograd: see Note [Two dispatch keys].
+#pragma once
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+namespace reprise::detail {
+
+/// Intercepts every operator call on this thread, below autograd, in the scope of its guard. It has
+/// to run the operator: redispatch to `below`.
+class OpObserver {
+ public:
+  virtual void call(const c10::OperatorHandle& op,
+                    c10::DispatchKeySet below,
+                    torch::jit::Stack* stack) = 0;
+
+ protected:
+  ~OpObserver() = default;
+};
+
+/// In its scope, `observer` is the only observer. Null: there is none, not even that of an
+/// enclosing region. See Note [A backward call inside a region].
+class OpObserverGuard {
+ public:
+  explicit OpObserverGuard(OpObserver* observer);
+  ~OpObserverGuard();
+  OpObserverGuard(const OpObserverGuard&) = delete;
+  OpObserverGuard& operator=(const OpObserverGuard&) = delete;
+
+ private:
+  OpObserver* previous_;
+  int previous_graph_task_;
+  c10::impl::ForceDispatchKeyGuard keys_;
+};
+
+}  // namespace reprise::detail

@@ -1,0 +1,79 @@
+// Selective checkpointing: the results that a policy keeps are recorded in forward and replayed in
+// the recompute.
+//
+// Note [Numbering of operator calls]
+// A call in the recompute is matched with the one in forward by the operator and its call count in
+// the region, not by one count over all operators, so that a call that happens in only one of the
+// two does not shift the rest. Autocast's casts of parameters are such calls, because the cache may
+// already hold them; they are never recorded.
+#pragma once
+
+#include "checkpoint/ops/op_info.h"
+#include "checkpoint/ops/op_observer.h"
+#include "checkpoint/ops/op_recording.h"
+#include "checkpoint/region.h"
+
+#include <reprise/options.h>
+
+#include <c10/util/flat_hash_map.h>
+
+#include <array>
+
+namespace reprise::detail {
+
+/// Forward: asks the policy and keeps results accordingly.
+class ForwardRecorder final : public OpObserver {
+ public:
+  /// `options` must outlive the recorder. `is_recomputed`: this forward is part of the recompute of
+  /// an enclosing region.
+  ForwardRecorder(OpRecording& recording,
+                  bool has_autocast,
+                  const CheckpointOptions& options,
+                  bool is_recomputed)
+      : recording_(recording),
+        has_autocast_(has_autocast),
+        options_(options),
+        is_recomputed_(is_recomputed) {}
+  void call(const c10::OperatorHandle& op,
+            c10::DispatchKeySet below,
+            torch::jit::Stack* stack) override;
+
+ private:
+  static void run(const c10::OperatorHandle& op,
+                  const OpInfo& info,
+                  c10::DispatchKeySet below,
+                  torch::jit::Stack* stack);
+  void keep_generator(KeptResult& kept, c10::ArrayRef<c10::IValue> arguments) const;
+  /// Marks the result to be offloaded when forward ends.
+  void offload(const c10::OperatorHandle& op, KeptResult& kept) const;
+  void compress(const c10::OperatorHandle& op, KeptResult& kept) const;
+
+  OpRecording& recording_;
+  const bool has_autocast_;
+  const CheckpointOptions& options_;
+  const bool is_recomputed_;
+  std::array<size_t, 3> class_calls_{};
+};
+
+/// Recompute: returns kept results and runs all other operators.
+class Replayer final : public OpObserver {
+ public:
+  Replayer(const OpRecording& recording, const Region& region)
+      : recording_(recording), region_(region), has_autocast_(region.thread_state.has_autocast()) {}
+  void call(const c10::OperatorHandle& op,
+            c10::DispatchKeySet below,
+            torch::jit::Stack* stack) override;
+
+  size_t replayed() const { return replayed_; }
+  size_t recomputed() const { return recomputed_; }
+
+ private:
+  const OpRecording& recording_;
+  const Region& region_;
+  const bool has_autocast_;
+  ska::flat_hash_map<const void*, size_t> calls_;
+  size_t replayed_ = 0;
+  size_t recomputed_ = 0;
+};
+
+}  // namespace reprise::detail

@@ -1,0 +1,86 @@
+#include "checkpoint/state/process_globals.h"
+
+#include <c10/core/DefaultDtype.h>
+#include <c10/util/StringUtil.h>
+
+namespace reprise::detail {
+namespace {
+
+constexpr std::array<const char*, 16> kSwitchNames{"deterministic algorithms",
+                                                   "deterministic algorithms warn-only",
+                                                   "deterministic cuDNN",
+                                                   "deterministic oneDNN",
+                                                   "cuDNN",
+                                                   "cuDNN benchmark",
+                                                   "oneDNN",
+                                                   "flash attention",
+                                                   "flash attention 3",
+                                                   "memory-efficient attention",
+                                                   "math attention",
+                                                   "cuDNN attention",
+                                                   "overrideable attention",
+                                                   "reduced-precision math attention",
+                                                   "fp16 accumulation in cuBLAS",
+                                                   "fp16 reduction on the CPU"};
+
+constexpr std::array<const char*, 4> kPrecisionNames{
+    "CUDA matmul", "CUDA convolution", "oneDNN matmul", "oneDNN convolution"};
+
+}  // namespace
+
+ProcessGlobals::ProcessGlobals() : default_dtype_(c10::get_default_dtype_as_scalartype()) {
+  const auto& context = at::globalContext();
+  switches_ = {context.deterministicAlgorithms(),
+               context.deterministicAlgorithmsWarnOnly(),
+               context.deterministicCuDNN(),
+               context.deterministicMkldnn(),
+               context.userEnabledCuDNN(),
+               context.benchmarkCuDNN(),
+               context.userEnabledMkldnn(),
+               context.userEnabledFlashSDP(),
+               context.userEnabledFA3SDP(),
+               context.userEnabledMemEfficientSDP(),
+               context.userEnabledMathSDP(),
+               context.userEnabledCuDNNSDP(),
+               context.userEnabledOverrideableSDP(),
+               context.allowFP16BF16ReductionMathSDP(),
+               context.allowFP16AccumulationCuBLAS(),
+               context.allowFP16ReductionCPU()};
+  cublas_reduction_ = {context.allowFP16ReductionCuBLAS(), context.allowBF16ReductionCuBLAS()};
+  float32_precision_ = {context.float32Precision(at::Float32Backend::CUDA, at::Float32Op::MATMUL),
+                        context.float32Precision(at::Float32Backend::CUDA, at::Float32Op::CONV),
+                        context.float32Precision(at::Float32Backend::MKLDNN, at::Float32Op::MATMUL),
+                        context.float32Precision(at::Float32Backend::MKLDNN, at::Float32Op::CONV)};
+}
+
+std::string ProcessGlobals::difference(const ProcessGlobals& now) const {
+  std::string text;
+  const auto add = [&text](const auto&... parts) {
+    text += text.empty() ? "" : "; ";
+    text += c10::str(parts...);
+  };
+  if (default_dtype_ != now.default_dtype_) {
+    add("default dtype: ", default_dtype_, " in forward, ", now.default_dtype_, " now");
+  }
+  for (size_t i = 0; i < switches_.size(); ++i) {
+    if (switches_[i] != now.switches_[i]) {
+      add(kSwitchNames[i], switches_[i] ? ": on in forward, off now" : ": off in forward, on now");
+    }
+  }
+  if (cublas_reduction_ != now.cublas_reduction_) {
+    add("reduced-precision reduction in cuBLAS: changed");
+  }
+  for (size_t i = 0; i < float32_precision_.size(); ++i) {
+    if (float32_precision_[i] != now.float32_precision_[i]) {
+      add(kPrecisionNames[i],
+          " float32 precision: ",
+          at::precision2str(float32_precision_[i]),
+          " in forward, ",
+          at::precision2str(now.float32_precision_[i]),
+          " now");
+    }
+  }
+  return text;
+}
+
+}  // namespace reprise::detail

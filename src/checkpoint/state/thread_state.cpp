@@ -1,0 +1,53 @@
+#include "checkpoint/state/thread_state.h"
+
+#include "checkpoint/ops/engine_ops.h"
+
+#include <ATen/Context.h>
+#include <ATen/autocast_mode.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
+
+namespace reprise::detail {
+
+ThreadState::ThreadState() : dispatch_keys_(c10::impl::tls_local_dispatch_key_set()) {
+  dispatch_keys_.included_ = dispatch_keys_.included_ - kObserverKeys;
+  dispatch_keys_.excluded_ = dispatch_keys_.excluded_ - kObserverKeys;
+  for (size_t i = 0; i < kAutocastDevices.size(); ++i) {
+    const bool enabled = at::autocast::is_autocast_enabled(kAutocastDevices[i]);
+    has_autocast_ = has_autocast_ || enabled;
+    autocast_[i] = {enabled, at::autocast::get_autocast_dtype(kAutocastDevices[i])};
+  }
+  autocast_cache_ = at::autocast::is_autocast_cache_enabled();
+  static const bool has_cuda = at::globalContext().hasCUDA();
+  if (has_cuda) {
+    device_ = c10::impl::getDeviceGuardImpl(c10::DeviceType::CUDA)->getDevice();
+  }
+}
+
+ThreadStateGuard::ThreadStateGuard(const ThreadState& state)
+    : changes_autocast_(state.has_autocast_), keys_(state.dispatch_keys_), device_(state.device_) {
+  if (changes_autocast_) {
+    at::autocast::increment_nesting();
+    apply_autocast(state);
+  }
+}
+
+ThreadStateGuard::~ThreadStateGuard() {
+  if (changes_autocast_) {
+    // Like the end of an autocast scope: casts made for the recompute must not outlive it.
+    if (at::autocast::decrement_nesting() == 0) {
+      at::autocast::clear_cache();
+    }
+    apply_autocast(callers_);
+  }
+}
+
+void ThreadStateGuard::apply_autocast(const ThreadState& state) const {
+  for (size_t i = 0; i < ThreadState::kAutocastDevices.size(); ++i) {
+    at::autocast::set_autocast_enabled(ThreadState::kAutocastDevices[i],
+                                       state.autocast_[i].enabled);
+    at::autocast::set_autocast_dtype(ThreadState::kAutocastDevices[i], state.autocast_[i].dtype);
+  }
+  at::autocast::set_autocast_cache_enabled(state.autocast_cache_);
+}
+
+}  // namespace reprise::detail

@@ -1,0 +1,149 @@
+// The vocabulary and merges of a GGUF file. Merges only use tokens of the vocabulary: Hugging
+// Face's library refuses a tokenizer.json with any other.
+#include "io/gguf/gguf_vocabulary.h"
+
+#include <algorithm>
+#include <string_view>
+#include <tuple>
+#include <unordered_map>
+#include <unordered_set>
+
+namespace reprise::io {
+namespace {
+
+constexpr const char* kTokensKey = "tokenizer.ggml.tokens";
+constexpr const char* kKindsKey = "tokenizer.ggml.token_type";
+constexpr const char* kMergesKey = "tokenizer.ggml.merges";
+constexpr const char* kScoresKey = "tokenizer.ggml.scores";
+constexpr size_t kMaxPieceBytes = 1024;  // the number of ways to split a piece grows with it
+
+bool continues_character(char byte) {
+  return (static_cast<unsigned char>(byte) & 0xC0) == 0x80;
+}
+
+std::string found_size(size_t size) {
+  return std::to_string(size);
+}
+
+std::vector<TokenKind> read_kinds(const GgufFields& fields, size_t tokens) {
+  const auto numbers = fields.numbers(kKindsKey);
+  if (!numbers) {
+    return std::vector<TokenKind>(tokens, TokenKind::Normal);
+  }
+  if (numbers->size() != tokens) {
+    fields.refuse(
+        kKindsKey, found_size(tokens) + " kinds, one per token", found_size(numbers->size()));
+  }
+  std::vector<TokenKind> kinds;
+  kinds.reserve(tokens);
+  for (const double number : *numbers) {
+    if (!(number >= 1 && number <= 6)) {
+      fields.refuse(kKindsKey, "kinds from 1 to 6", std::to_string(number));
+    }
+    kinds.push_back(static_cast<TokenKind>(static_cast<int>(number)));
+  }
+  return kinds;
+}
+
+struct ScoredMerge {
+  std::string_view left;
+  std::string_view right;
+  double score;
+  double left_score;
+  double right_score;
+};
+
+using Scores = std::unordered_map<std::string_view, double>;
+
+/// Appends every split of `piece` into two other pieces.
+void add_splits(std::vector<ScoredMerge>& merges,
+                std::string_view piece,
+                double score,
+                const Scores& scores) {
+  for (size_t i = 1; i < piece.size(); ++i) {
+    if (continues_character(piece[i])) {
+      continue;
+    }
+    const auto left = scores.find(piece.substr(0, i));
+    const auto right = scores.find(piece.substr(i));
+    if (left != scores.end() && right != scores.end()) {
+      merges.push_back({left->first, right->first, score, left->second, right->second});
+    }
+  }
+}
+
+}  // namespace
+
+GgufVocabulary read_vocabulary(const GgufFields& fields) {
+  GgufVocabulary vocabulary;
+  vocabulary.tokens = fields.required(fields.strings(kTokensKey), kTokensKey);
+  vocabulary.kinds = read_kinds(fields, vocabulary.tokens.size());
+  std::unordered_set<std::string_view> seen;
+  seen.reserve(vocabulary.tokens.size());
+  for (const std::string& token : vocabulary.tokens) {
+    if (!seen.insert(token).second) {
+      fields.refuse(kTokensKey, "tokens that are all different", "\"" + token + "\" twice");
+    }
+  }
+  return vocabulary;
+}
+
+Merges read_merges(const GgufFields& fields, const GgufVocabulary& vocabulary) {
+  const std::unordered_set<std::string_view> known(vocabulary.tokens.begin(),
+                                                   vocabulary.tokens.end());
+  const auto lines = fields.required(fields.strings(kMergesKey), kMergesKey);
+  Merges merges;
+  merges.reserve(lines.size());
+  for (const std::string& line : lines) {
+    const size_t space = line.find(' ', 1);  // a part has at least one character
+    if (space == std::string::npos) {
+      fields.refuse(kMergesKey, "two tokens with a space between them", "\"" + line + "\"");
+    }
+    std::string left = line.substr(0, space);
+    std::string right = line.substr(space + 1);
+    if (!known.contains(left) || !known.contains(right) || !known.contains(left + right)) {
+      fields.refuse(kMergesKey, "two tokens that give a third", "\"" + line + "\"");
+    }
+    merges.emplace_back(std::move(left), std::move(right));
+  }
+  return merges;
+}
+
+Merges merges_from_scores(const GgufFields& fields, const GgufVocabulary& vocabulary) {
+  const auto scores = fields.required(fields.numbers(kScoresKey), kScoresKey);
+  if (scores.size() != vocabulary.tokens.size()) {
+    fields.refuse(kScoresKey,
+                  found_size(vocabulary.tokens.size()) + " scores, one per token",
+                  found_size(scores.size()));
+  }
+  // Only normal pieces are made by merges. The others are matched whole or stand for a byte.
+  Scores score_of;
+  for (size_t i = 0; i < scores.size(); ++i) {
+    if (vocabulary.kinds[i] == TokenKind::Normal) {
+      if (vocabulary.tokens[i].size() > kMaxPieceBytes) {
+        fields.refuse(kTokensKey,
+                      "pieces of at most " + std::to_string(kMaxPieceBytes) + " bytes",
+                      std::to_string(vocabulary.tokens[i].size()));
+      }
+      score_of.emplace(vocabulary.tokens[i], scores[i]);
+    }
+  }
+  std::vector<ScoredMerge> found;
+  for (size_t i = 0; i < scores.size(); ++i) {
+    if (vocabulary.kinds[i] == TokenKind::Normal) {
+      add_splits(found, vocabulary.tokens[i], scores[i], score_of);
+    }
+  }
+  std::stable_sort(found.begin(), found.end(), [](const ScoredMerge& a, const ScoredMerge& b) {
+    return std::tie(a.score, a.left_score, a.right_score) >
+           std::tie(b.score, b.left_score, b.right_score);
+  });
+  Merges merges;
+  merges.reserve(found.size());
+  for (const ScoredMerge& merge : found) {
+    merges.emplace_back(merge.left, merge.right);
+  }
+  return merges;
+}
+
+}  // namespace reprise::io

@@ -1,0 +1,39 @@
+// tokenizer.ggml.*: the tokens, their types and the merges.
+#pragma once
+
+#include "io/gguf/gguf_fields.h"
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace reprise::io {
+
+/// The values are those of the format.
+enum class TokenKind : int {
+  Normal = 1,
+  Unknown = 2,
+  Control = 3,
+  UserDefined = 4,
+  Unused = 5,
+  Byte = 6,
+};
+
+struct GgufVocabulary {
+  std::vector<std::string> tokens;  ///< by id, valid UTF-8, all different
+  std::vector<TokenKind> kinds;     ///< by id
+};
+
+GgufVocabulary read_vocabulary(const GgufFields& fields);
+
+using Merges = std::vector<std::pair<std::string, std::string>>;
+
+/// The merges that the file lists. Both parts and their concatenation are tokens.
+Merges read_merges(const GgufFields& fields, const GgufVocabulary& vocabulary);
+
+/// The merges of a sentencepiece model, which has scores instead: two tokens merge if their
+/// concatenation is a token, and those with the highest score first.
+Merges merges_from_scores(const GgufFields& fields, const GgufVocabulary& vocabulary);
+
+}  // namespace reprise::io

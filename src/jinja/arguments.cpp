@@ -1,0 +1,96 @@
+// Argument binding.
+#include "jinja/arguments.h"
+
+#include "jinja/values/operators.h"
+
+#include <algorithm>
+
+namespace reprise::jinja {
+
+ArgumentReader::ArgumentReader(std::string_view function,
+                               const Arguments& arguments,
+                               std::initializer_list<std::string_view> names)
+    : function_(function), arguments_(arguments), names_(names) {
+  if (arguments.positional.size() > names.size()) {
+    throw Failure(function_ + "() takes at most " + std::to_string(names.size()) +
+                  " arguments, found " + std::to_string(arguments.positional.size()));
+  }
+  for (const auto& [name, value] : arguments.keyword) {
+    const auto known = std::find(names_.begin(), names_.end(), name);
+    if (known == names_.end()) {
+      throw Failure(function_ + "() got an unexpected keyword argument '" + name + "'");
+    }
+    if (static_cast<size_t>(known - names_.begin()) < arguments.positional.size()) {
+      throw Failure(function_ + "() got multiple values for argument '" + name + "'");
+    }
+  }
+}
+
+std::optional<Value> ArgumentReader::optional() {
+  const size_t at = next_++;
+  if (at < arguments_.positional.size()) {
+    return arguments_.positional[at];
+  }
+  for (const auto& [name, value] : arguments_.keyword) {
+    if (name == names_[at]) {
+      return value;
+    }
+  }
+  return std::nullopt;
+}
+
+Value ArgumentReader::required() {
+  const std::string_view name = names_[next_];
+  if (auto value = optional()) {
+    return *std::move(value);
+  }
+  throw Failure(function_ + "() missing required argument '" +
+                std::string(name.substr(name.starts_with('/') ? 1 : 0)) + "'");
+}
+
+int64_t ArgumentReader::required_int() {
+  return to_index(required(), function_);
+}
+
+int64_t ArgumentReader::optional_int(int64_t otherwise) {
+  const auto value = optional();
+  return value ? to_index(*value, function_) : otherwise;
+}
+
+bool ArgumentReader::optional_flag(bool otherwise) {
+  const auto value = optional();
+  return value ? is_true(*value) : otherwise;
+}
+
+std::string ArgumentReader::required_text() {
+  const Value value = required();
+  if (!value.is_text()) {
+    throw Failure(function_ + "() expects a string, found '" + value.type_name() + "'");
+  }
+  return value.as_text();
+}
+
+std::optional<std::string> ArgumentReader::optional_text() {
+  const auto value = optional();
+  if (!value || value->is_none()) {
+    return std::nullopt;
+  }
+  if (!value->is_text()) {
+    throw Failure(function_ + "() expects a string, found '" + value->type_name() + "'");
+  }
+  return value->as_text();
+}
+
+void refuse_arguments(std::string_view function, const Arguments& arguments) {
+  const ArgumentReader none(function, arguments, {});
+}
+
+int64_t to_index(const Value& value, std::string_view function) {
+  if (!value.is_integral()) {
+    throw Failure(std::string(function) + "() expects an integer, found '" + value.type_name() +
+                  "'");
+  }
+  return value.as_int();
+}
+
+}  // namespace reprise::jinja

@@ -1,0 +1,35 @@
+// Methods of strings, lists, tuples and dicts that do not modify them.
+#pragma once
+
+#include "jinja/runtime.h"
+
+#include <span>
+#include <string_view>
+
+namespace reprise::jinja {
+
+struct Method {
+  std::string_view name;
+  Value (*apply)(Runtime& runtime, const Value& self, const Arguments& arguments);
+};
+
+/// Null if values of this kind have no such method here.
+const Method* find_method(const Value& self, std::string_view name);
+
+/// Calls the method, and counts the work on long texts as steps.
+Value call_method(Runtime& runtime,
+                  const Method& method,
+                  const Value& self,
+                  const Arguments& arguments);
+
+/// append, update and other methods that the sandbox refuses.
+bool is_mutating_method(const Value& self, std::string_view name);
+
+/// An attribute that Python has and we do not: refused by name instead of being undefined.
+bool is_python_attribute(const Value& self, std::string_view name);
+
+// The methods of strings, one table per file.
+std::span<const Method> string_methods();
+std::span<const Method> string_search_methods();
+
+}  // namespace reprise::jinja

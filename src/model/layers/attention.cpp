@@ -1,0 +1,170 @@
+#include "model/layers/attention.h"
+
+#include "memory/planned_device.h"
+#include "model/generation/kv_cache.h"
+#include "model/layers/fused_attention.h"
+#include "model/layers/rope.h"
+#include "model/module_tree.h"
+#include "ops/linear/qkv_rope.h"
+
+#include <ATen/ATen.h>
+
+namespace reprise {
+
+namespace {
+
+// Each key/value head once for every query head that shares it.
+at::Tensor repeat_heads(const at::Tensor& x, int64_t times) {
+  return x.unsqueeze(2).expand({-1, -1, times, -1, -1}).flatten(1, 2);
+}
+
+}  // namespace
+
+Attention::Attention(torch::nn::Module& block,
+                     const ModelConfig& config,
+                     const Architecture& architecture,
+                     int64_t layer,
+                     const at::TensorOptions& options)
+    : layer_(layer),
+      heads_(config.heads),
+      kv_heads_(config.kv_heads),
+      head_dim_(config.head_dim),
+      scale_(config.attention_scales.at(static_cast<size_t>(layer))),
+      dropout_(config.attention_dropout),
+      rope_(config.rope),
+      layout_(architecture.qkv_layout) {
+  const auto linear = [&](const std::string& path, int64_t in, int64_t out, bool has_bias) {
+    return adopt(block,
+                 path,
+                 std::make_shared<Linear>(
+                     Linear::Shape{in, out, has_bias, architecture.weight_layout}, options));
+  };
+  const int64_t width = heads_ * head_dim_, kv_width = kv_heads_ * head_dim_;
+  if (layout_ == QkvLayout::Separate) {
+    const auto three = adjacent_linears(
+        {width, kv_width, kv_width},
+        {.in = config.hidden, .has_bias = config.qkv_bias, .layout = architecture.weight_layout},
+        options);
+    query_ = adopt(block, architecture.query, three[0]);
+    key_ = adopt(block, architecture.key, three[1]);
+    value_ = adopt(block, architecture.value, three[2]);
+  } else {
+    query_ = linear(architecture.qkv, config.hidden, width + 2 * kv_width, config.qkv_bias);
+  }
+  output_ =
+      linear(architecture.attention_output, width, config.hidden, config.attention_output_bias);
+  if (config.qk_norm) {
+    const auto norm = [&](const std::string& path) {
+      return adopt(block,
+                   path,
+                   std::make_shared<Norm>(NormKind::Rms, head_dim_, config.norm_epsilon, options));
+    };
+    query_norm_ = norm(architecture.query_norm);
+    key_norm_ = norm(architecture.key_norm);
+  }
+}
+
+// The layers that make queries, keys and values.
+Linears Attention::projections() const {
+  return layout_ == QkvLayout::Separate ? Linears{query_.get(), key_.get(), value_.get()}
+                                        : Linears{query_.get()};
+}
+
+// (B, T, heads, head_dim) each.
+std::array<at::Tensor, 3> Attention::project(const at::Tensor& x, const Pass& pass) const {
+  if (layout_ == QkvLayout::FusedPerHead) {
+    const auto parts = query_->forward(x, pass).unflatten(-1, {heads_, 3 * head_dim_}).chunk(3, -1);
+    return {parts[0], parts[1], parts[2]};
+  }
+  auto all = joined_forward(projections(), x, pass);
+  if (!all.defined() && layout_ == QkvLayout::Separate) {
+    const auto heads = [&](const Linear& linear) {
+      return linear.forward(x, pass).unflatten(-1, {-1, head_dim_});
+    };
+    return {heads(*query_), heads(*key_), heads(*value_)};
+  }
+  if (!all.defined()) {
+    all = query_->forward(x, pass);
+  }
+  const auto parts = all.unflatten(-1, {heads_ + 2 * kv_heads_, head_dim_})
+                         .split_with_sizes({heads_, kv_heads_, kv_heads_}, 2);
+  return {parts[0], parts[1], parts[2]};
+}
+
+// (B, heads or kv_heads, T, head_dim) each; queries and keys with rotary embedding.
+std::array<at::Tensor, 3> Attention::heads_of(const at::Tensor& x,
+                                              const AttentionContext& context,
+                                              const Pass& pass) const {
+  if (context.cos.defined() && query_norm_ == nullptr && layout_ != QkvLayout::FusedPerHead) {
+    if (const auto all = joined_values(projections(), pass)) {
+      const auto heads =
+          ops::qkv_rope(autocast_input(x),
+                        all->weight,
+                        all->bias,
+                        joined_branches(projections(), x, pass),
+                        context.cos,
+                        context.sin,
+                        {.heads = heads_,
+                         .kv_heads = kv_heads_,
+                         .head_dim = head_dim_,
+                         .rotary_dims = rope_.dims,
+                         .interleaved = rope_.pairing == RopeConfig::Pairing::Neighbours});
+      return {heads.query, heads.key, heads.value};
+    }
+  }
+  auto [q, k, v] = project(x, pass);
+  if (query_norm_ !=
+      nullptr) {  // before the transpose: the norm then copies once, and the rotation never
+    q = query_norm_->forward(q);
+    k = key_norm_->forward(k);
+  }
+  q = q.transpose(1, 2);
+  k = k.transpose(1, 2);
+  if (context.cos.defined()) {
+    q = apply_rope(rope_, q, context.cos, context.sin);
+    k = apply_rope(rope_, k, context.cos, context.sin);
+  }
+  return {q, k, v.transpose(1, 2)};
+}
+
+// (B, T, heads * head_dim), before the output projection.
+at::Tensor Attention::attend(const at::Tensor& x,
+                             const AttentionContext& context,
+                             const Pass& pass,
+                             KvCache* cache) const {
+  auto [q, k, v] = heads_of(x, context, pass);
+  if (cache != nullptr) {
+    std::tie(k, v) = cache->append(layer_, k, v);
+  }
+  const AttentionMask& seen = context.mask;
+  if (seen.documents.starts.defined()) {
+    return document_attention(q, k, v, seen.documents, scale_).flatten(2);
+  }
+  bool shares_heads = heads_ != kv_heads_;
+  if (shares_heads && seen.allowed.defined() && memory::is_for_cuda(x.device())) {
+    // On a GPU no fused kernel takes a mask and shared heads together.
+    k = repeat_heads(k, heads_ / kv_heads_);
+    v = repeat_heads(v, heads_ / kv_heads_);
+    shares_heads = false;
+  }
+  const auto y =
+      fused_attention(q,
+                      k,
+                      v,
+                      {.mask = seen.allowed.defined() ? std::optional(seen.allowed) : std::nullopt,
+                       .dropout = pass.training ? dropout_ : 0.0,
+                       .is_causal = seen.is_causal,
+                       .scale = scale_,
+                       .enable_gqa = shares_heads});
+  return y.transpose(1, 2).flatten(2);
+}
+
+at::Tensor Attention::forward(const at::Tensor& x,
+                              const AttentionContext& context,
+                              const Pass& pass,
+                              KvCache* cache,
+                              const at::Tensor& residual) const {
+  return output_->forward(attend(x, context, pass, cache), pass, {.residual = residual});
+}
+
+}  // namespace reprise

@@ -1,0 +1,36 @@
+// Which tokens attend to which: causality, padding, packed documents and sliding windows as one
+// mask. There is no mask where attention is just causal, or follows the bounds of documents.
+#pragma once
+
+#include "model/layers/document_attention.h"
+
+#include <reprise/model/model.h>
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+namespace reprise {
+
+/// Arguments for scaled_dot_product_attention, or for document_attention if `documents` is set.
+struct AttentionMask {
+  at::Tensor allowed;      ///< bool (B or 1, 1, T, S); undefined: no mask
+  bool is_causal = false;  ///< without a mask: position i attends to 0..i, otherwise to all
+  DocumentRuns documents = {};
+};
+
+/// The position of every token: input.position_ids, or counted from `past`, in each document from
+/// 0.
+at::Tensor positions_of(const ModelInput& input, int64_t past);
+
+/// One mask for each different window among the layers of a model; `past` positions precede the
+/// input. Checks the shapes of the input. `goes_by_runs`: document_attention serves, so that an
+/// input with document_starts needs no mask.
+REPRISE_API std::map<int64_t, AttentionMask> attention_masks(const ModelInput& input,
+                                                             int64_t past,
+                                                             const std::vector<int64_t>& windows,
+                                                             bool goes_by_runs = false);
+
+}  // namespace reprise

@@ -1,0 +1,117 @@
+// Linear layers in either weight layout, with optional LoRA branches; and embedding tables.
+//
+// Note [Which kernel computes a linear layer]
+// Callers say what they want, and these functions choose what computes it:
+//
+//   Linear::forward, apply_linear   at::linear; for a decoding step in float32 on the CPU the
+//   kernel
+//                                   of ops/cpu/small_batch_linear.h
+//   … in Precision::Float32         the same on converted tensors, without autocast
+//   … with a residual               reprise::linear_add where fused_values() allows it, or
+//                                   reprise::linear and a sum if the residual is wider than x;
+//                                   otherwise as without a residual, and a sum
+//   joined_forward                  reprise::linear over adjacent weights (joined_linears.h);
+//   queries,
+//                                   keys and values with rotary embedding by reprise::qkv_rope
+//                                   (attention.cpp)
+//   down projection, gated MLP      reprise::gated_linear (mlp.cpp)
+//   LoRA branches                   at::linear, or reprise::side_by_side for joined layers
+#pragma once
+
+#include "model/families/architecture.h"
+#include "model/layers/pass.h"
+#include "model/layers/weight_and_bias.h"
+#include "model/lora/lora_branch.h"
+
+#include <reprise/export.h>
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+namespace reprise {
+
+enum class Precision : uint8_t {
+  AsGiven,  ///< in the type of the tensors, or of autocast
+  Float32,  ///< in float32, whatever the types and autocast
+};
+
+struct LinearOptions {
+  at::Tensor residual = {};  ///< added to the result; undefined: none
+  Precision precision = Precision::AsGiven;
+};
+
+class REPRISE_API Linear : public WeightAndBias {
+ public:
+  struct Shape {
+    int64_t in = 0;
+    int64_t out = 0;
+    bool has_bias = false;
+    WeightLayout layout = WeightLayout::OutIn;  ///< of `weight`
+  };
+
+  /// Parameters are allocated but not initialised.
+  Linear(const Shape& shape, const at::TensorOptions& options);
+  /// Takes existing tensors as parameters; `bias_storage` may be undefined.
+  Linear(const Shape& shape, const at::Tensor& weight_storage, const at::Tensor& bias_storage);
+
+  /// residual + x W^T + b + the LoRA branch: x (..., in) -> (..., out).
+  at::Tensor forward(const at::Tensor& x,
+                     const Pass& pass,
+                     const LinearOptions& options = {}) const;
+
+  /// The layer as one matrix that includes the LoRA branch, for losses.
+  LinearHead as_head(const Pass& pass, bool in_float32) const;
+
+  /// Weight (out, in) and bias for our fused operators, whose input is autocast_input(x). None if
+  /// the weight is stored (in, out), and in passes with a KV cache under autocast: autocast caches
+  /// its casts between passes, while our operators would cast again for every token.
+  std::optional<Values> fused_values(const Pass& pass) const;
+  /// The LoRA branch that takes part in a pass; null: none.
+  const LoraBranch* active_branch(AdapterUse adapters) const;
+
+  const Shape& shape() const { return shape_; }
+
+  /// Sets or removes (null) the trained branch. It is a submodule, "lora", so its parameters are
+  /// the model's.
+  void set_branch(std::shared_ptr<LoraBranch> branch);
+  const std::shared_ptr<LoraBranch>& branch() const { return branch_; }
+  /// Keeps or drops a frozen copy of the branch, for AdapterUse::Reference.
+  void keep_reference_branch() { reference_branch_ = branch_->frozen_copy(); }
+  void forget_reference_branch() { reference_branch_.reset(); }
+
+  /// Adds the branch's product to the weight and keeps the original; unfold_branch() restores it.
+  void fold_branch();
+  void unfold_branch();
+  bool is_folded() const { return is_folded_; }
+
+ private:
+  at::Tensor as_out_in(const at::Tensor& stored) const;
+  at::Tensor forward_onto(const at::Tensor& residual, const at::Tensor& x, const Pass& pass) const;
+  at::Tensor add_branch(const at::Tensor& y, const at::Tensor& x, const Pass& pass) const;
+
+  Shape shape_;
+  std::shared_ptr<LoraBranch> branch_, reference_branch_;  // null: none
+  bool is_folded_ = false;
+};
+
+/// x W^T + b for a weight that is no Linear of its own (a tied head, rows of a head): x (..., in),
+/// weight (out, in), bias (out) or undefined.
+at::Tensor apply_linear(const at::Tensor& x,
+                        const at::Tensor& weight,
+                        const at::Tensor& bias = {},
+                        Precision precision = Precision::AsGiven);
+
+/// x as autocast would convert it for a matmul; x itself where autocast is off.
+at::Tensor autocast_input(const at::Tensor& x);
+
+/// A table of vectors, (rows, columns). As the weight of a linear layer it is a tied head.
+class REPRISE_API Embedding : public WeightAndBias {
+ public:
+  Embedding(int64_t rows, int64_t columns, const at::TensorOptions& options);
+  at::Tensor forward(const at::Tensor& ids, AdapterUse adapters) const;
+};
+
+}  // namespace reprise

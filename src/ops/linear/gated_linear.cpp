@@ -1,0 +1,104 @@
+#include "ops/linear/gated_linear.h"
+
+#include "ops/linear/linear_gradients.h"
+#include "ops/node.h"
+#include "ops/operator.h"
+#include "ops/reference.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <torch/csrc/autograd/graph_task.h>
+#include <torch/library.h>
+
+namespace reprise::ops {
+
+namespace reference {
+
+// Calls operators, so that their kernels serve where there are some.
+at::Tensor gated_linear(const at::Tensor& gate_up,
+                        int64_t activation,
+                        const at::Tensor& weight,
+                        const std::optional<at::Tensor>& bias,
+                        const std::optional<at::Tensor>& residual) {
+  static const auto gate = find_operator<decltype(gated)>("reprise::gated");
+  static const auto apply = find_operator<decltype(linear)>("reprise::linear");
+  static const auto add = find_operator<decltype(linear_add)>("reprise::linear_add");
+  const auto inner = gate.call(gate_up, activation);
+  return residual ? add.call(inner, weight, bias, *residual) : apply.call(inner, weight, bias);
+}
+
+}  // namespace reference
+
+namespace {
+
+struct GatedLinearBackward : torch::autograd::Node {
+  SavedVariable gate_up, weight;
+  int64_t activation = 0;
+
+  variable_list apply(variable_list&& gradients) override {
+    const auto& gradient = gradients[0];
+    if (!gradient.defined()) {
+      return variable_list(4);
+    }
+    check_differentiated_once("gated_linear");
+    static const auto op =
+        find_operator<decltype(reference::gated_backward_)>("reprise::gated_backward_");
+    const bool is_retained = torch::autograd::get_current_graph_task_keep_graph();
+    auto both = is_retained ? gate_up.unpack().clone() : gate_up.unpack().detach();
+    const auto w = weight.unpack();  // once: another unpack could recompute the region again
+    // Becomes gated(gate_up), which the weight's gradient needs.
+    auto inner = linear_gradients(gradient, both, w, {.x = true}).x;
+    op.call(inner, both, activation);
+    torch::autograd::impl::bump_version(both);  // for those who saved it, whichever kernel wrote it
+    const auto of_linear = linear_gradients(
+        gradient,
+        inner,
+        w,
+        {.weight = task_should_compute_output(1), .bias = task_should_compute_output(2)});
+    return {both, of_linear.weight, of_linear.bias, gradient};
+  }
+  void release_variables() override {
+    gate_up.reset_data();
+    weight.reset_data();
+  }
+  std::string name() const override { return "GatedLinearBackward"; }
+};
+
+}  // namespace
+
+at::Tensor gated_linear(const at::Tensor& gate_up,
+                        Activation activation,
+                        const at::Tensor& weight,
+                        const at::Tensor& bias,
+                        const at::Tensor& residual) {
+  check_linear_types("gated_linear", gate_up, weight, bias);
+  static const auto op = find_operator<decltype(reference::gated_linear)>("reprise::gated_linear");
+  const auto number = static_cast<int64_t>(activation);
+  const auto node = node_over<GatedLinearBackward>(gate_up, weight, bias, residual);
+  if (node != nullptr) {
+    node->gate_up = saved_input(gate_up);
+    node->weight = saved_input(weight);
+    node->activation = number;
+  }
+  at::Tensor sum;
+  {
+    const at::AutoDispatchBelowADInplaceOrView below_autograd;
+    sum = op.call(gate_up, number, weight, as_optional(bias), as_optional(residual));
+  }
+  if (node != nullptr) {
+    torch::autograd::set_history(sum, node);
+  }
+  return sum;
+}
+
+TORCH_LIBRARY_FRAGMENT(reprise, library) {
+  library.def(
+      "gated_linear(Tensor gate_up, int activation, Tensor weight, Tensor? bias, Tensor? residual) "
+      "-> Tensor");
+}
+
+TORCH_LIBRARY_IMPL(reprise, CompositeExplicitAutograd, library) {
+  library.impl("gated_linear", reference::gated_linear);
+}
+
+}  // namespace reprise::ops

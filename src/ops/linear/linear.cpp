@@ -1,0 +1,80 @@
+#include "ops/linear/linear.h"
+
+#include "ops/linear/aten_linear.h"
+#include "ops/linear/linear_gradients.h"
+#include "ops/node.h"
+#include "ops/operator.h"
+#include "ops/reference.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <torch/library.h>
+
+namespace reprise::ops {
+
+namespace reference {
+
+at::Tensor linear(const at::Tensor& x,
+                  const at::Tensor& weight,
+                  const std::optional<at::Tensor>& bias) {
+  const auto type = x.scalar_type();
+  return plain_linear(x, weight.to(type), bias ? bias->to(type) : at::Tensor());
+}
+
+}  // namespace reference
+
+namespace {
+
+struct LinearBackward : torch::autograd::Node {
+  SavedVariable x, weight;
+
+  variable_list apply(variable_list&& gradients) override {
+    if (!gradients[0].defined()) {
+      return variable_list(3);
+    }
+    const LinearNeeds needs{.x = task_should_compute_output(0),
+                            .weight = task_should_compute_output(1),
+                            .bias = task_should_compute_output(2)};
+    auto [for_x, for_weight, for_bias] = linear_gradients(
+        gradients[0], needs.weight ? x.unpack() : at::Tensor(), weight.unpack(), needs);
+    return {for_x, for_weight, for_bias};
+  }
+  void release_variables() override {
+    x.reset_data();
+    weight.reset_data();
+  }
+  std::string name() const override { return "reprise::LinearBackward"; }
+};
+
+}  // namespace
+
+at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
+  check_linear("linear", x, weight, bias, {});
+  static const auto op = find_operator<decltype(reference::linear)>("reprise::linear");
+  const auto node = node_over<LinearBackward>(x, weight, bias);
+  if (node != nullptr) {
+    if (weight.requires_grad()) {  // only the weight's gradient needs x
+      node->x = saved_input(x);
+    }
+    node->weight = saved_input(weight);
+  }
+  at::Tensor y;
+  {
+    const at::AutoDispatchBelowADInplaceOrView below_autograd;
+    y = op.call(x, weight, as_optional(bias));
+  }
+  if (node != nullptr) {
+    torch::autograd::set_history(y, node);
+  }
+  return y;
+}
+
+TORCH_LIBRARY_FRAGMENT(reprise, library) {
+  library.def("linear(Tensor x, Tensor weight, Tensor? bias) -> Tensor");
+}
+
+TORCH_LIBRARY_IMPL(reprise, CompositeExplicitAutograd, library) {
+  library.impl("linear", reference::linear);
+}
+
+}  // namespace reprise::ops

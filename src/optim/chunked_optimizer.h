@@ -1,0 +1,40 @@
+// The implementation of Optimizer: it holds the state, and an UpdateRule does the arithmetic.
+#pragma once
+
+#include "optim/chunked_update.h"
+#include "optim/update_rule.h"
+
+#include <reprise/optim/optimizer.h>
+
+#include <memory>
+#include <vector>
+
+namespace reprise {
+
+class ChunkedOptimizer final : public Optimizer {
+ public:
+  ChunkedOptimizer(std::vector<TensorPart> parameters, const OptimizerOptions& options);
+
+  void step(double learning_rate) override;
+  NamedTensors state() const override;
+  std::vector<TensorPart> state_parts() const override;
+  void load(const SafetensorsFile& file, const World& world) override;
+  int64_t bytes() const override;
+  Parameters wide_parameters() const override;
+
+ private:
+  ParameterState make_state(const at::Tensor& parameter, double weight_decay) const;
+  void zero_fresh_state() const;
+  /// Calls visit(index of the parameter, name, tensor) for every saved tensor, always in the same
+  /// order.
+  template <class Visit>
+  void for_each_tensor(const Visit& visit) const;
+  NamedTensors tensors() const;
+
+  std::unique_ptr<const UpdateRule> rule_;
+  std::vector<ParameterState> states_;  ///< one per parameter
+  std::vector<size_t> order_;           ///< indices of states_, sorted by comes_before()
+  mutable bool is_fresh_ = true;        ///< state is not zeroed yet
+};
+
+}  // namespace reprise

@@ -1,0 +1,61 @@
+// Puts decisions into effect: which regions of a step run plainly, and what the others keep.
+//
+// The regions of a step are matched with the decisions by order of entry and checked by name. Only
+// outermost regions count; whatever runs inside one belongs to its decision. A step that differs
+// from the decisions is an error.
+#pragma once
+
+#include <reprise/detail/planned_region.h>
+#include <reprise/export.h>
+#include <reprise/policy.h>
+#include <reprise/region_decision.h>
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace reprise::planning {
+
+/// A policy that follows `ops`. If a region's forward ends without having run all of them, that is
+/// an error.
+REPRISE_API std::shared_ptr<const Policy> policy_of(std::vector<OpDecision> ops);
+
+/// A decision with the policy that carries it out.
+struct DecidedRegion {
+  RegionDecision decision;
+  std::shared_ptr<const Policy> policy;  ///< null: everything is recomputed
+};
+
+/// The decisions about one step, checked once and then used for every step like it.
+using StepDecisions = std::shared_ptr<const std::vector<DecidedRegion>>;
+REPRISE_API StepDecisions step_decisions(std::vector<RegionDecision> decisions);
+
+/// Applies the decisions on its thread while it lives: around one forward, or around forward and
+/// backward.
+class REPRISE_API DecisionsGuard final : detail::RegionPlanner {
+ public:
+  explicit DecisionsGuard(StepDecisions step);
+  ~DecisionsGuard();
+  DecisionsGuard(const DecisionsGuard&) = delete;
+  DecisionsGuard& operator=(const DecisionsGuard&) = delete;
+
+  /// Call when the step's forward is over: throws if it ran fewer regions than were decided about.
+  /// Without this call that goes unnoticed, since a destructor cannot throw.
+  void finish() const;
+
+ private:
+  std::optional<CheckpointOptions> plan(const CheckpointOptions& asked) override;
+  std::optional<detail::JoinedRegions> join(
+      const std::vector<const CheckpointOptions*>& chain) override;
+  /// The next region of the step. Throws unless it is the one that asks.
+  const DecidedRegion& enter(const CheckpointOptions& asked);
+  std::string names() const;
+
+  const StepDecisions step_;
+  size_t entered_ = 0;
+  detail::RegionPlannerGuard in_force_;
+};
+
+}  // namespace reprise::planning

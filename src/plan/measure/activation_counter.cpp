@@ -1,0 +1,53 @@
+#include "plan/measure/activation_counter.h"
+
+#include "memory/cpu_counter.h"
+#include "memory/meta_counter.h"
+
+namespace reprise::planning {
+namespace {
+
+constexpr int64_t kCudaRounding = 512;
+
+}  // namespace
+
+int64_t counted_bytes(const c10::Storage& storage, c10::Device device) {
+  if (!storage || storage.device().type() != device.type() ||
+      (device.has_index() && storage.device().index() != device.index())) {
+    return 0;
+  }
+  if (device.is_cpu()) {
+    return memory::CpuCounter::size_of(storage.data());
+  }
+  return rounded_bytes(static_cast<int64_t>(storage.nbytes()), device);
+}
+
+int64_t rounded_bytes(int64_t bytes, c10::Device device) {
+  if (device.is_meta()) {
+    return memory::MetaCounter::rounded(static_cast<size_t>(bytes));
+  }
+  return device.is_cpu() ? bytes : (bytes + kCudaRounding - 1) / kCudaRounding * kCudaRounding;
+}
+
+ActivationCounter::ActivationCounter(c10::Device device)
+    : device_(device.is_cpu() ? c10::Device(c10::kCPU) : device), start_(live_bytes(device)) {
+  interval_.emplace(device_);
+}
+
+int64_t ActivationCounter::now() const {
+  return live_bytes(device_) - start_ - aside_;
+}
+
+int64_t ActivationCounter::cut() {
+  const int64_t peak = interval_->peak() - start_ - aside_;
+  interval_.emplace(device_);
+  return peak;
+}
+
+void ActivationCounter::set_aside(const c10::Storage& storage) {
+  if (storage && seen_.insert(storage.unsafeGetStorageImpl()).second) {
+    set_aside_.push_back(storage.getWeakStorageImpl());
+    aside_ += counted_bytes(storage, device_);
+  }
+}
+
+}  // namespace reprise::planning

@@ -1,0 +1,248 @@
+#include "plan/trace/step_tracer.h"
+
+#include "checkpoint/frame.h"
+#include "checkpoint/ops/engine_ops.h"
+#include "checkpoint/ops/op_info.h"
+#include "checkpoint/state/thread_state.h"
+#include "plan/measure/op_timer.h"
+#include "plan/trace/storage_facts.h"
+#include "plan/trace/trace_summary.h"
+
+#include <ATen/core/grad_mode.h>
+#include <c10/util/Exception.h>
+#include <torch/csrc/autograd/functions/accumulate_grad.h>
+#include <torch/csrc/autograd/graph_task.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace reprise::planning {
+namespace {
+
+using torch::autograd::AccumulateGrad;
+
+bool is_in_backward() {
+  return torch::autograd::get_current_graph_task_id() >= 0;
+}
+
+}  // namespace
+
+StepTrace trace_step(const std::function<void()>& step, c10::Device device) {
+  if (!device.is_cpu()) {
+    // Libraries allocate workspaces and load kernels on first use, which is not the step's own
+    // memory and time. A traced run leaves everything as it was, so it serves as a rehearsal.
+    StepTracer(device).run(step);
+  }
+  return StepTracer(device).run(step);
+}
+
+StepTracer::StepTracer(c10::Device device, OpTimer* timer)
+    : timer_(timer),
+      clock_(device, timer),
+      cuts_(device, trace_, storages_, regions_),
+      ops_(trace_, regions_, storages_, cuts_, clock_),
+      state_(cuts_.counter()) {}
+
+StepTrace StepTracer::run(const std::function<void()>& step) {
+  TORCH_CHECK(!detail::has_region_planner(),
+              "[plan] a step cannot be traced while a plan is applied: trace it first.");
+  TORCH_CHECK(at::GradMode::is_enabled(),
+              "[plan] a step is traced with gradients on: remove the NoGradGuard around it.");
+  detail::observe_writes();
+  {
+    const detail::RegionListenerGuard regions(this);
+    const detail::RegionPlannerGuard planning(this);
+    const c10::impl::IncludeDispatchKeyGuard writes(detail::kWriteKey);
+    const detail::WriteListenerGuard listening(this, detail::WriteListenerGuard::Others::Listen);
+    const detail::OpObserverGuard observing(this);
+    const NodeListenerGuard nodes(this);
+    cuts_.begin();
+    begun_ = clock_.mark();
+    step();
+  }
+  return finish();
+}
+
+StepTrace StepTracer::finish() {
+  const std::scoped_lock lock(mutex_);
+  cuts_.end_work(kNone);
+  const size_t now = clock_.mark();
+  if (cuts_.phase() == StepPhase::Backward) {
+    regions_[cuts_.region()].backward_ended = now;
+  }
+  clock_.finish();
+  TORCH_CHECK(!trace_.regions.empty(),
+              "[plan] the traced step ran no region, so there is nothing to plan. Wrap its blocks "
+              "in reprise::checkpoint, or enable checkpointing of the model.");
+  TORCH_CHECK(nodes_ > 0,
+              "[plan] the traced step ran no backward. A step to trace is a forward and its "
+              "backward.");
+  StepTrace trace = std::move(trace_);
+  trace.host = host_of(trace.device);
+  TraceSummary(regions_, storages_, clock_, begun_).fill_in(trace);
+  return trace;
+}
+
+bool StepTracer::is_running(const detail::Frame& frame, StepPhase phase) const {
+  return cuts_.phase() == phase && regions_[cuts_.region()].id == &frame;
+}
+
+detail::OpObserver* StepTracer::forward_begins(const std::shared_ptr<detail::Frame>& frame,
+                                               const CheckpointOptions& options,
+                                               const std::vector<at::Tensor>& inputs,
+                                               detail::OpObserver* recorder) {
+  const std::scoped_lock lock(mutex_);
+  if (cuts_.is_in_region() || is_in_backward() || std::this_thread::get_id() != thread_) {
+    cuts_.note_inner_region();
+    return recorder;
+  }
+  cuts_.end_gap();
+  const size_t index = trace_.regions.size();
+  RegionRecord record{.frame = frame,
+                      .id = frame.get(),
+                      .inputs = RegionInputs(inputs, storages_),
+                      .ops = RegionOps(detail::ThreadState().has_autocast())};
+  for (const auto& input : record.inputs.all()) {
+    storages_.note_input(input.number, index);
+  }
+  TracedRegion region;
+  region.name = options.name;
+  region.entry_bytes = cuts_.level();
+  region.joinable = std::exchange(joinable_, 0);
+  cuts_.enter(StepPhase::Forward, index);
+  record.begun = clock_.mark();
+  trace_.regions.push_back(std::move(region));
+  regions_.push_back(std::move(record));
+  return this;
+}
+
+void StepTracer::packed(const detail::Frame& frame, const at::Tensor& tensor) {
+  const std::scoped_lock lock(mutex_);
+  if (!is_running(frame, StepPhase::Forward)) {
+    return;
+  }
+  if (const auto number = storages_.find(tensor)) {
+    regions_[cuts_.region()].inputs.note_saved(*number);
+    storages_.note_saved(*number, cuts_.region());
+  }
+}
+
+void StepTracer::forward_ended(const detail::Frame& frame) {
+  const std::scoped_lock lock(mutex_);
+  if (!is_running(frame, StepPhase::Forward)) {
+    return;
+  }
+  const size_t region = cuts_.region();
+  cuts_.end_gap();
+  regions_[region].ended = clock_.mark();
+  trace_.regions[region].forward_end = trace_.intervals.size() - 1;
+  storages_.note_forward_ended(region);
+  cuts_.enter(StepPhase::Outside, trace_.regions.size());
+  trace_.head_bytes = cuts_.level();
+}
+
+detail::OpObserver* StepTracer::recompute_begins(const detail::Frame& frame,
+                                                 detail::OpObserver* replayer) {
+  const std::scoped_lock lock(mutex_);
+  const auto record = std::find_if(regions_.begin(),
+                                   regions_.end(),
+                                   [&](const RegionRecord& known) { return known.id == &frame; });
+  if (record == regions_.end() || cuts_.is_in_region()) {
+    return replayer;
+  }
+  cuts_.end_work(kNone);
+  const size_t now = clock_.mark();
+  if (cuts_.phase() == StepPhase::Backward) {
+    regions_[cuts_.region()].backward_ended = now;
+  }
+  const auto index = static_cast<size_t>(record - regions_.begin());
+  cuts_.enter(StepPhase::Recompute, index);
+  record->recompute_begun = now;
+  TracedRegion& region = trace_.regions[index];
+  region.recompute_begun = trace_.intervals.size();
+  region.recompute_entry_bytes = cuts_.level();
+  region.is_recomputed = true;
+  record->ops.begin_recompute();
+  return this;
+}
+
+void StepTracer::recompute_ended(const detail::Frame& frame) {
+  const std::scoped_lock lock(mutex_);
+  if (!is_running(frame, StepPhase::Recompute)) {
+    return;
+  }
+  cuts_.end_gap();
+  regions_[cuts_.region()].recompute_ended = clock_.mark();
+  cuts_.enter(StepPhase::Backward, cuts_.region());
+}
+
+void StepTracer::call(const c10::OperatorHandle& op,
+                      c10::DispatchKeySet below,
+                      torch::jit::Stack* stack) {
+  const auto call = begin_op(op, detail::arguments_of(op, *stack));
+  op.redispatchBoxed(below, stack);
+  const auto results =
+      c10::ArrayRef<c10::IValue>(*stack).slice(stack->size() - op.schema().returns().size());
+  if (timer_ != nullptr) {
+    timer_->settle(results);
+  }
+  const std::scoped_lock lock(mutex_);
+  ops_.end(call, results);
+}
+
+OpRecorder::Call StepTracer::begin_op(const c10::OperatorHandle& op,
+                                      c10::ArrayRef<c10::IValue> arguments) {
+  const std::scoped_lock lock(mutex_);
+  return ops_.begin(op, arguments);
+}
+
+void StepTracer::before_write(const at::Tensor& target) {
+  // Gradients that backward sums in place are the step's own.
+  if (is_in_backward() || !target.has_storage()) {
+    return;
+  }
+  const std::scoped_lock lock(mutex_);
+  if (!storages_.find(target)) {
+    cuts_.end_gap();
+    state_.before_write(target.storage());
+    cuts_.refresh_level();
+  }
+}
+
+std::optional<CheckpointOptions> StepTracer::plan(const CheckpointOptions& asked) {
+  return asked;
+}
+
+std::optional<detail::JoinedRegions> StepTracer::join(
+    const std::vector<const CheckpointOptions*>& chain) {
+  joinable_ = chain.size() - 1;
+  return std::nullopt;
+}
+
+void StepTracer::node_begins() {
+  const std::scoped_lock lock(mutex_);
+  cuts_.end_gap();
+  if (nodes_++ == 0) {
+    for (auto& region : regions_) {
+      region.inputs.find_private(storages_);
+    }
+  }
+  const auto node = torch::autograd::get_current_node();
+  if (const auto* accumulation = dynamic_cast<const AccumulateGrad*>(node.get())) {
+    state_.before_accumulation(accumulation->variable);
+  }
+}
+
+void StepTracer::node_ended() {
+  const std::scoped_lock lock(mutex_);
+  cuts_.end_work(kNone);
+  const auto node = torch::autograd::get_current_node();
+  if (const auto* accumulation = dynamic_cast<const AccumulateGrad*>(node.get())) {
+    const auto& gradient = accumulation->variable.grad();
+    if (gradient.defined() && gradient.has_storage()) {
+      cuts_.set_gradient_aside(gradient.storage(), !state_.had_gradient(accumulation->variable));
+    }
+  }
+}
+
+}  // namespace reprise::planning

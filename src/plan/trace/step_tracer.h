@@ -1,0 +1,95 @@
+// Watches one step as it runs and writes its trace: Note [A step in intervals].
+//
+// It hears of operators (inside and outside of regions), in-place writes, regions, and the nodes of
+// backward. Some of these calls come from threads of the autograd engine, so each takes the lock.
+// What is heard goes to StepCuts (where the step is, and its bytes), OpRecorder (operators),
+// StorageRecorder (the life of storages) and a RegionRecord per region; TraceSummary computes the
+// rest.
+#pragma once
+
+#include "checkpoint/ops/op_observer.h"
+#include "checkpoint/region_listener.h"
+#include "checkpoint/state/write_log.h"
+#include "plan/measure/trace_clock.h"
+#include "plan/measure/untouched_state.h"
+#include "plan/trace/node_listener.h"
+#include "plan/trace/op_recorder.h"
+#include "plan/trace/region_record.h"
+#include "plan/trace/step_cuts.h"
+#include "plan/trace/step_trace.h"
+#include "plan/trace/storage_recorder.h"
+
+#include <reprise/detail/planned_region.h>
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+namespace reprise::planning {
+
+class StepTracer final : detail::RegionListener,
+                         detail::OpObserver,
+                         detail::WriteListener,
+                         detail::RegionPlanner,
+                         NodeListener {
+ public:
+  /// `timer` predicts the time where nothing is computed (the meta device).
+  explicit StepTracer(c10::Device device, OpTimer* timer = nullptr);
+
+  /// Once per tracer.
+  StepTrace run(const std::function<void()>& step);
+
+ private:
+  // RegionListener
+  detail::OpObserver* forward_begins(const std::shared_ptr<detail::Frame>& frame,
+                                     const CheckpointOptions& options,
+                                     const std::vector<at::Tensor>& inputs,
+                                     detail::OpObserver* recorder) override;
+  void packed(const detail::Frame& frame, const at::Tensor& tensor) override;
+  void forward_ended(const detail::Frame& frame) override;
+  detail::OpObserver* recompute_begins(const detail::Frame& frame,
+                                       detail::OpObserver* replayer) override;
+  void recompute_ended(const detail::Frame& frame) override;
+
+  // OpObserver
+  void call(const c10::OperatorHandle& op,
+            c10::DispatchKeySet below,
+            torch::jit::Stack* stack) override;
+  OpRecorder::Call begin_op(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> arguments);
+
+  // WriteListener
+  void before_write(const at::Tensor& target) override;
+  void after_write() override {}
+
+  // RegionPlanner: every region runs as it asks, and none are joined.
+  std::optional<CheckpointOptions> plan(const CheckpointOptions& asked) override;
+  std::optional<detail::JoinedRegions> join(
+      const std::vector<const CheckpointOptions*>& chain) override;
+
+  // NodeListener
+  void node_begins() override;
+  void node_ended() override;
+
+  /// Whether `frame` is the outermost region that runs, in this phase.
+  bool is_running(const detail::Frame& frame, StepPhase phase) const;
+  StepTrace finish();
+
+  std::mutex mutex_;
+  const std::thread::id thread_ = std::this_thread::get_id();
+  OpTimer* timer_;  // null where steps are computed
+  TraceClock clock_;
+  StepTrace trace_;
+  StorageRecorder storages_{trace_};
+  std::vector<RegionRecord> regions_;  // as trace_.regions
+  StepCuts cuts_;
+  OpRecorder ops_;
+  UntouchedState state_;
+  size_t begun_ = 0;     // mark of the clock
+  size_t nodes_ = 0;     // of backward, so far
+  size_t joinable_ = 0;  // regions that can be joined with the one that is about to begin
+};
+
+}  // namespace reprise::planning

@@ -1,0 +1,27 @@
+// The checkpoint-N folders in the output folder of a run: finding, removing and preparing them.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+
+namespace reprise {
+
+/// The file that makes a folder a checkpoint.
+inline constexpr const char* kTrainerStateFile = "trainer_state.json";
+
+/// output/checkpoint-<step>.
+std::filesystem::path checkpoint_folder(const std::filesystem::path& output, int64_t step);
+
+/// Removes partial files of killed runs, and all checkpoints except the newest `keep` and that of
+/// `best_step`. 0 keeps all checkpoints.
+void remove_old_checkpoints(const std::filesystem::path& output, int64_t keep, int64_t best_step);
+
+/// Creates the output folder of a run that starts, or resumes from `resume_from` at `step`.
+/// Checkpoints of later steps are removed, since the run will write them again. Throws if the
+/// folder has checkpoints of another run.
+void prepare_output(const std::filesystem::path& output,
+                    const std::filesystem::path& resume_from,
+                    int64_t step,
+                    int64_t best_step);
+
+}  // namespace reprise
