@@ -124,8 +124,11 @@ function(reprise_sources target)
     string(MAKE_C_IDENTIFIER "${folder}" folder)
     # How many files of this folder the target has already.
     get_property(count TARGET ${target} PROPERTY REPRISE_COUNT_${folder})
-    math(EXPR batch "(0${count}) / ${_reprise_batch}")
-    math(EXPR count "0${count} + 1")
+    if(NOT count)
+      set(count 0)
+    endif()
+    math(EXPR batch "${count} / ${_reprise_batch}")
+    math(EXPR count "${count} + 1")
     set_property(TARGET ${target} PROPERTY REPRISE_COUNT_${folder} ${count})
     set_source_files_properties(${path} TARGET_DIRECTORY ${target} PROPERTIES UNITY_GROUP ${folder}_${batch})
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
@@ -134,11 +137,9 @@ endfunction()
 
 # What a precompiled header holds is compiled once and then read in a moment, but GCC instantiates
 # the templates that it uses again in every file: 5 s for torch/torch.h, 3 s for tensors and modules.
-# (Clang does that once, in the header, and takes 0.4 s: that is why CI compiles with it.) So there
-# are three, and a file takes the least that serves it:
-#   torch    torch/torch.h, for those that include it
-#   tensors  for the other tests
-#   program  for the reprise program and the benchmarks of training
+# (Clang does that once, in the header, and takes 0.4 s: that is why the scripts take it.) There are two:
+#   torch    torch/torch.h, for the tests and for programs that include it
+#   program  for the reprise program, the other examples and the benchmarks of training
 # A PCH hides a forgotten #include; the build that clang-tidy reads has REPRISE_PCH=OFF and shows it.
 function(_reprise_pch kind)
   set(target reprise_pch_${kind})
@@ -151,17 +152,15 @@ function(_reprise_pch kind)
   _reprise_configure(${target})
   _reprise_compile_fast(${target})
   target_link_libraries(${target} PRIVATE LibTorch::LibTorch nlohmann_json::nlohmann_json)
-  if(kind STREQUAL "torch")
-    target_precompile_headers(${target} PRIVATE <torch/torch.h>)
-  else()
-    target_precompile_headers(${target} PRIVATE
-      <ATen/ATen.h> <torch/autograd.h> <torch/nn/module.h> <nlohmann/json.hpp>)
-  endif()
   if(kind STREQUAL "program")
     find_package(CLI11 REQUIRED)
     target_link_libraries(${target} PRIVATE CLI11::CLI11)
-    target_precompile_headers(${target} PRIVATE <CLI/CLI.hpp>)
-  elseif(REPRISE_BUILD_TESTS)
+    target_precompile_headers(${target} PRIVATE
+      <ATen/ATen.h> <torch/autograd.h> <torch/nn/module.h> <nlohmann/json.hpp> <CLI/CLI.hpp>)
+    return()
+  endif()
+  target_precompile_headers(${target} PRIVATE <torch/torch.h>)
+  if(REPRISE_BUILD_TESTS)
     find_package(GTest REQUIRED)
     target_link_libraries(${target} PRIVATE GTest::gtest)
     target_precompile_headers(${target} PRIVATE <gtest/gtest.h>)
@@ -185,7 +184,7 @@ endfunction()
 
 # torch if the source includes it, else what is said. A wrong answer costs time only.
 function(_reprise_pch_of result source otherwise)
-  file(STRINGS ${source} includes REGEX "#include <torch/torch.h>|#include \"support/zoo.h\"")
+  file(STRINGS ${source} includes REGEX "#include <torch/torch.h>")
   if(includes)
     set(${result} torch PARENT_SCOPE)
   else()

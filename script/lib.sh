@@ -47,7 +47,7 @@ has_gpu() { [[ -e /dev/nvidiactl ]] || nvidia-smi -L >/dev/null 2>&1; }
 has_nvcc() { command -v nvcc >/dev/null || [[ -x ${CUDA_HOME:-/usr/local/cuda}/bin/nvcc ]]; }
 torch_has_cuda() {
   local torch=${REPRISE_TORCH:-$(echo .deps/venv/lib/python3*/site-packages/torch)}
-  [[ -f $torch/lib/libtorch_cuda.so ]] && ! ldd "$torch/lib/libtorch_cuda.so" | grep -q 'not found'
+  [[ -f $torch/lib/libtorch_cuda.so && $(ldd "$torch/lib/libtorch_cuda.so") != *'not found'* ]]
 }
 
 # Our C++ files, tracked or new.

@@ -43,17 +43,13 @@ class SmoothedLabels final : public reprise::TrainingObjective {
   double smoothing_;
 };
 
-class Greetings final : public reprise::Dataset {
- public:
-  int64_t size() const override { return 32; }
-  reprise::Example at(int64_t index) const override {
-    return byte_example("hello " + std::to_string(index % 8) + ":", " hello back");
+std::shared_ptr<const reprise::Dataset> greetings() {
+  std::vector<reprise::Example> examples(32);
+  for (size_t i = 0; i < examples.size(); ++i) {
+    examples[i] = byte_example("hello " + std::to_string(i % 8) + ":", " hello back");
   }
-  int64_t length(int64_t /*index*/) const override { return 19; }
-  std::string location_name(const reprise::RowLocation& /*location*/) const override {
-    return "a greeting";
-  }
-};
+  return std::make_shared<ExampleList>(std::move(examples));
+}
 
 }  // namespace
 
@@ -72,7 +68,7 @@ int main() {
   options.save_steps = 0;
   reprise::TrainingObserver observer;
   const auto summary = reprise::train({.objective = objective,
-                                       .data = std::make_shared<Greetings>(),
+                                       .data = greetings(),
                                        .save_model = [](const std::filesystem::path&) {}},
                                       options,
                                       observer);

@@ -41,18 +41,14 @@ class StopsAtLoss final : public reprise::TrainingObserver {
   double loss_ = 1e9;
 };
 
-class Alphabet final : public reprise::Dataset {
- public:
-  int64_t size() const override { return 20; }
-  reprise::Example at(int64_t index) const override {
-    const auto letter = static_cast<char>('a' + index);
-    return byte_example({letter, '>'}, {static_cast<char>(letter + 1), ';'});
+/// After each letter the next one.
+std::shared_ptr<const reprise::Dataset> alphabet() {
+  std::vector<reprise::Example> examples;
+  for (char letter = 'a'; letter < 'u'; ++letter) {
+    examples.push_back(byte_example({letter, '>'}, {static_cast<char>(letter + 1), ';'}));
   }
-  int64_t length(int64_t /*index*/) const override { return 4; }
-  std::string location_name(const reprise::RowLocation& location) const override {
-    return "letter " + std::to_string(location.line);
-  }
-};
+  return std::make_shared<ExampleList>(std::move(examples));
+}
 
 }  // namespace
 
@@ -70,9 +66,7 @@ int main() {
   options.learning_rate = 3e-3;
   StopsAtLoss observer(0.5);
   const auto summary = reprise::train(
-      {.objective = *objective, .data = std::make_shared<Alphabet>(), .save_model = save},
-      options,
-      observer);
+      {.objective = *objective, .data = alphabet(), .save_model = save}, options, observer);
   const bool is_stopped = summary.end == reprise::TrainingEnd::Stopped;
   std::cout << (is_stopped ? "stopped" : "ended") << " after " << summary.progress.step
             << " steps; continue from " << reprise::latest_checkpoint(options.output).filename()

@@ -1,4 +1,5 @@
-// What the library examples share: a model small enough for a CPU, and a folder that disappears
+// What the library examples share: a model small enough for a CPU, examples of
+// bytes, and a folder that disappears
 // again.
 #pragma once
 
@@ -12,6 +13,8 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 /// A Llama of two blocks with random weights. Tokens are bytes of ASCII text.
 inline std::shared_ptr<reprise::Model> tiny_model() {
@@ -39,6 +42,26 @@ inline reprise::Example byte_example(const std::string& prompt, const std::strin
   sequence.prompt = static_cast<int64_t>(prompt.size());
   return {.sequences = {sequence}};
 }
+
+/// Examples in memory. dataset.cpp shows a Dataset that makes them.
+class ExampleList final : public reprise::Dataset {
+ public:
+  explicit ExampleList(std::vector<reprise::Example> examples) : examples_(std::move(examples)) {}
+
+  int64_t size() const override { return static_cast<int64_t>(examples_.size()); }
+  reprise::Example at(int64_t index) const override {
+    return examples_.at(static_cast<size_t>(index));
+  }
+  int64_t length(int64_t index) const override {
+    return static_cast<int64_t>(at(index).sequences[0].ids.size());
+  }
+  std::string location_name(const reprise::RowLocation& location) const override {
+    return "example " + std::to_string(location.line);
+  }
+
+ private:
+  std::vector<reprise::Example> examples_;
+};
 
 class TemporaryFolder {
  public:
