@@ -80,7 +80,7 @@ class RecomputePass final : public HookSource, public WriteListener {
         last_needed_(find_last_needed()),
         undo_(frame.region_.write_log) {}
 
-  void run();
+  void run(const RecomputeNotice& notice);
 
   std::unique_ptr<torch::autograd::SavedVariableHooks> make_hooks() override;
   void before_write(const at::Tensor& target) override;
@@ -318,7 +318,7 @@ void RecomputePass::report(const Replayer* replayer, std::chrono::nanoseconds ti
   count(frame_.region_.options.name, delta);
 }
 
-void RecomputePass::run() {
+void RecomputePass::run(const RecomputeNotice& notice) {
   const bool counts = counts_stats();
   const auto start =
       counts ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point{};
@@ -333,8 +333,7 @@ void RecomputePass::run() {
     const HookSourceGuard hooks(this);
     const c10::impl::IncludeDispatchKeyGuard writes(kWriteKey);
     const WriteListenerGuard listening(this, WriteListenerGuard::Others::Pause);
-    const RecomputeNotice notice(frame_, replayer ? &*replayer : nullptr);
-    const OpObserverGuard observing(notice.observer());
+    const OpObserverGuard observing(notice.observer(replayer ? &*replayer : nullptr));
     run_body(std::move(inputs));
   }
   undo_.put_back();
@@ -365,9 +364,10 @@ void Frame::recompute(Recomputed& into, std::optional<size_t> only) {
     const Flag recomputing(is_recomputing_);
     FetchScope fetching(offload_group_.get());
     fetching.begin(task);
+    const RecomputeNotice notice(*this, listener_);  // around everything that is copied
     RecomputePass pass(*this, tensors, only);
     region_.check_inputs();
-    pass.run();
+    pass.run(notice);
   } catch (const UnrepeatableError&) {
     forget(task);
     region_.abandon();

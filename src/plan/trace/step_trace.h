@@ -78,6 +78,13 @@ struct TracedInput {
   size_t died = kNone;
 };
 
+/// Copies that the engine makes in a region's forward and that a plain run does not make, of
+/// buffers that the region writes.
+struct TracedCopy {
+  size_t made = 0;    ///< the first interval in which it is there
+  int64_t bytes = 0;  ///< less than 0: earlier copies were dropped
+};
+
 /// Host memory, as the engine would use it for this step.
 struct TracedHost {
   bool can_offload = false;  ///< host memory is not the device's own
@@ -112,7 +119,8 @@ struct TracedRegion {
   int64_t saved_bytes = 0;   ///< that autograd would save inside it if it ran plainly, without
                              ///< inputs, parameters and what the region returns
   int64_t output_bytes = 0;  ///< made by it and alive when its forward has ended
-  int64_t log_bytes = 0;     ///< copies of buffers that it writes, which a plain run does not make
+  std::vector<TracedCopy> copies;
+  int64_t log_bytes = 0;  ///< of all copies; held to the end of its backward
   double forward_ms = 0;
   double recompute_ms = 0;
   double backward_ms = 0;   ///< without its recompute, to the start of the next region's
