@@ -30,6 +30,8 @@ using torch::autograd::GraphTask;
 thread_local HookSource* hook_source = nullptr;
 // The graph task that it serves, or -1. See Note [A backward call inside a region].
 thread_local int hook_source_graph_task = -1;
+thread_local int hook_depth = 0;  // sources on this thread's stack
+thread_local SaveCounter* save_counter = nullptr;
 
 // Graph task ids start at 0, but key 0 means "no backward call". Group keys are far above.
 constexpr TaskKey kFirstGroupKey = TaskKey{1} << 62;
@@ -129,6 +131,7 @@ class CheckpointEngine final : public Engine {
   ~CheckpointEngine() override { stop(); }
 
   std::unique_ptr<torch::autograd::SavedVariableHooks> get_default_saved_variable_hooks() override {
+    SaveCounter::note_save();
     const bool serves = hook_source != nullptr &&
                         hook_source_graph_task == torch::autograd::get_current_graph_task_id();
     return serves ? hook_source->make_hooks() : nullptr;
@@ -197,11 +200,30 @@ const bool installed_at_load = [] {
 HookSourceGuard::HookSourceGuard(HookSource* source)
     : previous_(std::exchange(hook_source, source)),
       previous_graph_task_(
-          std::exchange(hook_source_graph_task, torch::autograd::get_current_graph_task_id())) {}
+          std::exchange(hook_source_graph_task, torch::autograd::get_current_graph_task_id())) {
+  ++hook_depth;
+}
 
 HookSourceGuard::~HookSourceGuard() {
+  --hook_depth;
   hook_source = previous_;
   hook_source_graph_task = previous_graph_task_;
+}
+
+SaveCounter::SaveCounter(Scope scope)
+    : previous_(std::exchange(save_counter, this)),
+      depth_(hook_depth + (scope == Scope::Region ? 1 : 0)),
+      graph_task_(torch::autograd::get_current_graph_task_id()) {}
+
+SaveCounter::~SaveCounter() {
+  save_counter = previous_;
+}
+
+void SaveCounter::note_save() {
+  if (save_counter != nullptr && save_counter->depth_ == hook_depth &&
+      save_counter->graph_task_ == torch::autograd::get_current_graph_task_id()) {
+    ++save_counter->count_;
+  }
 }
 
 void require_engine() {

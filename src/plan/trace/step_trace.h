@@ -12,6 +12,7 @@
 
 #include <reprise/export.h>
 #include <reprise/policy.h>
+#include <reprise/region_decision.h>
 
 #include <c10/core/Device.h>
 
@@ -112,6 +113,7 @@ struct TracedRegion {
   std::string name;
   size_t kind = 0;  ///< regions that did the same work on the same sizes are of one kind
   std::vector<TracedOp> ops;
+  RegionSignature signature;
   size_t rerun_ops = 0;  ///< operators that a recompute runs before it stops
   bool is_recomputed = false;
   std::vector<TracedInput> inputs;

@@ -5,6 +5,7 @@
 #include "checkpoint/ops/op_info.h"
 #include "checkpoint/state/thread_state.h"
 #include "plan/measure/op_timer.h"
+#include "plan/trace/region_signature.h"
 #include "plan/trace/storage_facts.h"
 #include "plan/trace/trace_summary.h"
 
@@ -137,6 +138,9 @@ detail::OpObserver* StepTracer::forward_begins(const std::shared_ptr<detail::Fra
   }
   TracedRegion region;
   region.name = options.name;
+  for (const at::Tensor& input : inputs) {
+    region.signature.inputs.push_back(shape_of(input));
+  }
   region.entry_bytes = cuts_.level();
   region.joinable = std::exchange(joinable_, 0);
   cuts_.enter(StepPhase::Forward, index);
@@ -151,6 +155,7 @@ void StepTracer::packed(const detail::Frame& frame, const at::Tensor& tensor) {
   if (!is_running(frame, StepPhase::Forward)) {
     return;
   }
+  trace_.regions[cuts_.region()].signature.saved.push_back(shape_of(tensor));
   if (const auto number = storages_.find(tensor)) {
     regions_[cuts_.region()].inputs.note_saved(*number);
     storages_.note_saved(*number, cuts_.region());
@@ -246,7 +251,10 @@ void StepTracer::before_write(const at::Tensor& target) {
   }
 }
 
-std::optional<CheckpointOptions> StepTracer::plan(const CheckpointOptions& asked) {
+std::optional<CheckpointOptions> StepTracer::plan(const CheckpointOptions& asked,
+                                                  const std::vector<at::Tensor>& /*inputs*/) {
+  const std::scoped_lock lock(mutex_);
+  planned_ = trace_.regions.size();
   return asked;
 }
 
@@ -254,6 +262,23 @@ std::optional<detail::JoinedRegions> StepTracer::join(
     const std::vector<const CheckpointOptions*>& chain) {
   joinable_ = chain.size() - 1;
   return std::nullopt;
+}
+
+void StepTracer::joined_begins(size_t /*index*/, const std::vector<at::Tensor>& /*inputs*/) {
+  TORCH_INTERNAL_ASSERT(false, "a tracer joins no regions");
+}
+
+void StepTracer::ended(size_t saves) {
+  const std::scoped_lock lock(mutex_);
+  if (planned_ + 1 != trace_.regions.size()) {
+    return;  // a region in a hook of backward
+  }
+  TracedRegion& region = trace_.regions.back();
+  region.signature.saves = saves;
+  region.signature.ops = static_cast<size_t>(
+      std::count_if(region.ops.begin(), region.ops.end(), [](const TracedOp& op) {
+        return op.call_index != kNone;
+      }));
 }
 
 void StepTracer::node_begins() {

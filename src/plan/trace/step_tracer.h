@@ -70,9 +70,12 @@ class StepTracer final : detail::RegionListener,
   void after_write() override {}
 
   // RegionPlanner: every region runs as it asks, and none are joined.
-  std::optional<CheckpointOptions> plan(const CheckpointOptions& asked) override;
+  std::optional<CheckpointOptions> plan(const CheckpointOptions& asked,
+                                        const std::vector<at::Tensor>& inputs) override;
   std::optional<detail::JoinedRegions> join(
       const std::vector<const CheckpointOptions*>& chain) override;
+  void joined_begins(size_t index, const std::vector<at::Tensor>& inputs) override;
+  void ended(size_t saves) override;
 
   // NodeListener
   void node_begins() override;
@@ -96,6 +99,7 @@ class StepTracer final : detail::RegionListener,
   std::optional<UntouchedState> state_;
   size_t begun_ = 0;     // mark of the clock
   size_t nodes_ = 0;     // of backward, so far
+  size_t planned_ = 0;   // regions before the one that asked last
   size_t joinable_ = 0;  // regions that can be joined with the one that is about to begin
 };
 
