@@ -153,7 +153,7 @@ Program normalizing(const Norm& make, at::IntArrayRef sizes) {
   return [make, shape = sizes.vec()](const Way& way) {
     auto norm = make();
     const auto x = leaf(shape);
-    const auto fn = [norm](at::Tensor h) mutable { return norm->forward(h.exp()).sin(); };
+    auto fn = [norm](at::Tensor h) mutable { return norm->forward(h.exp()).sin(); };
     way(fn, way(fn, x)).sum().backward();
     Seen seen = norm->buffers();
     for (const auto& buffer : {x.grad(), norm->weight.grad()}) {

@@ -215,7 +215,8 @@ TEST(LawGenerators, TheDefaultOneIsSeededBetweenDraws) {
         const auto x = leaf({8});
         const auto fn = [](at::Tensor h) {
           h = drop_half(h.exp());
-          at::detail::getDefaultCPUGenerator().set_current_seed(5);
+          auto source = at::detail::getDefaultCPUGenerator();
+          source.set_current_seed(5);
           return drop_half(h.sin()).exp();
         };
         const auto y = way(fn, way(fn, x));
@@ -232,7 +233,7 @@ TEST(LawGenerators, AnExplicitOneIsSeededInside) {
       [](const Way& way) {
         auto own = make_cpu(7);
         const auto x = leaf({8});
-        const auto fn = [own](at::Tensor h) mutable {
+        auto fn = [own](at::Tensor h) mutable {
           own.set_current_seed(11);
           return h.exp() * torch::rand({8}, own);
         };

@@ -180,7 +180,7 @@ TEST(LawRngSchedules, LstmsWithDropoutAndADrawInBetween) {
   law([](const Way& way) {
     torch::nn::LSTM lstm(torch::nn::LSTMOptions(4, 4).num_layers(3).dropout(0.5));
     const auto x = leaf({5, 2, 4});
-    const auto fn = [lstm, runs = Runs()](at::Tensor h) mutable {
+    auto fn = [lstm, runs = Runs()](at::Tensor h) mutable {
       h = std::get<0>(lstm->forward(h));
       if (runs.next() == 0) {
         drawn_elsewhere();
