@@ -40,13 +40,13 @@ TORCH_LIBRARY(law_direct_draws_test, m) {
   m.def("composite(Tensor like) -> Tensor", drawn_by_kernel);
   m.def("directly(Tensor like) -> Tensor");
   m.def("from_argument(Tensor like, Generator? source) -> Tensor");
-  m.def("fill(Tensor(a!) target) -> ()");
+  m.def("fill_(Tensor(a!) target) -> ()");
 }
 TORCH_LIBRARY_IMPL(law_direct_draws_test, CPU, m) {
   m.impl("by_kernel", drawn_by_kernel);
   m.impl("directly", drawn_directly);
   m.impl("from_argument", drawn_from_argument);
-  m.impl("fill", write_drawn);
+  m.impl("fill_", write_drawn);
 }
 
 at::Tensor call_drawing_op(const std::string& name, const at::Tensor& like) {
@@ -69,7 +69,7 @@ const auto keep_by_kernel = [](CheckpointOptions& options) {
 TEST(LawDirectDraws, AnUntaggedOperatorWhoseKernelCallsRand) {
   law(
       [](const Way& way) {
-        const auto x = leaf({8});
+        const auto x = leaf({64});
         const auto fn = [](at::Tensor h) {
           return with_dropout(h.exp() * call_drawing_op("by_kernel", h)).exp();
         };
@@ -83,7 +83,7 @@ TEST(LawDirectDraws, AnUntaggedOperatorWhoseKernelCallsRand) {
 
 TEST(LawDirectDraws, AnUntaggedOperatorThatIsKept) {
   law([](const Way& way) {
-    const auto x = leaf({8});
+    const auto x = leaf({64});
     const auto fn = [](at::Tensor h) {
       return with_dropout(h.exp() * call_drawing_op("by_kernel", h)).exp();
     };
@@ -102,7 +102,7 @@ TEST(LawDirectDraws, AnUntaggedOperatorThatIsKeptOnceOfTwice) {
         return is_first ? Decision::Keep : Decision::Recompute;
       });
     };
-    const auto x = leaf({8});
+    const auto x = leaf({64});
     const auto fn = [](at::Tensor h) {
       h = with_dropout(h.exp() * call_drawing_op("by_kernel", h));
       return with_dropout(h.exp() * call_drawing_op("by_kernel", h)).sin();
@@ -118,7 +118,7 @@ TEST(LawDirectDraws, AnUntaggedOperatorThatIsKeptOnceOfTwice) {
 TEST(LawDirectDraws, AnUntaggedComposite) {
   law(
       [](const Way& way) {
-        const auto x = leaf({8});
+        const auto x = leaf({64});
         const auto fn = [](at::Tensor h) {
           return with_dropout(h.exp() * call_drawing_op("composite", h)).exp();
         };
@@ -131,11 +131,11 @@ TEST(LawDirectDraws, AnUntaggedComposite) {
 TEST(LawDirectDraws, AnUntaggedOperatorThatFillsItsArgument) {
   law(
       [](const Way& way) {
-        const auto x = leaf({8});
-        const auto buffer = torch::zeros({8});
+        const auto x = leaf({64});
+        const auto buffer = torch::zeros({64});
         const auto fn = [buffer](at::Tensor h) {
           c10::Dispatcher::singleton()
-              .findSchemaOrThrow("law_direct_draws_test::fill", "")
+              .findSchemaOrThrow("law_direct_draws_test::fill_", "")
               .typed<void(at::Tensor&)>()
               .call(const_cast<at::Tensor&>(buffer));
           return with_dropout(h.exp() * buffer.clone()).exp();
@@ -149,7 +149,7 @@ TEST(LawDirectDraws, AnUntaggedOperatorThatFillsItsArgument) {
 TEST(LawDirectDraws, AnOperatorThatDrawsFromTheDefaultGeneratorWithoutOperators) {
   law_or_refused(
       [](const Way& way) {
-        const auto x = leaf({8});
+        const auto x = leaf({64});
         const auto fn = [](at::Tensor h) {
           return with_dropout(h.exp() * call_drawing_op("directly", h)).exp();
         };
@@ -166,7 +166,7 @@ TEST(LawDirectDraws, AnOperatorThatDrawsFromItsGeneratorArgument) {
   law(
       [](const Way& way) {
         const auto source = at::detail::createCPUGenerator(7);
-        const auto x = leaf({8});
+        const auto x = leaf({64});
         const auto fn = [source](at::Tensor h) {
           const auto noise =
               c10::Dispatcher::singleton()
@@ -186,7 +186,7 @@ TEST(LawDirectDraws, AnOperatorThatDrawsFromItsGeneratorArgument) {
 TEST(LawDirectDraws, ARegionThatDrawsFromTheDefaultGeneratorWithoutOperators) {
   law_or_refused(
       [](const Way& way) {
-        const auto x = leaf({8});
+        const auto x = leaf({64});
         const auto fn = [](at::Tensor h) {
           return (h * draw_directly(at::detail::getDefaultCPUGenerator())).exp();
         };
@@ -205,7 +205,7 @@ TEST(LawDirectDraws, TheDefaultGeneratorIsListed) {
         const auto list = [](CheckpointOptions& options) {
           options.generators = {at::detail::getDefaultCPUGenerator()};
         };
-        const auto x = leaf({8});
+        const auto x = leaf({64});
         const auto fn = [](at::Tensor h) {
           h = (h * draw_directly(at::detail::getDefaultCPUGenerator())).exp();
           return with_dropout(h) * torch::randn({3}).sum();
@@ -223,10 +223,10 @@ TEST(LawDirectDraws, AnotherGeneratorIsListed) {
       [](const Way& way) {
         const auto source = at::detail::createCPUGenerator(7);
         const auto list = [&](CheckpointOptions& options) { options.generators = {source}; };
-        const auto x = leaf({8});
+        const auto x = leaf({64});
         const auto fn = [source](at::Tensor h) {
           for (int i = 0; i < 3; ++i) {
-            h = (h * draw_directly(source)).exp() * torch::rand({8}, source);
+            h = (h * draw_directly(source)).exp() * torch::rand({64}, source);
           }
           return h;
         };
@@ -245,7 +245,7 @@ TEST(LawDirectDraws, AnUndefinedGeneratorInTheListIsRefusedAtOnce) {
           options.generators = {at::Generator()};
         };
         return Seen{way.with(
-            list, [](at::Tensor h) { return h.exp(); }, leaf({8}))};
+            list, [](at::Tensor h) { return h.exp(); }, leaf({64}))};
       },
       "generator",
       all_ways());
@@ -253,12 +253,12 @@ TEST(LawDirectDraws, AnUndefinedGeneratorInTheListIsRefusedAtOnce) {
 
 TEST(LawDirectDraws, BeforeInsideAndAfterNestedRegions) {
   law([](const Way& way) {
-    const auto x = leaf({8});
+    const auto x = leaf({64});
     const auto inner = [](at::Tensor h) { return with_dropout(h.exp()).sin(); };
     const auto outer = [way, inner](at::Tensor h) {
       h = with_dropout(h.exp());
-      h = way(inner, h) * torch::rand({8});
-      h = way(inner, h) * torch::randn({8});
+      h = way(inner, h) * torch::rand({64});
+      h = way(inner, h) * torch::randn({64});
       return with_dropout(h).exp();
     };
     const auto y = way(outer, with_dropout(way(outer, x)));
@@ -271,11 +271,11 @@ TEST(LawDirectDraws, BeforeInsideAndAfterNestedRegions) {
 TEST(LawDirectDraws, AnInnerRegionOfAnotherGenerator) {
   law([](const Way& way) {
     const auto source = at::detail::createCPUGenerator(7);
-    const auto x = leaf({8});
-    const auto inner = [source](at::Tensor h) { return h.exp() * torch::rand({8}, source); };
+    const auto x = leaf({64});
+    const auto inner = [source](at::Tensor h) { return h.exp() * torch::rand({64}, source); };
     const auto outer = [=](at::Tensor h) {
-      h = way(inner, h * torch::rand({8}, source));
-      return way(inner, with_dropout(h)) * torch::rand({8}, source);
+      h = way(inner, h * torch::rand({64}, source));
+      return way(inner, with_dropout(h)) * torch::rand({64}, source);
     };
     const auto y = way(outer, way(outer, x));
     torch::rand({3}, source);
@@ -287,7 +287,7 @@ TEST(LawDirectDraws, AnInnerRegionOfAnotherGenerator) {
 
 TEST(LawDirectDraws, NumbersDrawnBetweenTwoBackwardCalls) {
   law([](const Way& way) {
-    const auto x = leaf({8});
+    const auto x = leaf({64});
     const auto fn = [](at::Tensor h) { return with_dropout(with_dropout(h.exp()).sin()).exp(); };
     const auto y = way(fn, way(fn, x));
     y.sum().backward({}, /*retain_graph=*/true);
@@ -304,7 +304,7 @@ TEST(LawDirectDraws, RandomStateIsNotPreservedOnRequestButTheProgramsNumbersAre)
   law(
       [](const Way& way) {
         const auto skip = [](CheckpointOptions& options) { options.preserve_rng_state = false; };
-        const auto x = leaf({8});
+        const auto x = leaf({64});
         const auto y = way.with(
             skip, [](at::Tensor h) { return h.exp().sin(); }, x);
         torch::rand({3});

@@ -19,9 +19,9 @@ TEST(LawGenerators, OnePassedAsAnArgument) {
   law(
       [](const Way& way) {
         auto own = make_cpu(7);
-        const auto x = leaf({8});
+        const auto x = leaf({64});
         const auto fn = [](at::Tensor h, at::Generator source) {
-          return h.exp() * torch::rand({8}, source) * torch::randn({8}, source);
+          return h.exp() * torch::rand({64}, source) * torch::randn({64}, source);
         };
         const auto y = way(fn, x, own);
         torch::rand({3}, own);
@@ -35,9 +35,9 @@ TEST(LawGenerators, OneThatIsCapturedAndNotListed) {
   law(
       [](const Way& way) {
         auto own = make_cpu(7);
-        const auto x = leaf({8});
+        const auto x = leaf({64});
         const auto fn = [own](at::Tensor h) {
-          return h.exp() * torch::bernoulli(torch::full({8}, 0.5), own);
+          return h.exp() * torch::bernoulli(torch::full({64}, 0.5), own);
         };
         const auto y = way(fn, x);
         torch::rand({3}, own);
@@ -51,8 +51,8 @@ TEST(LawGenerators, OneThatIsListed) {
   law(
       [](const Way& way) {
         auto own = make_cpu(7);
-        const auto x = leaf({8});
-        const auto fn = [own](at::Tensor h) { return h.exp() * torch::rand({8}, own); };
+        const auto x = leaf({64});
+        const auto fn = [own](at::Tensor h) { return h.exp() * torch::rand({64}, own); };
         const auto list = [&](CheckpointOptions& options) { options.generators = {own}; };
         const auto y = way.with(list, fn, x);
         torch::rand({3}, own);
@@ -66,10 +66,10 @@ TEST(LawGenerators, TwoAndTheDefaultOneInTurns) {
   law(
       [](const Way& way) {
         auto a = make_cpu(7), b = make_cpu(8);
-        const auto x = leaf({8});
+        const auto x = leaf({64});
         const auto fn = [a, b](at::Tensor h) {
           for (int i = 0; i < 3; ++i) {
-            h = drop_half((h * torch::rand({8}, a)).exp() * torch::randn({8}, b)).sin();
+            h = drop_half((h * torch::rand({64}, a)).exp() * torch::randn({64}, b)).sin();
           }
           return h;
         };
@@ -84,9 +84,9 @@ TEST(LawGenerators, TwoAndTheDefaultOneInTurns) {
 TEST(LawGenerators, TwoOfWhichOneIsListed) {
   law([](const Way& way) {
     auto a = make_cpu(7), b = make_cpu(7);
-    const auto x = leaf({8});
+    const auto x = leaf({64});
     const auto fn = [a, b](at::Tensor h) {
-      return (h.exp() * torch::rand({8}, a)).exp() * torch::rand({8}, b);
+      return (h.exp() * torch::rand({64}, a)).exp() * torch::rand({64}, b);
     };
     const auto list = [&](CheckpointOptions& options) { options.generators = {b}; };
     way.with(list, fn, x).sum().backward();
@@ -102,9 +102,9 @@ TEST(LawGenerators, OneInAStruct) {
   law(
       [](const Way& way) {
         const auto owner = std::make_shared<GeneratorOwner>();
-        const auto x = leaf({8});
+        const auto x = leaf({64});
         const auto fn = [owner](at::Tensor h) {
-          auto noise = torch::empty({8});
+          auto noise = torch::empty({64});
           noise.normal_(0, 1, owner->source);
           return h.exp() * noise;
         };
@@ -118,8 +118,10 @@ TEST(LawGenerators, OneInAStructThatIsReplacedAfterForward) {
   law_or_refused(
       [](const Way& way) {
         const auto owner = std::make_shared<GeneratorOwner>();
-        const auto x = leaf({8});
-        const auto fn = [owner](at::Tensor h) { return h.exp() * torch::rand({8}, owner->source); };
+        const auto x = leaf({64});
+        const auto fn = [owner](at::Tensor h) {
+          return h.exp() * torch::rand({64}, owner->source);
+        };
         const auto y = way(fn, x);
         owner->source = make_cpu(10);
         y.sum().backward();
@@ -132,9 +134,9 @@ TEST(LawGenerators, OneInAStructThatIsReplacedAfterForward) {
 TEST(LawGenerators, OneMadeInside) {
   law(
       [](const Way& way) {
-        const auto x = leaf({8});
+        const auto x = leaf({64});
         const auto fn = [](at::Tensor h) {
-          return drop_half(h.exp() * torch::rand({8}, make_cpu(3)));
+          return drop_half(h.exp() * torch::rand({64}, make_cpu(3)));
         };
         way(fn, x).sum().backward();
         return Seen{x.grad()};
@@ -146,10 +148,10 @@ TEST(LawGenerators, AClonedOne) {
   law(
       [](const Way& way) {
         const auto own = make_cpu(7);
-        const auto x = leaf({8});
+        const auto x = leaf({64});
         const auto fn = [own](at::Tensor h) {
           auto copy = own.clone();
-          return h.exp() * torch::rand({8}, copy) * torch::rand({8}, own);
+          return h.exp() * torch::rand({64}, copy) * torch::rand({64}, own);
         };
         const auto y = way(fn, way(fn, x));
         y.sum().backward();
@@ -178,9 +180,9 @@ TEST(LawGenerators, HalfAPairOfNormalNumbersIsLeftOver) {
 TEST(LawGenerators, TheDefaultOneAsAnArgument) {
   law(
       [](const Way& way) {
-        const auto x = leaf({8});
+        const auto x = leaf({64});
         const auto fn = [](at::Tensor h, at::Generator source) {
-          return drop_half(h.exp() * torch::rand({8}, source));
+          return drop_half(h.exp() * torch::rand({64}, source));
         };
         const auto y = way(fn, x, at::detail::getDefaultCPUGenerator());
         torch::rand({3});
@@ -195,7 +197,7 @@ TEST(LawGenerators, TheDefaultOneAsAnArgument) {
 TEST(LawGenerators, TheDefaultOneIsSeededInside) {
   law_or_refused(
       [](const Way& way) {
-        const auto x = leaf({8});
+        const auto x = leaf({64});
         const auto fn = [](at::Tensor h) {
           torch::manual_seed(5);
           return drop_half(drop_half(h.exp()).sin());
@@ -212,7 +214,7 @@ TEST(LawGenerators, TheDefaultOneIsSeededInside) {
 TEST(LawGenerators, TheDefaultOneIsSeededBetweenDraws) {
   law_or_refused(
       [](const Way& way) {
-        const auto x = leaf({8});
+        const auto x = leaf({64});
         const auto fn = [](at::Tensor h) {
           h = drop_half(h.exp());
           auto source = at::detail::getDefaultCPUGenerator();
@@ -232,10 +234,10 @@ TEST(LawGenerators, AnExplicitOneIsSeededInside) {
   law_or_refused(
       [](const Way& way) {
         auto own = make_cpu(7);
-        const auto x = leaf({8});
+        const auto x = leaf({64});
         auto fn = [own](at::Tensor h) mutable {
           own.set_current_seed(11);
-          return h.exp() * torch::rand({8}, own);
+          return h.exp() * torch::rand({64}, own);
         };
         const auto y = way(fn, x);
         torch::rand({3}, own);
@@ -249,7 +251,7 @@ TEST(LawGenerators, AnExplicitOneIsSeededInside) {
 TEST(LawGenerators, AStateIsSavedAndRestoredInside) {
   law_or_refused(
       [](const Way& way) {
-        const auto x = leaf({8});
+        const auto x = leaf({64});
         const auto fn = [](at::Tensor h) {
           auto source = at::detail::getDefaultCPUGenerator();
           const auto state = source.get_state();
@@ -272,9 +274,9 @@ TEST(LawGenerators, APolicyThatDrawsNumbers) {
                                                                            : Decision::Recompute;
   });
   for (int i = 0; i < 20; ++i) {
-    const auto x = torch::ones({8}).set_requires_grad(true);
+    const auto x = torch::ones({64}).set_requires_grad(true);
     const auto fn = [](at::Tensor h) {
-      return drop_half(h * torch::bernoulli(torch::full({8}, 0.8))) * torch::randint(1, 99, {8});
+      return drop_half(h * torch::bernoulli(torch::full({64}, 0.8))) * torch::randint(1, 99, {8});
     };
     const auto y = checkpoint({.policy = drawing, .name = "attacked"}, fn, x);
     const auto state = at::detail::getDefaultCPUGenerator().get_state();

@@ -137,6 +137,12 @@ inline void law_or_refused(const Program& program,
   }
 }
 
+/// The same, where the reentrant variant may refuse: its forward has no history.
+inline void law_or_refused_if_reentrant(const Program& program) {
+  law(program);
+  law_or_refused(program, "attacked", {reentrant()});
+}
+
 /// The program is refused in every way, with an error that contains `cause`.
 inline void refused(const Program& program,
                     const std::string& cause,

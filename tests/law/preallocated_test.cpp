@@ -1,4 +1,5 @@
-// Results written with their history into tensors that were allocated before the region.
+// Results written with their history into tensors that were allocated before the region. A
+// reentrant region computes without history, so it has to refuse.
 #include "law/law.h"
 
 #include <memory>
@@ -6,12 +7,6 @@
 
 namespace reprise::testing {
 namespace {
-
-// A reentrant region computes without history, so its result cannot be written with one.
-void law_or_refused_if_reentrant(const Program& program) {
-  law(program);
-  law_or_refused(program, "attacked", {reentrant()});
-}
 
 TEST(LawPreallocated, ACapturedOutputIsCopiedInto) {
   law_or_refused_if_reentrant([](const Way& way) {

@@ -30,7 +30,7 @@ at::Tensor drawn_elsewhere() {
 TEST(LawRngSchedules, AnotherThreadDrawsBetweenTwoDraws) {
   law(
       [](const Way& way) {
-        const auto x = leaf({8});
+        const auto x = leaf({64});
         const auto fn = [runs = Runs()](at::Tensor h) {
           h = half_dropped(h.exp());
           if (runs.next() == 0) {
@@ -47,7 +47,7 @@ TEST(LawRngSchedules, AnotherThreadDrawsBetweenTwoDraws) {
 TEST(LawRngSchedules, AnotherThreadDrawsDuringTheRecompute) {
   law(
       [](const Way& way) {
-        const auto x = leaf({8});
+        const auto x = leaf({64});
         const auto numbers = std::make_shared<at::Tensor>();
         const auto fn = [numbers, runs = Runs()](at::Tensor h) {
           h = half_dropped(h.exp());
@@ -69,7 +69,7 @@ TEST(LawRngSchedules, AnotherThreadDrawsDuringTheRecompute) {
 TEST(LawRngSchedules, AnotherThreadDrawsDuringBoth) {
   law(
       [](const Way& way) {
-        const auto x = leaf({8});
+        const auto x = leaf({64});
         const auto numbers = std::make_shared<Seen>();
         const auto fn = [numbers](at::Tensor h) {
           h = half_dropped(h.exp());
@@ -90,7 +90,7 @@ TEST(LawRngSchedules, AnotherThreadDrawsDuringBoth) {
 TEST(LawRngSchedules, AnotherThreadSeedsTheGeneratorBeforeBackward) {
   law(
       [](const Way& way) {
-        const auto x = leaf({8});
+        const auto x = leaf({64});
         const auto fn = [](at::Tensor h) { return half_dropped(half_dropped(h.exp()).sin()); };
         const auto y = way(fn, x);
         elsewhere([] { torch::manual_seed(3); });
@@ -103,7 +103,7 @@ TEST(LawRngSchedules, AnotherThreadSeedsTheGeneratorBeforeBackward) {
 TEST(LawRngSchedules, AnotherThreadSeedsTheGeneratorInTheMiddleOfForward) {
   law(
       [](const Way& way) {
-        const auto x = leaf({8});
+        const auto x = leaf({64});
         const auto fn = [runs = Runs()](at::Tensor h) {
           h = half_dropped(h.exp());
           if (runs.next() == 0) {
@@ -120,7 +120,7 @@ TEST(LawRngSchedules, AnotherThreadSeedsTheGeneratorInTheMiddleOfForward) {
 TEST(LawRngSchedules, AnotherThreadTrainsInTheMiddleOfForward) {
   law(
       [](const Way& way) {
-        const auto x = leaf({8}), z = leaf({8});
+        const auto x = leaf({64}), z = leaf({64});
         const auto other = [](at::Tensor h) { return half_dropped(h.sin()).exp(); };
         const auto fn = [way, other, z, runs = Runs()](at::Tensor h) {
           h = half_dropped(h.exp());
@@ -138,7 +138,7 @@ TEST(LawRngSchedules, AnotherThreadTrainsInTheMiddleOfForward) {
 TEST(LawRngSchedules, AnotherThreadRunsBackwardInTheMiddleOfForward) {
   law(
       [](const Way& way) {
-        const auto x = leaf({8}), z = leaf({8});
+        const auto x = leaf({64}), z = leaf({64});
         const auto other = [](at::Tensor h) { return half_dropped(h.sin()).exp(); };
         const auto loss = way(other, z).sum();
         const auto fn = [loss, runs = Runs()](at::Tensor h) {
@@ -157,7 +157,7 @@ TEST(LawRngSchedules, AnotherThreadRunsBackwardInTheMiddleOfForward) {
 TEST(LawRngSchedules, TwoRecomputesInterleave) {
   law(
       [](const Way& way) {
-        const Seen xs{leaf({8}), leaf({8})};
+        const Seen xs{leaf({64}), leaf({64})};
         const auto meeting = std::make_shared<Meeting>();
         Seen losses;
         for (const auto& x : xs) {
@@ -197,7 +197,7 @@ TEST(LawRngSchedules, ForwardsInSeriesAndBackwardsInParallel) {
       [](const Way& way) {
         Seen xs, losses;
         for (size_t i = 0; i < 8; ++i) {
-          xs.push_back(leaf({8}));
+          xs.push_back(leaf({64}));
           const auto fn = [](at::Tensor h) { return half_dropped(half_dropped(h.exp()).sin()); };
           losses.push_back(way(fn, xs.back()).sum());
         }
@@ -214,7 +214,7 @@ TEST(LawRngSchedules, ForwardsInSeriesAndBackwardsInParallel) {
 TEST(LawRngSchedules, BackwardOnAnotherThreadWhileThisOneDraws) {
   law(
       [](const Way& way) {
-        const auto x = leaf({8});
+        const auto x = leaf({64});
         const auto fn = [](at::Tensor h) { return half_dropped(half_dropped(h.exp()).sin()); };
         at::Tensor loss = torch::zeros({});
         for (int i = 0; i < 40; ++i) {
@@ -243,7 +243,7 @@ TEST(LawRngSchedules, NumbersDrawnDuringManyRecomputesAreUndisturbed) {
     const auto outer = [way, inner](at::Tensor h) { return way(inner, way(inner, h)); };
     Seen xs, losses, seen(300);
     for (int i = 0; i < 20; ++i) {
-      xs.push_back(leaf({8}));
+      xs.push_back(leaf({64}));
       losses.push_back(way(outer, xs.back()).sum());
     }
     in_parallel(2, [&](size_t thread) {
@@ -264,7 +264,7 @@ TEST(LawRngSchedules, NumbersDrawnDuringManyRecomputesAreUndisturbed) {
 /// Training steps whose gradient belongs to the mask of their own forward.
 void train_with_dropout(const Way& way, int steps) {
   for (int i = 0; i < steps; ++i) {
-    const auto x = torch::ones({8}).set_requires_grad(true);
+    const auto x = torch::ones({64}).set_requires_grad(true);
     const auto y = way(half_dropped, way(half_dropped, x));
     y.sum().backward();
     ASSERT_TRUE(bitwise_equal(x.grad(), y)) << "step " << i;
@@ -287,7 +287,7 @@ TEST(LawRngSchedules, ModelsTrainInParallelInDifferentWays) {
 struct AugmentedSet : torch::data::datasets::Dataset<AugmentedSet> {
   torch::data::Example<> get(size_t) override {
     const auto noise = torch::rand({}, torch::kDouble);
-    return {torch::ones({8}, torch::kDouble) + noise, noise};
+    return {torch::ones({64}, torch::kDouble) + noise, noise};
   }
   std::optional<size_t> size() const override { return 200; }
 };

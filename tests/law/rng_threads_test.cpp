@@ -22,9 +22,9 @@ Drawn run_drawing(const Way& way, const Fn& fn, double value = 1) {
 }
 
 /// `fn` multiplies each element of its input by a random number: so does its gradient.
-void factor_is_forwards(const Fn& fn, double value = 1) {
+void factor_is_forwards(const Fn& fn, double value = 1, const std::vector<Way>& in = all_ways()) {
   const DrawingThread other;
-  for (const auto& way : all_ways()) {
+  for (const auto& way : in) {
     SCOPED_TRACE(way.name());
     for (int i = 0; i < kRounds; ++i) {
       const auto [y, x] = run_drawing(way, fn, value);
@@ -105,7 +105,11 @@ TEST(LawRngThreads, RandintAndPoisson) {
 }
 
 TEST(LawRngThreads, Rrelu) {
-  factor_is_forwards([](at::Tensor x) { return torch::rrelu(x, 0.1, 0.9, true); }, -1);
+  // It writes its noise argument, so the policy may not keep it.
+  const auto all = all_ways();
+  factor_is_forwards([](at::Tensor x) { return torch::rrelu(x, 0.1, 0.9, true); },
+                     -1,
+                     {all[0], all[1], all[3], all[4]});
 }
 
 TEST(LawRngThreads, Multinomial) {

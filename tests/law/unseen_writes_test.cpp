@@ -23,7 +23,7 @@ Program writing(Write write, bool reads = true) {
     for (int step = 0; step < 2; ++step) {
       const auto x = leaf({4});
       const auto fn = [write, reads, buffer](at::Tensor h) {
-        h = reads ? h.exp() * buffer.detach().clone() : h.exp();
+        h = reads ? h.tanh() * buffer.detach().clone() : h.tanh();
         write(buffer, h.detach());
         return reads ? h.sin() * buffer.detach().clone() : h.sin();
       };
@@ -212,7 +212,7 @@ TEST(LawUnseenWrites, InferenceTensorsUnderInferenceMode) {
         }
         const auto x = leaf({4});
         const auto fn = [buffer](at::Tensor h) {
-          h = h.exp() * buffer.clone().detach().sum().item<float>();
+          h = h.tanh() * buffer.clone().detach().sum().item<float>();
           {
             const c10::InferenceMode inference;
             buffer.mul_(0.9).add_(h.detach());
@@ -262,7 +262,7 @@ TEST(LawUnseenWrites, TwoStoragesOverOneMemory) {
         const auto b = torch::from_blob(memory->data(), {4}, keep);
         const auto x = leaf({4});
         const auto fn = [a, b](at::Tensor h) {
-          h = h.exp() * a.clone();
+          h = h.tanh() * a.clone();
           b.mul_(0.9).add_(h.detach());
           return h.sin() * a.clone();
         };
@@ -279,7 +279,7 @@ TEST(LawUnseenWrites, AStorageMadeInsideOverMemoryFromOutside) {
         const auto buffer = torch::ones({4});
         const auto x = leaf({4});
         const auto fn = [buffer](at::Tensor h) {
-          h = h.exp() * buffer.clone();
+          h = h.tanh() * buffer.clone();
           torch::from_blob(buffer.data_ptr(), {4}).mul_(0.9).add_(h.detach());
           return h.sin() * buffer.clone();
         };
