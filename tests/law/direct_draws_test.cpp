@@ -71,7 +71,7 @@ TEST(LawDirectDraws, AnUntaggedOperatorWhoseKernelCallsRand) {
       [](const Way& way) {
         const auto x = leaf({64});
         const auto fn = [](at::Tensor h) {
-          return with_dropout(h.exp() * call_drawing_op("by_kernel", h)).exp();
+          return with_dropout(h.exp() * call_drawing_op("by_kernel", h)).sin();
         };
         const auto y = way(fn, way(fn, x));
         torch::rand({3});
@@ -85,7 +85,7 @@ TEST(LawDirectDraws, AnUntaggedOperatorThatIsKept) {
   law([](const Way& way) {
     const auto x = leaf({64});
     const auto fn = [](at::Tensor h) {
-      return with_dropout(h.exp() * call_drawing_op("by_kernel", h)).exp();
+      return with_dropout(h.exp() * call_drawing_op("by_kernel", h)).sin();
     };
     const auto y = way.with(keep_by_kernel, fn, way.with(keep_by_kernel, fn, x));
     torch::rand({3});
@@ -120,7 +120,7 @@ TEST(LawDirectDraws, AnUntaggedComposite) {
       [](const Way& way) {
         const auto x = leaf({64});
         const auto fn = [](at::Tensor h) {
-          return with_dropout(h.exp() * call_drawing_op("composite", h)).exp();
+          return with_dropout(h.exp() * call_drawing_op("composite", h)).sin();
         };
         way(fn, way(fn, x)).sum().backward();
         return Seen{x.grad()};
@@ -138,7 +138,7 @@ TEST(LawDirectDraws, AnUntaggedOperatorThatFillsItsArgument) {
               .findSchemaOrThrow("law_direct_draws_test::fill_", "")
               .typed<void(at::Tensor&)>()
               .call(const_cast<at::Tensor&>(buffer));
-          return with_dropout(h.exp() * buffer.clone()).exp();
+          return with_dropout(h.exp() * buffer.clone()).sin();
         };
         way(fn, way(fn, x)).sum().backward();
         return Seen{x.grad(), buffer};
@@ -151,7 +151,7 @@ TEST(LawDirectDraws, AnOperatorThatDrawsFromTheDefaultGeneratorWithoutOperators)
       [](const Way& way) {
         const auto x = leaf({64});
         const auto fn = [](at::Tensor h) {
-          return with_dropout(h.exp() * call_drawing_op("directly", h)).exp();
+          return with_dropout(h.exp() * call_drawing_op("directly", h)).sin();
         };
         const auto y = way(fn, x);
         torch::rand({3});
