@@ -65,6 +65,7 @@ class Frame final : public std::enable_shared_from_this<Frame> {
   size_t pack(const at::Tensor& tensor);
   /// Called before forward writes `target`.
   void before_write(const at::Tensor& target);
+  Region& region() { return region_; }
   /// Hashes the saved tensors that were not computed yet when they were packed.
   void hash_written();
   void complete_forward();

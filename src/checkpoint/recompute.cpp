@@ -78,13 +78,21 @@ class RecomputePass final : public HookSource, public WriteListener {
         into_(into),
         only_(only),
         last_needed_(find_last_needed()),
-        undo_(frame.region_.write_log) {}
+        undo_(frame.region_.write_log),
+        tensor_undo_(frame.region_.tensor_log),
+        reads_(frame.region_.reads) {
+    if (frame.region_.draws) {
+      draws_.emplace(*frame.region_.draws, frame.region_.options.generators);
+    }
+  }
 
   void run();
 
   std::unique_ptr<torch::autograd::SavedVariableHooks> make_hooks() override;
   void before_write(const at::Tensor& target) override;
   void after_write() override;
+  void before_kernel_write(const at::Tensor& target) override;
+  bool allows_hook(const at::Tensor& tensor) override;
 
   void receive(const at::Tensor& tensor, const at::Tensor& alias);
 
@@ -101,7 +109,11 @@ class RecomputePass final : public HookSource, public WriteListener {
   std::vector<at::Tensor>& into_;
   const std::optional<size_t> only_;
   const size_t last_needed_;
+  const GraphMark start_{};
   WriteUndo undo_;
+  TensorUndo tensor_undo_;
+  ReadCheck reads_;
+  std::optional<DrawReplay> draws_;
   size_t received_ = 0;
   bool has_stopped_ = false;
   bool awaits_write_ = false;
@@ -181,8 +193,20 @@ void RecomputePass::receive(const at::Tensor& tensor, const at::Tensor& alias) {
   }
 }
 
+void RecomputePass::before_kernel_write(const at::Tensor& target) {
+  if (const char* why_not = undo_.before_kernel_write(target)) {
+    throw UnrepeatableError(c10::str("[reprise] ", frame_.label(), " ", why_not));
+  }
+}
+
+/// See Note [Hooks are registered once].
+bool RecomputePass::allows_hook(const at::Tensor& tensor) {
+  const auto& node = tensor.grad_fn();
+  return node ? !start_.is_older(*node) : !frame_.region_.tensor_log.has_hooked(tensor);
+}
+
 void RecomputePass::before_write(const at::Tensor& target) {
-  if (frame_.recording_) {
+  if (frame_.recording_ && target.has_storage()) {
     frame_.recording_->preserve(target);
   }
   if (const char* why_not = undo_.before_write(target)) {
@@ -273,6 +297,13 @@ void RecomputePass::run_body(std::vector<at::Tensor> inputs) {
 
 void RecomputePass::check_finished() const {
   const size_t expected = frame_.slots_.size();
+  if (!reads_.difference().empty()) {
+    throw CheckpointError(c10::str("[reprise] ",
+                                   frame_.label(),
+                                   " cannot be recomputed: ",
+                                   reads_.difference(),
+                                   ". Change it after backward, or change a clone."));
+  }
   if (!difference_.empty()) {
     throw CheckpointError(
         c10::str("[reprise] ",
@@ -280,8 +311,8 @@ void RecomputePass::check_finished() const {
                  " did different work when it was recomputed: ",
                  difference_,
                  ". The callable must compute the same from the same arguments: look for "
-                 "state that changed in between, or random numbers from a generator that "
-                 "is not listed in CheckpointOptions::generators."));
+                 "state that changed in between, or random numbers that it draws without an "
+                 "operator of LibTorch."));
   }
   if (has_stopped_ || received_ == expected) {
     return;
@@ -325,14 +356,17 @@ void RecomputePass::run() {
   auto inputs = frame_.region_.inputs.unpack();
   std::optional<Replayer> replayer;
   if (frame_.recording_) {
-    replayer.emplace(*frame_.recording_, frame_.region_);
+    replayer.emplace(*frame_.recording_, frame_.region_, draws_ ? &*draws_ : nullptr);
   }
   {
     const ThreadStateGuard state(frame_.region_.thread_state);
-    const RngGuard rng(frame_.region_.rng.get());
+    const RngGuard listed(frame_.region_.listed);
+    const NodeHooksGuard node_hooks(inputs);
     const HookSourceGuard hooks(this);
-    const c10::impl::IncludeDispatchKeyGuard writes(kWriteKey);
+    const c10::impl::IncludeDispatchKeyGuard effects(kWriteKey);
     const WriteListenerGuard listening(this, WriteListenerGuard::Others::Pause);
+    const DrawGuard drawing(draws_ ? &*draws_ : nullptr);
+    const ReadGuard reading(&reads_);
     const RecomputeNotice notice(frame_, replayer ? &*replayer : nullptr);
     const OpObserverGuard observing(notice.observer());
     run_body(std::move(inputs));
