@@ -276,7 +276,7 @@ TEST(LawGenerators, APolicyThatDrawsNumbers) {
   for (int i = 0; i < 20; ++i) {
     const auto x = torch::ones({64}).set_requires_grad(true);
     const auto fn = [](at::Tensor h) {
-      return drop_half(h * torch::bernoulli(torch::full({64}, 0.8))) * torch::randint(1, 99, {8});
+      return drop_half(h * torch::bernoulli(torch::full({64}, 0.8))) * torch::randint(1, 99, {64});
     };
     const auto y = checkpoint({.policy = drawing, .name = "attacked"}, fn, x);
     const auto state = at::detail::getDefaultCPUGenerator().get_state();
