@@ -188,7 +188,7 @@ TEST(LawAliases, TheInnerRegionReturnsTheBufferItself) {
 }
 
 TEST(LawAliases, ABufferMadeByOneInnerRegionIsWrittenByTheNext) {
-  law([](const Way& way) {
+  const Program program = [](const Way& way) {
     return gradient_through(way, [way](at::Tensor h) {
       const auto make = [](at::Tensor value) {
         return std::make_tuple(value.sin().exp(), value.detach().clone());
@@ -199,7 +199,11 @@ TEST(LawAliases, ABufferMadeByOneInnerRegionIsWrittenByTheNext) {
       }
       return next.exp() * buffer;
     });
-  });
+  };
+  const auto all = ways();
+  law(program, {all[0], all[1], all[3]});
+  // The policy keeps the buffer itself, which may not change after its region.
+  law_or_refused(program, "kept result", {all[2]});
 }
 
 TEST(LawAliases, AnIntegerCounterOfTheOuterRegion) {
