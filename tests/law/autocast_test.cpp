@@ -1,6 +1,8 @@
 // Autocast around, inside and between regions; its cache of converted weights.
 #include "law/programs.h"
 
+#include <thread>
+
 namespace reprise::testing {
 namespace {
 
@@ -177,6 +179,7 @@ TEST(LawAutocast, NestedRegionsInNestedScopes) {
       const AutocastScope half(at::kCPU, at::kHalf);
       return way(block, h.to(at::kFloat));
     };
+    const WithoutAutocastCache uncached;  // it does not know that the dtype changed
     const AutocastScope autocast(at::kCPU);
     way(outer, chain.x).sum().backward();
     return chain.gradients();
@@ -223,6 +226,67 @@ TEST(LawAutocast, IsOffAgainAfterARecompute) {
     at::autocast::decrement_nesting();
     return joined({chain.w.mm(chain.w).detach()}, chain.gradients());
   });
+}
+
+at::Tensor cast_product(at::Tensor h) {
+  return h.mm(h.t()).tanh();
+}
+
+TEST(LawAutocast, IsOnInForwardOnly) {
+  for (const auto dtype : {at::kBFloat16, at::kHalf}) {
+    law(
+        [dtype](const Way& way) {
+          auto x = sine_leaf({8, 8});
+          at::Tensor y;
+          {
+            const AutocastScope autocast(at::kCPU, dtype);
+            y = way(cast_product, x);
+          }
+          y.sum().backward();
+          return Tensors{y.detach(), x.grad()};
+        },
+        all_ways());
+  }
+}
+
+TEST(LawAutocast, IsOnInBackwardOnly) {
+  law(
+      [](const Way& way) {
+        auto x = sine_leaf({8, 8});
+        const auto loss = way(cast_product, x).sum();
+        const AutocastScope autocast(at::kCPU);
+        loss.backward();
+        return Tensors{x.grad()};
+      },
+      all_ways());
+}
+
+TEST(LawAutocast, HasAnotherDtypeInBackward) {
+  law(
+      [](const Way& way) {
+        auto x = sine_leaf({8, 8});
+        const AutocastScope autocast(at::kCPU, at::kBFloat16);
+        const auto loss = way(cast_product, x).sum();
+        const AutocastScope other(at::kCPU, at::kHalf);
+        loss.backward();
+        return Tensors{x.grad(), sines({8, 8}).mm(sines({8, 8}))};
+      },
+      all_ways());
+}
+
+TEST(LawAutocast, OfAnotherThreadDoesNotMatter) {
+  law(
+      [](const Way& way) {
+        auto x = sine_leaf({8, 8});
+        at::Tensor loss;
+        {
+          const AutocastScope autocast(at::kCPU);
+          loss = way(cast_product, x).sum();
+        }
+        std::thread([loss] { loss.backward(); }).join();
+        return Tensors{loss.detach(), x.grad()};
+      },
+      all_ways());
 }
 
 }  // namespace

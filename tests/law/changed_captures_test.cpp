@@ -79,7 +79,7 @@ TEST(LawChangedCaptures, BiasByDataInInferenceMode) {
   });
 }
 
-TEST(LawChangedCaptures, BiasByDataBelowAutograd) {
+TEST(LawChangedCaptures, BiasBelowAutograd) {
   changed_bias([](at::Tensor& bias) {
     const at::AutoDispatchBelowADInplaceOrView below;
     bias.add_(1);
@@ -293,6 +293,7 @@ TEST(LawChangedCaptures, AModuleWhoseBiasIsReplaced) {
       all_ways());
 }
 
+// A reentrant region has nothing to compare but its results.
 TEST(LawChangedCaptures, AModuleThatIsSwitchedToEvaluation) {
   law_or_refused(
       [](const Way& way) {
@@ -303,8 +304,7 @@ TEST(LawChangedCaptures, AModuleThatIsSwitchedToEvaluation) {
         y.square().sum().backward();
         return joined({x.grad()}, contents_of(*norm));
       },
-      "[reprise]",
-      all_ways());
+      "[reprise]");
 }
 
 TEST(LawChangedCaptures, AParameterThatIsFrozenAfterForward) {

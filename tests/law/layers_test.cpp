@@ -1,51 +1,8 @@
-// torch::nn's layers in regions, and layers that write their own weights or buffers in forward.
-#include "law/programs.h"
+// torch::nn's layers in regions.
+#include "law/training_steps.h"
 
 namespace reprise::testing {
 namespace {
-
-/// Two training steps of `module`, called by `run` in a region.
-template <class Holder>
-void two_steps(Holder made,
-               at::IntArrayRef sizes,
-               const std::function<at::Tensor(Holder&, at::Tensor)>& run,
-               const std::vector<Way>& others = all_ways()) {
-  std::vector<at::Tensor> start;
-  fill_with_sines(*made);
-  for (const auto& buffer : made->buffers()) {
-    start.push_back(buffer.clone());
-  }
-  const auto shape = sizes.vec();
-  law(
-      [&](const Way& way) {
-        fill_with_sines(*made);
-        made->zero_grad();
-        auto buffers = made->buffers();
-        for (size_t i = 0; i < buffers.size(); ++i) {
-          buffers[i].copy_(start[i]);
-        }
-        auto x = sine_leaf(shape);
-        const auto block = [made, run](at::Tensor h) {
-          auto module = made;
-          return run(module, h);
-        };
-        for (int step = 0; step < 2; ++step) {
-          way(block, x * 1).square().sum().backward();
-        }
-        auto contents = contents_of(*made);
-        for (auto& tensor : contents) {
-          tensor = tensor.defined() ? tensor.clone() : tensor;
-        }
-        return joined({x.grad()}, contents);
-      },
-      others);
-}
-
-template <class Holder>
-void two_steps(Holder made, at::IntArrayRef sizes, const std::vector<Way>& others = all_ways()) {
-  two_steps<Holder>(
-      made, sizes, [](Holder& module, at::Tensor h) { return module->forward(h); }, others);
-}
 
 TEST(LawLayers, BatchNormWithAMovingAverage) {
   two_steps(torch::nn::BatchNorm1d(4), {8, 4});
@@ -127,163 +84,15 @@ TEST(LawLayers, DropoutOfEveryKind) {
                                   torch::nn::Dropout2d(0.3),
                                   torch::nn::AlphaDropout(0.2),
                                   torch::nn::FeatureAlphaDropout(0.2),
-                                  torch::nn::RReLU(),
                                   torch::nn::Dropout(torch::nn::DropoutOptions(0.2).inplace(true))),
             {2, 2, 6, 6});
 }
 
-// max_norm scales rows of the weight in place, in forward.
-TEST(LawLayers, AnEmbeddingWithMaxNorm) {
-  for (const auto& others : {ways()}) {
-    law(
-        [](const Way& way) {
-          torch::nn::Embedding table(torch::nn::EmbeddingOptions(6, 4).max_norm(0.5));
-          fill_with_sines(*table);
-          auto scale = sine_leaf({4}, 1);
-          const auto fn = [table](at::Tensor ids, at::Tensor s) {
-            auto module = table;
-            return (module(ids) * s).tanh();
-          };
-          for (int step = 0; step < 2; ++step) {
-            way(fn, torch::tensor({1, 5, 1, 0}), scale).sum().backward();
-          }
-          return joined({scale.grad()}, contents_of(*table));
-        },
-        others);
-  }
-}
-
-TEST(LawLayers, OneEmbeddingWithMaxNormInTwoRegions) {
-  law([](const Way& way) {
-    torch::nn::Embedding table(torch::nn::EmbeddingOptions(6, 4).max_norm(0.5));
-    fill_with_sines(*table);
-    auto scale = sine_leaf({4}, 1);
-    const auto fn = [table](at::Tensor ids, at::Tensor s) {
-      auto module = table;
-      return (module(ids) * s).tanh();
-    };
-    const auto a = way(fn, torch::tensor({1, 5}), scale), b = way(fn, torch::tensor({2, 5}), scale);
-    (a.sum() + b.exp().sum()).backward();
-    return joined({scale.grad()}, contents_of(*table));
-  });
-}
-
-TEST(LawLayers, AnEmbeddingBagWithMaxNorm) {
-  law_or_refused(
-      [](const Way& way) {
-        torch::nn::EmbeddingBag table(
-            torch::nn::EmbeddingBagOptions(6, 4).max_norm(0.5).mode(torch::kSum));
-        fill_with_sines(*table);
-        const auto fn = [table](at::Tensor ids) {
-          auto module = table;
-          return module(ids, torch::tensor({0, 2})).tanh();
-        };
-        way(fn, torch::tensor({1, 5, 1, 0})).sum().backward();
-        return contents_of(*table);
-      },
-      "in place");
-}
-
-TEST(LawLayers, WeightNormIsComputedInTheRegion) {
-  law(
-      [](const Way& way) {
-        auto x = sine_leaf({3, 4}), v = sine_leaf({4, 4}, 1), g = sine_leaf({4, 1}, 2);
-        const auto fn = [v, g](at::Tensor h) { return h.mm(at::_weight_norm(v, g)).tanh(); };
-        way(fn, way(fn, x)).sum().backward();
-        return Tensors{x.grad(), v.grad(), g.grad()};
-      },
-      {ways()});
-}
-
-/// A power iteration per forward, on a buffer.
-struct SpectralNormImpl : torch::nn::Module {
-  SpectralNormImpl()
-      : weight(register_parameter("weight", torch::zeros({4, 4}))),
-        u(register_buffer("u", sines({4}, 3))) {}
-  at::Tensor forward(at::Tensor h) {
-    at::Tensor v;
-    {
-      const torch::NoGradGuard no_grad;
-      v = torch::nn::functional::normalize(weight.t().mv(u),
-                                           torch::nn::functional::NormalizeFuncOptions().dim(0));
-      u.copy_(torch::nn::functional::normalize(
-          weight.mv(v), torch::nn::functional::NormalizeFuncOptions().dim(0)));
-    }
-    const auto sigma = torch::dot(u.clone(), weight.mv(v));
-    return h.mm(weight / sigma).tanh();
-  }
-  at::Tensor weight, u;
-};
-TORCH_MODULE(SpectralNorm);
-
-TEST(LawLayers, SpectralNormUpdatesItsBuffer) {
-  two_steps(SpectralNorm(), {3, 4});
-}
-
-TEST(LawLayers, SpectralNormTwiceInOneRegion) {
-  two_steps<SpectralNorm>(
-      SpectralNorm(), {3, 4}, [](SpectralNorm& norm, at::Tensor h) { return norm(norm(h)); });
-}
-
-/// The nearest rows of a codebook, which move towards what they stand for.
-struct CodebookImpl : torch::nn::Module {
-  CodebookImpl() : rows(register_buffer("rows", sines({5, 4}, 2))) {
-    used = register_buffer("used", torch::zeros({5}));
-  }
-  at::Tensor forward(at::Tensor h) {
-    const auto nearest = torch::cdist(h, rows.clone()).argmin(1);
-    const auto codes = rows.index_select(0, nearest);
-    {
-      const torch::NoGradGuard no_grad;
-      used.index_add_(0, nearest, torch::ones({h.size(0)}));
-      rows.index_copy_(0, nearest.slice(0, 0, 1), (h[0] * 0.1 + codes[0] * 0.9).unsqueeze(0));
-    }
-    return h + (codes - h).detach() * h.sin();
-  }
-  at::Tensor rows, used;
-};
-TORCH_MODULE(Codebook);
-
-TEST(LawLayers, ACodebookThatMoves) {
-  two_steps(Codebook(), {3, 4});
-}
-
-/// Observes the range of what passes, as quantization-aware training does.
-struct ObserverImpl : torch::nn::Module {
-  ObserverImpl() : low(register_buffer("low", torch::zeros({}))) {
-    high = register_buffer("high", torch::zeros({}));
-  }
-  at::Tensor forward(at::Tensor h) {
-    low.copy_(torch::min(low, h.detach().min()));
-    high.copy_(torch::max(high, h.detach().max()));
-    const auto scale = ((high - low) / 255).clamp_min(1e-6);
-    return at::fake_quantize_per_tensor_affine(h, scale.item<double>(), 0, -128, 127).tanh();
-  }
-  at::Tensor low, high;
-};
-TORCH_MODULE(Observer);
-
-TEST(LawLayers, AnObserverOfRanges) {
-  two_steps(Observer(), {3, 4});
-}
-
-TEST(LawLayers, ACacheThatGrowsByIndex) {
-  law(
-      [](const Way& way) {
-        auto x = sine_leaf({4, 8}), cache = torch::zeros({4, 8});
-        at::Tensor total = torch::zeros({});
-        for (int64_t t = 0; t < 4; ++t) {
-          const auto fn = [cache, t](at::Tensor h) {
-            at::Tensor rows = cache;
-            rows.narrow(0, t, 1).copy_(h.detach());
-            return (rows.narrow(0, 0, t + 1).clone() * h).softmax(-1).sum(0);
-          };
-          total = total + way(fn, x.narrow(0, t, 1)).square().sum();
-        }
-        total.backward();
-        return Tensors{x.grad(), cache};
-      },
-      all_ways());
+// It writes its noise into an argument, so a policy that wants to keep it is refused.
+TEST(LawLayers, RandomizedLeakyRelu) {
+  two_steps(torch::nn::Sequential(torch::nn::Linear(4, 4), torch::nn::RReLU(), torch::nn::Tanh()),
+            {3, 4},
+            {ways()[0], ways()[1], ways()[3], reentrant()});
 }
 
 TEST(LawLayers, ASequentialByApplyAndBySegments) {
