@@ -89,7 +89,8 @@ TEST(LawHiddenReads, ByAnOutArgument) {
 
 TEST(LawHiddenReads, ByAListOfTensors) {
   hidden_read([](at::Tensor h, const at::Tensor& offset) {
-    return torch::cat({h, offset}).view({2, 4}).sum(0) + at::_foreach_mul({offset}, 2.0)[0];
+    return torch::cat({h, offset}).view({2, 4}).sum(0) +
+           at::_foreach_mul({offset.detach()}, 2.0)[0];
   });
 }
 

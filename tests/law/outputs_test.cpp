@@ -144,8 +144,9 @@ TEST(LawOutputs, AResultLeavesByACapturedReference) {
     at::Tensor aside;
     const auto fn = [&aside](at::Tensor h) {
       h = h.tanh();
+      const auto other = h.exp();
       if (!aside.defined()) {
-        aside = h.exp();
+        aside = other;
       }
       return h.sin();
     };

@@ -186,6 +186,11 @@ TEST(LawPlans, RefuseALargerBatchWithoutMatmuls) {
   differs({body}, {.body = body, .x = sine_leaf({256, 256})});
 }
 
+TEST(LawPlans, RefuseAWiderDtype) {
+  const auto body = [](size_t, at::Tensor h) { return h.tanh().exp().sin(); };
+  differs({body}, {.body = body, .x = sine_leaf({64, 256}, 0, at::kDouble)});
+}
+
 TEST(LawPlans, RefuseMoreOrFewerRegions) {
   differs({planned_body}, {.body = planned_body, .blocks = 2});
   differs({planned_body}, {.body = planned_body, .blocks = 4});

@@ -260,6 +260,52 @@ TEST(LawSettings, OneDnn) {
                  all_ways());
 }
 
+TEST(LawSettings, PrecisionOfRecurrentLayers) {
+  using at::Float32Backend, at::Float32Op, at::Float32Precision;
+  const auto set = [](Float32Precision precision) {
+    at::globalContext().setFloat32Precision(Float32Backend::MKLDNN, Float32Op::RNN, precision);
+  };
+  torch::nn::LSTM lstm(16, 16);
+  law_or_refused(settings_changed(
+                     [lstm](at::Tensor h) {
+                       auto module = lstm;
+                       return std::get<0>(module(h)).tanh();
+                     },
+                     sines({4, 2, 16}),
+                     [set] { set(Float32Precision::BF16); },
+                     [set] { set(Float32Precision::NONE); }),
+                 "precision");
+}
+
+TEST(LawSettings, Nnpack) {
+  at::globalContext().setUserEnabledMkldnn(false);
+  const Restored<bool> undone(true, [](bool on) { at::globalContext().setUserEnabledMkldnn(on); });
+  law_or_refused(settings_changed(
+                     [](at::Tensor h) {
+                       return torch::conv2d(h, sines({8, 4, 3, 3})).tanh();
+                     },
+                     sines({16, 4, 12, 12}),
+                     [] { at::globalContext().setUserEnabledNNPACK(false); },
+                     [] { at::globalContext().setUserEnabledNNPACK(true); }),
+                 "NNPACK",
+                 all_ways());
+}
+
+// Inside at::parallel_for, operators do not share their work among threads.
+TEST(LawSettings, BackwardInsideAParallelLoop) {
+  law_or_refused(
+      [](const Way& way) {
+        const Restored<int> undone(at::get_num_threads(), at::set_num_threads);
+        at::set_num_threads(3);
+        auto x = sine_leaf({200'000});
+        const auto loss = way(scaled_by_sum, x).sum();
+        at::parallel_for(0, 1, 1, [&](int64_t, int64_t) { loss.backward(); });
+        return Tensors{x.grad()};
+      },
+      "thread",
+      all_ways());
+}
+
 TEST(LawSettings, AttentionBackend) {
   law_or_refused(
       settings_changed(

@@ -283,6 +283,32 @@ TEST(LawUnchangedCaptures, AStaleParameterThatNoRegionReadsChanges) {
       all_ways());
 }
 
+TEST(LawUnchangedCaptures, WeightsAreSwappedForAnEvaluationAndSwappedBack) {
+  law(
+      [](const Way& way) {
+        TwoLayers layers;
+        auto x = sine_leaf({3, 4});
+        const auto loss = layers.forward(way, x).sum();
+        Tensors own;
+        for (auto& parameter : layers.parameters()) {
+          own.push_back(parameter.data());
+          parameter.set_data(parameter.detach() * 0.5);
+        }
+        at::Tensor evaluated;
+        {
+          const torch::NoGradGuard no_grad;
+          evaluated = layers.forward(way, x);
+        }
+        auto parameters = layers.parameters();
+        for (size_t i = 0; i < own.size(); ++i) {
+          parameters[i].set_data(own[i]);
+        }
+        loss.backward();
+        return joined({x.grad(), evaluated}, layers.contents());
+      },
+      all_ways());
+}
+
 TEST(LawUnchangedCaptures, AnAdversaryTrainsInTurns) {
   law([](const Way& way) {
     auto g = sine_leaf({4, 4}), d = sine_leaf({4, 4}, 1);
