@@ -62,7 +62,7 @@ class Way {
 inline std::shared_ptr<const Policy> keep_some() {
   return policy::from(
       [](const OpContext& op) {
-        const bool writes = op.name.ends_with('_') || op.overload == "out";
+        const bool writes = op.name.ends_with('_') || op.overload.ends_with("out");
         return !writes && op.call_index % 2 == 0 ? Decision::Keep : Decision::Recompute;
       },
       "keep_some");
