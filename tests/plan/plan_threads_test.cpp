@@ -32,15 +32,21 @@ class Busy {
       : ready_(static_cast<ptrdiff_t>(threads)) {
     for (size_t i = 0; i < threads; ++i) {
       threads_.emplace_back([this, work, i] {
+        bool is_ready = false;
         try {
-          work(i);
-          ready_.count_down();
           while (!is_over_) {
             work(i);
             ++rounds_;
+            if (!std::exchange(is_ready, true)) {
+              ready_.count_down();
+            }
           }
-        } catch (...) {
-          failure_ = std::current_exception();
+        } catch (const std::exception& error) {
+          ADD_FAILURE() << error.what();
+          has_failed_ = true;
+        }
+        if (!is_ready) {
+          ready_.count_down();
         }
       });
     }
@@ -55,12 +61,11 @@ class Busy {
     for (auto& thread : std::exchange(threads_, {})) {
       thread.join();
     }
-    EXPECT_EQ(failure_, nullptr);
   }
   /// Returns when the threads have done `count` more rounds.
   void let_run(size_t count) const {
     const size_t end = rounds_ + count;
-    while (rounds_ < end && failure_ == nullptr) {
+    while (rounds_ < end && !has_failed_) {
       std::this_thread::yield();
     }
   }
@@ -69,7 +74,7 @@ class Busy {
   std::latch ready_;
   std::atomic<bool> is_over_{false};
   std::atomic<size_t> rounds_{0};
-  std::exception_ptr failure_;
+  std::atomic<bool> has_failed_{false};
   std::vector<std::thread> threads_;
 };
 
