@@ -4,6 +4,7 @@
 #include "plan/chain.h"
 #include "plan/trace/step_trace.h"
 #include "support/bitwise.h"
+#include "support/devices.h"
 
 #include <reprise/reprise.h>
 
@@ -142,6 +143,28 @@ TEST(PlanThreads, OtherThreadsMayAllocateWhileAStepIsPlanned) {
   }
 }
 
+TEST(PlanThreads, OtherThreadsMayUseTheGpuWhileAStepIsPlanned) {
+  REPRISE_REQUIRE_CUDA();
+  const Chain chain(3, residual_block, c10::kCUDA);
+  const auto expected = trace_of(chain);
+  Busy others(2, [](size_t) {
+    const Chain theirs(2, residual_block, c10::kCUDA);
+    theirs.step();
+  });
+  for (int i = 0; i < 6; ++i) {
+    expect_same_bytes(trace_of(chain), expected);
+    const auto widest = plan([&] { chain.step(); }, c10::kCUDA, {.budget = 1_GiB});
+    for (const auto& point : widest.curve()) {
+      chain.clear_gradients();
+      const PlanGuard use(widest.with_budget(point.peak_bytes));
+      chain.step();
+      use.finish();
+    }
+    chain.clear_gradients();
+    others.let_run(1);
+  }
+}
+
 TEST(PlanThreads, SeveralThreadsMayPlanAtOnce) {
   std::vector<std::unique_ptr<Chain>> chains;
   std::vector<planning::StepTrace> expected;
@@ -261,6 +284,28 @@ TEST(ThreadBytes, CountOnlyTheirThread) {
   EXPECT_EQ(mine.live(), -kTensor);
   mine.reset_peak();
   EXPECT_EQ(mine.peak(), -kTensor);
+}
+
+TEST(ThreadBytes, CountOnlyTheirThreadOnTheGpu) {
+  REPRISE_REQUIRE_CUDA();
+  const auto tensor = [](int64_t count) {
+    return torch::empty({count * kSide, kSide}, c10::Device(c10::kCUDA));
+  };
+  auto older = tensor(1);
+  memory::ThreadBytes mine(c10::kCUDA);
+  at::Tensor theirs;
+  std::thread([&] { theirs = tensor(4); }).join();
+  EXPECT_EQ(mine.live(), 0);
+  at::Tensor ours = tensor(2);
+  EXPECT_EQ(mine.live(), 2 * kTensor);
+  {
+    memory::ThreadBytes inner(c10::kCUDA);
+    const auto both = tensor(1);
+    EXPECT_EQ(inner.live(), kTensor);
+  }
+  ours = older = at::Tensor();
+  EXPECT_EQ(mine.live(), -kTensor);
+  EXPECT_EQ(mine.peak(), 3 * kTensor);
 }
 
 TEST(ThreadBytes, MayBeNested) {
