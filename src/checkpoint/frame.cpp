@@ -1,5 +1,6 @@
 #include "checkpoint/frame.h"
 
+#include "checkpoint/state/content_sample.h"
 #include "checkpoint/state/value_hash.h"
 #include "checkpoint/stats.h"
 
@@ -108,17 +109,32 @@ std::unique_ptr<ForwardRecorder> Frame::make_recorder() {
 size_t Frame::pack(const at::Tensor& tensor) {
   slots_.emplace_back(tensor, region_.options.determinism_check);
   const size_t slot = slots_.size() - 1;
-  if (region_.options.determinism_check == DeterminismCheck::Values) {
+  if (region_.options.determinism_check != DeterminismCheck::None) {
     if (is_about_to_be_written(tensor)) {
       unwritten_.emplace_back(slot, tensor.detach());
     } else {
-      slots_.back().hash = value_hash(tensor);
+      note_values(slot, tensor);
     }
   }
   if (drops_) {
     drops_->add(tensor);
   }
   return slot;
+}
+
+void Frame::note_values(size_t slot, const at::Tensor& tensor) {
+  if (region_.options.determinism_check == DeterminismCheck::Values) {
+    slots_[slot].hash = value_hash(tensor);
+  } else {
+    slots_[slot].sample = content_sample(tensor);
+  }
+}
+
+void Frame::before_kernel_write(const at::Tensor& target) {
+  if (recording_ && target.has_storage()) {
+    recording_->preserve(target);
+  }
+  region_.write_log.record_kernel_write(target);
 }
 
 void Frame::before_write(const at::Tensor& target) {
@@ -131,7 +147,7 @@ void Frame::before_write(const at::Tensor& target) {
 
 void Frame::hash_written() {
   for (auto& [slot, tensor] : std::exchange(unwritten_, {})) {
-    slots_[slot].hash = value_hash(tensor);
+    note_values(slot, tensor);
   }
 }
 
@@ -157,8 +173,9 @@ void Frame::complete_forward() {
 }
 
 bool Frame::stops_early_at(size_t slot) const {
-  return region_.options.early_stop && !(ends_with_last_slot_ && slot + 1 == slots_.size()) &&
-         !is_saved_with_custom_result(slot);
+  // Inside the region's own forward, what follows has not been done yet and must not be.
+  return (region_.options.early_stop || !forward_complete_) &&
+         !(ends_with_last_slot_ && slot + 1 == slots_.size()) && !is_saved_with_custom_result(slot);
 }
 
 /// Note [Custom functions save undisturbed]

@@ -46,6 +46,8 @@ struct Slot {
   bool is_custom_result;
   /// Content hash for DeterminismCheck::Values, on the tensor's device.
   at::Tensor hash;
+  /// See Note [Samples of values]; 0: none.
+  uint64_t sample = 0;
   /// False once autograd has released the slot.
   std::atomic<bool> is_needed{true};
 };
@@ -65,8 +67,9 @@ class Frame final : public std::enable_shared_from_this<Frame> {
   size_t pack(const at::Tensor& tensor);
   /// Called before forward writes `target`.
   void before_write(const at::Tensor& target);
+  void before_kernel_write(const at::Tensor& target);
   Region& region() { return region_; }
-  /// Hashes the saved tensors that were not computed yet when they were packed.
+  /// Hashes or samples the saved tensors that were not computed yet when they were packed.
   void hash_written();
   void complete_forward();
   /// Called if forward failed.
@@ -99,6 +102,7 @@ class Frame final : public std::enable_shared_from_this<Frame> {
   bool is_saved_with_custom_result(size_t slot) const;
   void check_not_modified(size_t slot) const;
   Recomputed& recomputed_for(TaskKey task);
+  void note_values(size_t slot, const at::Tensor& tensor);
   /// Recomputes all needed slots into `into`, or `only` that one.
   void recompute(Recomputed& into, std::optional<size_t> only);
   /// Throws if a second recompute gives other tensors.

@@ -76,7 +76,7 @@ struct RecordingScope::State final : HookSource, WriteListener {
   void before_write(const at::Tensor& target) override { frame->before_write(target); }
   void after_write() override { frame->hash_written(); }
   void before_kernel_write(const at::Tensor& target) override {
-    frame->region().write_log.record_kernel_write(target);
+    frame->before_kernel_write(target);
   }
   void before_set(const at::Tensor& target) override {
     frame->region().tensor_log.before_set(target);
@@ -84,9 +84,8 @@ struct RecordingScope::State final : HookSource, WriteListener {
   void before_accumulation(const torch::autograd::edge_list& roots) override {
     frame->region().tensor_log.before_accumulation(roots);
   }
-  bool allows_hook(const at::Tensor& tensor) override {
-    frame->region().tensor_log.before_hook(tensor);
-    return true;
+  void hook_added(const at::Tensor& tensor, unsigned number) override {
+    frame->region().tensor_log.hook_added(tensor, number);
   }
 
   const std::shared_ptr<Frame> frame;

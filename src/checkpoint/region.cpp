@@ -70,7 +70,6 @@ void Region::complete_forward(bool will_run_again) {
   if (draws) {
     draws->finish();
   }
-  listed.keep_changed();
   if (!will_run_again) {
     return;
   }
