@@ -153,6 +153,7 @@ void Frame::complete_forward() {
   }
   if (recording_) {
     recording_->verify();
+    region_.check_lossy(recording_->is_lossy());
   }
   region_.complete_forward(/*will_run_again=*/!slots_.empty());
   offload_storages(counts);

@@ -28,6 +28,8 @@ struct Region {
 
   /// Throws if an option has no effect here.
   void check_options() const;
+  /// Throws if allow_lossy had no effect: the policy wanted no floating-point result compressed.
+  void check_lossy(bool was_lossy) const;
   /// Throws if process-wide settings have changed since forward.
   void check_globals() const;
   /// Throws if an input was modified in place since forward. Call it while the writes of forward

@@ -144,11 +144,9 @@ TEST(Plan, ChangesNoBitsWhereItOffloads) {
       const auto model = entry.make();
       const auto step = step_of(model, model->input());
       if (is_planned) {
-        auto decisions = deciding(trace_step(step, c10::kCPU),
-                                  [](size_t, const TracedOp&) { return Decision::Offload; });
-        for (auto& decision : decisions) {
-          decision.offload_inputs = true;
-        }
+        const auto trace = trace_step(step, c10::kCPU);
+        auto decisions = deciding(trace, [](size_t, const TracedOp&) { return Decision::Offload; });
+        offload_inputs(trace, decisions);
         run_planned(decisions, step);
       } else {
         step();
@@ -361,9 +359,7 @@ TEST(Plan, OffloadsAndCompressesWithoutChangingBits) {
            : op.name.find("dropout") != std::string::npos ? Decision::Compress
                                                           : Decision::Recompute;
   });
-  for (auto& decision : decisions) {
-    decision.offload_inputs = true;
-  }
+  offload_inputs(trace, decisions);
   chain.clear_gradients();
   run_planned(decisions, step);
   expect_bitwise_equal(chain.gradients(), expected);
