@@ -115,7 +115,7 @@ size_t Frame::pack(const at::Tensor& tensor) {
     if (is_about_to_be_written(tensor)) {
       unwritten_.emplace_back(slot, tensor.detach());
     } else {
-      slots_.back().hash = value_hash(tensor);
+      slots_.back().hash = saved_value_hash(tensor);
     }
   }
   if (drops_) {
