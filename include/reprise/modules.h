@@ -9,6 +9,7 @@
 #include <reprise/checkpoint.h>
 #include <reprise/export.h>
 #include <reprise/options.h>
+#include <reprise/torch_fields.h>
 
 #include <torch/nn/module.h>
 #include <torch/nn/modules/container/sequential.h>

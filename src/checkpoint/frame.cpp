@@ -160,8 +160,8 @@ void Frame::complete_forward() {
 }
 
 bool Frame::stops_early_at(size_t slot) const {
-  return region_.options.early_stop && !(ends_with_last_slot_ && slot + 1 == slots_.size()) &&
-         !is_saved_with_custom_result(slot);
+  return region_.early_stop_in_scope.value_or(region_.options.early_stop) &&
+         !(ends_with_last_slot_ && slot + 1 == slots_.size()) && !is_saved_with_custom_result(slot);
 }
 
 /// Note [Custom functions save undisturbed]

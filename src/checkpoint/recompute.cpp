@@ -332,6 +332,8 @@ void RecomputePass::run() {
   }
   {
     const ThreadStateGuard state(frame_.region_.thread_state);
+    const RecomputingGuard recomputing(frame_.region_.early_stop_in_scope);
+    const auto users_scope = Region::enter(frame_.region_.options.recompute_scope);
     const RngGuard rng(frame_.region_.rng.get());
     const HookSourceGuard hooks(this);
     const c10::impl::IncludeDispatchKeyGuard writes(kWriteKey);

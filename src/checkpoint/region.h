@@ -6,11 +6,13 @@
 #include "checkpoint/state/saved_inputs.h"
 #include "checkpoint/state/thread_state.h"
 #include "checkpoint/state/write_log.h"
+#include "checkpoint/thread_switches.h"
 
 #include <reprise/detail/region.h>
 #include <reprise/options.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <typeinfo>
 #include <vector>
@@ -47,7 +49,11 @@ struct Region {
   /// The region in messages: its name, or the type of its callable.
   std::string label() const;
 
+  /// Empty without such a function.
+  static std::shared_ptr<void> enter(const ScopeMaker& scope) { return scope ? scope() : nullptr; }
+
   const CheckpointOptions options;
+  const std::optional<bool> early_stop_in_scope = detail::early_stop_in_scope();
   std::unique_ptr<RegionBody> body;
   const std::type_info& callable;
   SavedInputs inputs;

@@ -335,6 +335,9 @@ TEST(Plan, RefusesWhatItDecidesItselfAndWhatContradictsItself) {
   };
   EXPECT_TRUE(contains(asking({.offload_inputs = true, .name = "a"}), "asks for offload_inputs"));
   EXPECT_TRUE(contains(asking({.allow_lossy = true, .name = "a"}), "asks for allow_lossy"));
+  const auto scope = [] { return std::make_shared<int>(); };
+  EXPECT_TRUE(contains(asking({.forward_scope = scope, .name = "a"}), "forward_scope"));
+  EXPECT_TRUE(contains(asking({.recompute_scope = scope, .name = "a"}), "recompute_scope"));
   EXPECT_TRUE(
       contains(refusal({{.name = "a", .is_plain = true, .offload_inputs = true}, {.name = "b"}}),
                "plainly and to offload its inputs"));
