@@ -1,5 +1,7 @@
-// The claims of PyTorch's tests of checkpointing under autocast (test/test_cuda.py) and with
-// context_fn (test/test_autograd.py). docs/upstream-tests.md says which test is which.
+// The claims of PyTorch's tests of checkpointing under autocast (test/test_cuda.py), with
+// context_fn (test/test_autograd.py), and of wrapped modules
+// (test/distributed/fsdp/test_checkpoint_wrapper.py). docs/upstream-tests.md says which test is
+// which.
 #include "support/bitwise.h"
 #include "support/devices.h"
 
@@ -12,6 +14,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace reprise::testing {
@@ -97,6 +100,61 @@ TEST(UpstreamScopes, EachScopeSeesTheOperatorsOfItsRun) {
   // Upstream refuses context_fn with use_reentrant.
   EXPECT_EQ(run({.use_reentrant = true, .forward_scope = recording}), Names{"aten::exp"});
   EXPECT_EQ(run({.use_reentrant = true, .recompute_scope = recording}), Names{"aten::exp"});
+}
+
+torch::nn::Sequential upstream_linears(int64_t width) {
+  torch::manual_seed(4);
+  torch::nn::Sequential model;
+  for (int i = 0; i < 4; ++i) {
+    model->push_back(torch::nn::Linear(width, width));
+  }
+  return model;
+}
+
+bool is_upstream_linear(const torch::nn::Module& module) {
+  return dynamic_cast<const torch::nn::LinearImpl*>(&module) != nullptr;
+}
+
+TEST(UpstreamWrapper, OptionsReachTheRegion) {
+  int count = 0;
+  const auto counting = [&count]() -> std::shared_ptr<void> {
+    ++count;
+    return nullptr;
+  };
+  torch::nn::Sequential model(torch::nn::Linear(1, 1));
+  apply_activation_checkpointing(
+      model, {.forward_scope = counting, .recompute_scope = counting}, is_upstream_linear);
+  model->forward(torch::randn({2, 1})).sum().backward();
+  EXPECT_EQ(count, 2);
+}
+
+TEST(UpstreamWrapper, TakesThePeakOfACall) {
+  const auto peak = [](torch::nn::Sequential model, const auto& forward) {
+    const auto x = torch::ones({1000, 64}).requires_grad_();
+    const auto step = [&] { forward(x).sum().backward(); };
+    step();  // makes the gradients
+    const PeakTracker tracker(c10::kCPU);
+    step();
+    model->zero_grad();
+    return tracker.extra();
+  };
+  for (const bool use_reentrant : {false, true}) {
+    const CheckpointOptions options{.use_reentrant = use_reentrant};
+    auto wrapped = upstream_linears(64);
+    apply_activation_checkpointing(wrapped, options, is_upstream_linear);
+    auto called = upstream_linears(64);
+    const auto by_hand = [&](at::Tensor x) {
+      for (const auto& child : called->children()) {
+        const auto layer = std::dynamic_pointer_cast<torch::nn::LinearImpl>(child);
+        x = checkpoint(
+            options, [layer](const at::Tensor& h) { return layer->forward(h); }, x);
+      }
+      return x;
+    };
+    // A tensor has 256000 bytes; malloc rounds small ones.
+    const auto of_wrapped = peak(wrapped, [&](const at::Tensor& x) { return wrapped->forward(x); });
+    EXPECT_NEAR(static_cast<double>(of_wrapped), static_cast<double>(peak(called, by_hand)), 1000);
+  }
 }
 
 }  // namespace
