@@ -65,8 +65,10 @@ struct RecordingScope::State final : HookSource, WriteListener {
         users_scope(Region::enter(options.forward_scope)),
         recorder(frame->make_recorder()),
         hooks(this),
-        writes(kWriteKey),
+        effects(kWriteKey),
         listening(this, WriteListenerGuard::Others::Listen),
+        drawing(frame->region().draws ? &*frame->region().draws : nullptr),
+        reading(&frame->region().reads),
         observing(forward_observer(frame, options, inputs, recorder.get())) {}
 
   std::unique_ptr<torch::autograd::SavedVariableHooks> make_hooks() override {
@@ -74,14 +76,29 @@ struct RecordingScope::State final : HookSource, WriteListener {
   }
   void before_write(const at::Tensor& target) override { frame->before_write(target); }
   void after_write() override { frame->hash_written(); }
+  void before_kernel_write(const at::Tensor& target) override {
+    frame->region().write_log.record_kernel_write(target);
+  }
+  void before_set(const at::Tensor& target) override {
+    frame->region().tensor_log.before_set(target);
+  }
+  void before_accumulation(const torch::autograd::edge_list& roots) override {
+    frame->region().tensor_log.before_accumulation(roots);
+  }
+  bool allows_hook(const at::Tensor& tensor) override {
+    frame->region().tensor_log.before_hook(tensor);
+    return true;
+  }
 
   const std::shared_ptr<Frame> frame;
   // Around the observers: what the user's scope does is no part of the region.
   const std::shared_ptr<void> users_scope;
   const std::unique_ptr<ForwardRecorder> recorder;
   const HookSourceGuard hooks;
-  const c10::impl::IncludeDispatchKeyGuard writes;
+  const c10::impl::IncludeDispatchKeyGuard effects;
   const WriteListenerGuard listening;
+  const DrawGuard drawing;
+  const ReadGuard reading;
   const OpObserverGuard observing;
 };
 
@@ -89,7 +106,7 @@ RecordingScope::RecordingScope(const CheckpointOptions& options,
                                std::unique_ptr<RegionBody> body,
                                std::vector<at::Tensor> inputs) {
   require_engine();
-  observe_writes();
+  observe_effects();
   frame_ = std::make_shared<Frame>(options, std::move(body), inputs);
   state_ = std::make_unique<State>(frame_, options, inputs);
 }
