@@ -167,6 +167,7 @@ void Frame::complete_forward() {
   }
   if (recording_) {
     recording_->verify();
+    region_.check_lossy(recording_->is_lossy());
   }
   region_.complete_forward(/*will_run_again=*/!slots_.empty());
   offload_storages(counts);
@@ -174,7 +175,8 @@ void Frame::complete_forward() {
 
 bool Frame::stops_early_at(size_t slot) const {
   // Inside the region's own forward, what follows has not been done yet and must not be.
-  return (region_.options.early_stop || !forward_complete_) &&
+  return (!forward_complete_ ||
+          region_.early_stop_in_scope.value_or(region_.options.early_stop)) &&
          !(ends_with_last_slot_ && slot + 1 == slots_.size()) && !is_saved_with_custom_result(slot);
 }
 

@@ -44,7 +44,8 @@ struct Slot {
   bool is_result;
   /// Saved by the custom function that computed it: see Note [Custom functions save undisturbed].
   bool is_custom_result;
-  /// Content hash for DeterminismCheck::Values, on the tensor's device.
+  /// Content hash for DeterminismCheck::Values, on the tensor's device; undefined if the content is
+  /// not compared.
   at::Tensor hash;
   /// See Note [Samples of values]; 0: none.
   uint64_t sample = 0;

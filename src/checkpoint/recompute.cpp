@@ -378,6 +378,8 @@ void RecomputePass::run() {
   }
   {
     const ThreadStateGuard state(frame_.region_.thread_state);
+    const RecomputingGuard recomputing(frame_.region_.early_stop_in_scope);
+    const auto users_scope = Region::enter(frame_.region_.options.recompute_scope);
     const RngGuard listed(frame_.region_.listed);
     const NodeHooksGuard input_hooks(inputs);
     const NodeHooksGuard read_hooks(frame_.region_.reads.alive());
@@ -409,8 +411,10 @@ void Frame::check_draws(const std::vector<at::Tensor>& tensors, std::optional<si
   RecomputePass(*this, again, only).run();
   const EngineOpsGuard guard;
   for (size_t i = 0; i < tensors.size(); ++i) {
-    const bool is_comparable =
-        tensors[i].defined() && again[i].defined() && tensors[i].layout() == c10::kStrided;
+    // Not bytes: see Note [Workspaces are not compared].
+    const bool is_comparable = tensors[i].defined() && again[i].defined() &&
+                               tensors[i].layout() == c10::kStrided &&
+                               tensors[i].scalar_type() != at::kByte;
     if (is_comparable && !at::equal(value_hash(tensors[i]), value_hash(again[i]))) {
       throw CheckpointError(c10::str(
           "[reprise] ",

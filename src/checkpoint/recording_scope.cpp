@@ -62,6 +62,7 @@ struct RecordingScope::State final : HookSource, WriteListener {
         const CheckpointOptions& options,
         const std::vector<at::Tensor>& inputs)
       : frame(std::move(region_frame)),
+        users_scope(Region::enter(options.forward_scope)),
         recorder(frame->make_recorder()),
         hooks(this),
         effects(kWriteKey),
@@ -89,6 +90,8 @@ struct RecordingScope::State final : HookSource, WriteListener {
   }
 
   const std::shared_ptr<Frame> frame;
+  // Around the observers: what the user's scope does is no part of the region.
+  const std::shared_ptr<void> users_scope;
   const std::unique_ptr<ForwardRecorder> recorder;
   const HookSourceGuard hooks;
   const c10::impl::IncludeDispatchKeyGuard effects;

@@ -173,6 +173,8 @@ std::vector<at::Tensor> ReentrantNode::rerun(std::vector<at::Tensor> inputs,
   // Must come first: it sets the dispatch keys that the other guards add to.
   const ThreadStateGuard state(region_->thread_state);
   const NoAutocastCache no_cache;
+  const RecomputingGuard recomputing(region_->early_stop_in_scope);
+  const auto users_scope = Region::enter(region_->options.recompute_scope);
   const c10::impl::IncludeDispatchKeyGuard observed(kWriteKey);
   const WriteListenerGuard listening(&writes, WriteListenerGuard::Others::Pause);
   const RngGuard listed(region_->listed);
@@ -374,6 +376,7 @@ std::vector<at::Tensor> run_reentrant(const CheckpointOptions& options,
     ForwardWrites writes(*region);
     const at::NoGradGuard no_grad;
     const NoAutocastCache no_cache;
+    const auto users_scope = Region::enter(options.forward_scope);
     const c10::impl::IncludeDispatchKeyGuard observed(kWriteKey);
     const WriteListenerGuard listening(&writes, WriteListenerGuard::Others::Listen);
     const DrawGuard drawing(region->draws ? &*region->draws : nullptr);

@@ -53,6 +53,17 @@ void Region::check_options() const {
         "allow_lossy changes values, which DeterminismCheck::Values would report. "
         "Use DeterminismCheck::Metadata.");
   }
+  if (!options.generators.empty() && !options.preserve_rng_state) {
+    refuse("generators have no effect with preserve_rng_state = false. Leave one of the two out.");
+  }
+  for (const auto& generator : options.generators) {
+    if (!generator.defined()) {
+      refuse("generators contains an undefined at::Generator, which has no state to restore.");
+    }
+  }
+  if (!options.early_stop && options.use_reentrant) {
+    refuse("early_stop = false has no effect in a reentrant region, which never stops early.");
+  }
   if (options.offload_inputs && options.use_reentrant) {
     refuse("offload_inputs has no effect in a reentrant region. Use use_reentrant = false.");
   }
@@ -60,6 +71,18 @@ void Region::check_options() const {
     refuse(
         "offload_inputs has no effect inside another region, which owns the inputs. Set it for "
         "the outermost region.");
+  }
+}
+
+void Region::check_lossy(bool was_lossy) const {
+  if (options.allow_lossy && !was_lossy) {
+    throw CheckpointError(
+        c10::str("[reprise] ",
+                 label(),
+                 ": allow_lossy had no effect, because policy ",
+                 options.policy->describe(),
+                 " compressed no floating-point result. Leave it off; masks are compressed "
+                 "exactly without it."));
   }
 }
 

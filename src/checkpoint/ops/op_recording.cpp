@@ -131,6 +131,12 @@ bool KeptResult::is_compressible(bool allow_lossy) const {
   });
 }
 
+bool KeptResult::has_lossy_form() const {
+  return std::any_of(tensors_.begin(), tensors_.end(), [](const Tensor& tensor) {
+    return Compressed::form_of(tensor.alias) == Compressed::Form::Int8;
+  });
+}
+
 size_t KeptResult::compress(bool allow_lossy) {
   size_t before = 0;
   for (auto& tensor : tensors_) {

@@ -20,6 +20,9 @@ class RegionInputs {
   struct Input {
     size_t number = 0;  ///< in the StorageRecorder
     c10::weak_intrusive_ptr<c10::TensorImpl> tensor;
+    /// The region holds a detached alias and not the tensor itself.
+    bool has_history = false;
+    c10::VariableVersion version_counter = {};
     uint32_t version = 0;
     TracedInput traced;
   };
