@@ -97,6 +97,7 @@ Frame::Frame(const CheckpointOptions& options,
     : region_(options, std::move(body), inputs),
       recording_(options.policy ? std::make_unique<OpRecording>(options.policy) : nullptr),
       forward_thread_(at::RecordFunction::currentThreadId()),
+      listener_(region_listener()),
       drops_(counts_stats() ? std::make_unique<DropCount>() : nullptr) {}
 
 Frame::~Frame() = default;

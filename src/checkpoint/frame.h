@@ -5,6 +5,7 @@
 #include "checkpoint/engine.h"
 #include "checkpoint/ops/op_recorder.h"
 #include "checkpoint/region.h"
+#include "checkpoint/region_listener.h"
 
 #include <reprise/options.h>
 
@@ -84,6 +85,9 @@ class Frame final : public std::enable_shared_from_this<Frame> {
 
   std::string label() const { return region_.label(); }
 
+  /// The listener of the thread that ran forward; null if there was none, or if it is gone.
+  ListenerPtr listener() const { return listener_.lock(); }
+
   /// Whether this thread is recomputing any region.
   static bool is_recomputing_any();
 
@@ -117,6 +121,7 @@ class Frame final : public std::enable_shared_from_this<Frame> {
   std::unique_ptr<OpRecording> recording_;
   std::shared_ptr<OffloadGroup> offload_group_;  // null if nothing was given away
   const uint64_t forward_thread_;
+  const std::weak_ptr<RegionListener> listener_;
   bool forward_complete_ = false;
   bool ends_with_last_slot_ = false;
   std::unique_ptr<DropCount> drops_;  // during forward, if statistics are on

@@ -92,7 +92,8 @@ class RecomputePass final : public HookSource, public WriteListener {
     }
   }
 
-  void run();
+  /// `notice`: null if the run is not reported.
+  void run(const RecomputeNotice* notice);
   /// Whether the region may have drawn random numbers that were not replayed.
   bool is_suspect() const { return is_suspect_; }
 
@@ -363,7 +364,7 @@ void RecomputePass::report(const Replayer* replayer, std::chrono::nanoseconds ti
   count(frame_.region_.options.name, delta);
 }
 
-void RecomputePass::run() {
+void RecomputePass::run(const RecomputeNotice* notice) {
   const bool counts = counts_stats();
   const auto start =
       counts ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point{};
@@ -389,8 +390,8 @@ void RecomputePass::run() {
     const WriteListenerGuard listening(this, WriteListenerGuard::Others::Pause);
     const DrawGuard drawing(draws_ ? &*draws_ : nullptr);
     const ReadGuard reading(&reads_);
-    const RecomputeNotice notice(frame_, replayer ? &*replayer : nullptr);
-    const OpObserverGuard observing(notice.observer());
+    OpObserver* replaying = replayer ? &*replayer : nullptr;
+    const OpObserverGuard observing(notice == nullptr ? replaying : notice->observer(replaying));
     run_body(std::move(inputs));
   }
   is_suspect_ = unseen && unseen->settle();
@@ -408,7 +409,7 @@ bool Frame::is_recomputing_any() {
 /// See Note [Draws without an operator].
 void Frame::check_draws(const std::vector<at::Tensor>& tensors, std::optional<size_t> only) {
   std::vector<at::Tensor> again(slots_.size());
-  RecomputePass(*this, again, only).run();
+  RecomputePass(*this, again, only).run(/*notice=*/nullptr);
   const EngineOpsGuard guard;
   for (size_t i = 0; i < tensors.size(); ++i) {
     // Not bytes: see Note [Workspaces are not compared].
@@ -444,9 +445,10 @@ void Frame::recompute(Recomputed& into, std::optional<size_t> only) {
     const Flag recomputing(is_recomputing_);
     FetchScope fetching(offload_group_.get());
     fetching.begin(task);
+    const RecomputeNotice notice(*this, listener_);  // around everything that is copied
     RecomputePass pass(*this, tensors, only);
     region_.check_inputs();
-    pass.run();
+    pass.run(&notice);
     // On the CPU samples of the values tell.
     const bool has_samples = std::all_of(slots_.begin(), slots_.end(), [](const Slot& slot) {
       return slot.sample != 0 || slot.hash.defined();

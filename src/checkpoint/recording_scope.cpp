@@ -29,7 +29,7 @@ class ForwardHooks final : public torch::autograd::SavedVariableHooks {
   // wrapped numbers and never packs those.
   void call_pack_hook(const at::Tensor& tensor) override {
     slot_ = frame_->pack(tensor);
-    if (auto* listener = region_listener()) {
+    if (const auto& listener = region_listener()) {
       listener->packed(*frame_, tensor);
     }
   }
@@ -44,13 +44,13 @@ OpObserver* forward_observer(const std::shared_ptr<Frame>& frame,
                              const CheckpointOptions& options,
                              const std::vector<at::Tensor>& inputs,
                              OpObserver* recorder) {
-  auto* listener = region_listener();
+  const auto& listener = region_listener();
   return listener == nullptr ? recorder
                              : listener->forward_begins(frame, options, inputs, recorder);
 }
 
 void notify_forward_ended(const Frame& frame) {
-  if (auto* listener = region_listener()) {
+  if (const auto listener = frame.listener()) {
     listener->forward_ended(frame);
   }
 }

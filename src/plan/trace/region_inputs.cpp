@@ -28,8 +28,6 @@ RegionInputs::RegionInputs(const std::vector<at::Tensor>& tensors,
     }
     const auto& entry = storages.entry(*number);
     Input input{.number = *number,
-                .tensor = c10::weak_intrusive_ptr<c10::TensorImpl>(tensor.getIntrusivePtr()),
-                .has_history = tensor.grad_fn() != nullptr,
                 .traced = {.storage = entry.traced, .bytes = entry.bytes, .made = entry.made}};
     if (!tensor.is_inference()) {
       input.version_counter = tensor.unsafeGetTensorImpl()->version_counter();
@@ -54,9 +52,8 @@ void RegionInputs::find_private(const StorageRecorder& storages) {
     if (is_changed) {
       input.traced.host_bytes = 0;
     }
-    const size_t regions_own = input.has_history ? 0 : 1;
-    input.traced.is_private =
-        input.tensor.use_count() == regions_own && storages.holders(input.number) == 1;
+    // The region holds a detached alias, and nothing else holds the storage.
+    input.traced.is_private = storages.holders(input.number) == 1;
   }
 }
 
