@@ -130,14 +130,14 @@ size_t Frame::pack(const at::Tensor& tensor) {
 
 void Frame::before_kernel_write(const at::Tensor& target) {
   if (recording_ && target.has_storage()) {
-    recording_->preserve(target);
+    recording_->preserve(target.storage());
   }
   region_.write_log.record_kernel_write(target);
 }
 
 void Frame::before_write(const at::Tensor& target) {
   if (recording_ && target.has_storage()) {
-    recording_->preserve(target);
+    recording_->preserve(target.storage());
   }
   region_.tensor_log.before_write(target);
   region_.write_log.record(target);
@@ -164,6 +164,7 @@ void Frame::complete_forward() {
     drops_.reset();
   }
   if (recording_) {
+    recording_->detach_hidden();
     recording_->verify();
     region_.check_lossy(recording_->is_lossy());
   }

@@ -206,7 +206,7 @@ void RecomputePass::receive(const at::Tensor& tensor, const at::Tensor& alias) {
 
 void RecomputePass::before_kernel_write(const at::Tensor& target) {
   if (frame_.recording_ && target.has_storage()) {
-    frame_.recording_->preserve(target);
+    frame_.recording_->preserve(target.storage());
   }
   if (const char* why_not = undo_.before_kernel_write(target)) {
     throw UnrepeatableError(c10::str("[reprise] ", frame_.label(), " ", why_not));
@@ -215,7 +215,7 @@ void RecomputePass::before_kernel_write(const at::Tensor& target) {
 
 void RecomputePass::before_write(const at::Tensor& target) {
   if (frame_.recording_ && target.has_storage()) {
-    frame_.recording_->preserve(target);
+    frame_.recording_->preserve(target.storage());
   }
   if (const char* why_not = undo_.before_write(target)) {
     throw UnrepeatableError(c10::str("[reprise] ", frame_.label(), " ", why_not));

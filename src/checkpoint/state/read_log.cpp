@@ -164,9 +164,9 @@ void ReadGuard::note_outside(const at::Tensor& tensor) {
   if (!tensor.defined() || tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
     return;
   }
-  // A view stands for its base, which is the same object each time.
+  // A view stands for its base, which is the same object each time; so is a view that is a leaf.
   const auto* info = torch::autograd::impl::get_view_autograd_meta(tensor);
-  const bool is_view = info != nullptr && info->has_bw_view();
+  const bool is_view = info != nullptr && info->has_bw_view() && !info->requires_grad_;
   const auto& base = is_view ? info->get_backward_view().base_ : tensor;
   if (is_view) {
     const auto* meta = torch::autograd::impl::get_autograd_meta(base);

@@ -159,6 +159,12 @@ bool SavedInputs::is_unchanged(const Input& input) {
   return input.storage != nullptr && input.version_counter.current_version() == input.version;
 }
 
+bool SavedInputs::are_in(const c10::StorageImpl* storage) const {
+  return std::any_of(inputs_.begin(), inputs_.end(), [storage](const Input& input) {
+    return input.storage == storage && !input.held.defined();
+  });
+}
+
 bool SavedInputs::are_hooked() const {
   return std::any_of(
       inputs_.begin(), inputs_.end(), [](const Input& input) { return input.saved.has_hooks(); });
