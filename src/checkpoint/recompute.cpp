@@ -2,8 +2,11 @@
 #include "checkpoint/frame.h"
 #include "checkpoint/ops/engine_ops.h"
 #include "checkpoint/region_listener.h"
+#include "checkpoint/state/unseen_draws.h"
 #include "checkpoint/state/value_hash.h"
 #include "checkpoint/stats.h"
+
+#include <ATen/ops/equal.h>
 
 #include <chrono>
 #include <utility>
@@ -87,6 +90,8 @@ class RecomputePass final : public HookSource, public WriteListener {
   }
 
   void run();
+  /// Whether the region may have drawn random numbers that were not replayed.
+  bool is_suspect() const { return is_suspect_; }
 
   std::unique_ptr<torch::autograd::SavedVariableHooks> make_hooks() override;
   void before_write(const at::Tensor& target) override;
@@ -101,7 +106,7 @@ class RecomputePass final : public HookSource, public WriteListener {
   void run_body(std::vector<at::Tensor> inputs);
   void compare(size_t index, const at::Tensor& tensor);
   void compare_values(size_t index, const at::Tensor& tensor);
-  void check_finished() const;
+  void check_finished();
   void report(const Replayer* replayer, std::chrono::nanoseconds time) const;
   [[noreturn]] void stop();
 
@@ -114,6 +119,7 @@ class RecomputePass final : public HookSource, public WriteListener {
   TensorUndo tensor_undo_;
   ReadCheck reads_;
   std::optional<DrawReplay> draws_;
+  bool is_suspect_ = false;
   size_t received_ = 0;
   bool has_stopped_ = false;
   bool awaits_write_ = false;
@@ -295,7 +301,7 @@ void RecomputePass::run_body(std::vector<at::Tensor> inputs) {
   }
 }
 
-void RecomputePass::check_finished() const {
+void RecomputePass::check_finished() {
   const size_t expected = frame_.slots_.size();
   if (!reads_.difference().empty()) {
     throw CheckpointError(c10::str("[reprise] ",
@@ -303,6 +309,9 @@ void RecomputePass::check_finished() const {
                                    " cannot be recomputed: ",
                                    reads_.difference(),
                                    ". Change it after backward, or change a clone."));
+  }
+  if (draws_ && difference_.empty()) {
+    difference_ = draws_->difference();
   }
   if (!difference_.empty()) {
     throw CheckpointError(
@@ -358,6 +367,10 @@ void RecomputePass::run() {
   if (frame_.recording_) {
     replayer.emplace(*frame_.recording_, frame_.region_, draws_ ? &*draws_ : nullptr);
   }
+  std::optional<UnseenDraws> unseen;
+  if (frame_.region_.draws) {
+    unseen.emplace(*frame_.region_.draws, frame_.region_.options.generators);
+  }
   {
     const ThreadStateGuard state(frame_.region_.thread_state);
     const RngGuard listed(frame_.region_.listed);
@@ -371,6 +384,7 @@ void RecomputePass::run() {
     const OpObserverGuard observing(notice.observer());
     run_body(std::move(inputs));
   }
+  is_suspect_ = unseen && unseen->settle();
   undo_.put_back();
   if (counts) {
     report(replayer ? &*replayer : nullptr, std::chrono::steady_clock::now() - start);
@@ -380,6 +394,26 @@ void RecomputePass::run() {
 
 bool Frame::is_recomputing_any() {
   return recompute_depth > 0;
+}
+
+/// See Note [Draws without an operator].
+void Frame::check_draws(const std::vector<at::Tensor>& tensors, std::optional<size_t> only) {
+  std::vector<at::Tensor> again(slots_.size());
+  RecomputePass(*this, again, only).run();
+  const EngineOpsGuard guard;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const bool is_comparable =
+        tensors[i].defined() && again[i].defined() && tensors[i].layout() == c10::kStrided;
+    if (is_comparable && !at::equal(value_hash(tensors[i]), value_hash(again[i]))) {
+      throw CheckpointError(c10::str(
+          "[reprise] ",
+          label(),
+          " draws random numbers from a default generator without an operator of LibTorch, "
+          "so that its recompute draws others. List the generator in "
+          "CheckpointOptions::generators, or draw with an operator."));
+    }
+  }
+  count_unfounded_suspicion(region_.callable);
 }
 
 void Frame::recompute(Recomputed& into, std::optional<size_t> only) {
@@ -402,6 +436,9 @@ void Frame::recompute(Recomputed& into, std::optional<size_t> only) {
     RecomputePass pass(*this, tensors, only);
     region_.check_inputs();
     pass.run();
+    if (pass.is_suspect() && !is_beyond_suspicion(region_.callable)) {
+      check_draws(tensors, only);
+    }
   } catch (const UnrepeatableError&) {
     forget(task);
     region_.abandon();

@@ -8,6 +8,7 @@
 #include "checkpoint/ops/engine_ops.h"
 #include "checkpoint/ops/op_observer.h"
 #include "checkpoint/region.h"
+#include "checkpoint/state/unseen_draws.h"
 #include "checkpoint/stats.h"
 
 #include <reprise/autocast.h>
@@ -173,6 +174,10 @@ std::vector<at::Tensor> ReentrantNode::rerun(std::vector<at::Tensor> inputs,
   std::optional<DrawReplay> draws;
   if (region_->draws) {
     draws.emplace(*region_->draws, region_->options.generators);
+  }
+  std::optional<UnseenDraws> unseen;
+  if (draws) {
+    unseen.emplace(*region_->draws, region_->options.generators);
   }
   const DrawGuard drawing(draws ? &*draws : nullptr);
   ReadCheck reads(region_->reads);

@@ -75,7 +75,10 @@ void Region::complete_forward(bool will_run_again) {
     return;
   }
   inputs.take_written(write_log);
-  const auto is_undone = [this](const c10::StorageImpl* storage) { return write_log.has(storage); };
+  const bool loses_history = options.use_reentrant && write_log.has_foreign_history();
+  const auto is_undone = [&](const c10::StorageImpl* storage) {
+    return !loses_history && write_log.has(storage);
+  };
   if (const auto modified = inputs.first_modified(is_undone)) {
     throw CheckpointError(
         c10::str("[reprise] ",
@@ -86,13 +89,12 @@ void Region::complete_forward(bool will_run_again) {
                  "input first, or use the out-of-place operator."));
   }
   // A reentrant region's forward gives no history, so that gradients would be lost.
-  if (options.use_reentrant && write_log.has_foreign_history()) {
+  if (loses_history) {
     throw CheckpointError(
         c10::str("[reprise] ",
                  label(),
-                 " changed a captured tensor in place that has a history (a grad_fn). Running the "
-                 "region again would change it a second time. Pass the tensor as an argument and "
-                 "return the new value, or use the out-of-place operator."));
+                 " changed a captured tensor in place that has a history (a grad_fn), which a "
+                 "reentrant region cannot. Return the new value, or use use_reentrant = false."));
   }
 }
 

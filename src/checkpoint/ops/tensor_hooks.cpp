@@ -1,5 +1,6 @@
 #include "checkpoint/ops/tensor_hooks.h"
 
+#include "checkpoint/state/data_writes.h"
 #include "checkpoint/state/write_listener.h"
 
 #include <ATen/core/VariableHooksInterface.h>
@@ -37,7 +38,9 @@ class InterceptedHooks final : public at::impl::VariableHooksInterface {
   }
 
   TensorBase tensor_data(const TensorBase& t) const override { return next_->tensor_data(t); }
-  TensorBase variable_data(const TensorBase& t) const override { return next_->variable_data(t); }
+  TensorBase variable_data(const TensorBase& t) const override {
+    return noted(next_->variable_data(t));
+  }
   const std::shared_ptr<torch::autograd::Node>& grad_fn(const TensorBase& t) const override {
     return next_->grad_fn(t);
   }
@@ -49,7 +52,7 @@ class InterceptedHooks final : public at::impl::VariableHooksInterface {
   void set_data(const TensorBase& t, const TensorBase& data) const override {
     next_->set_data(t, data);
   }
-  TensorBase data(const TensorBase& t) const override { return next_->data(t); }
+  TensorBase data(const TensorBase& t) const override { return noted(next_->data(t)); }
   int64_t _version(const TensorBase& t) const override { return next_->_version(t); }
   bool retains_grad(const TensorBase& t) const override { return next_->retains_grad(t); }
   void _backward(const Tensor& t,
@@ -76,6 +79,12 @@ class InterceptedHooks final : public at::impl::VariableHooksInterface {
   }
 
  private:
+  /// See Note [Writes through data()].
+  static TensorBase noted(TensorBase data) {
+    note_data(Tensor(data));
+    return data;
+  }
+
   at::impl::VariableHooksInterface* next_;
 };
 

@@ -12,7 +12,7 @@ namespace reprise::detail {
 /// them.
 ///
 /// Tensor::register_hook and retain_grad are calls of LibTorch's VariableHooksInterface, of which
-/// there is one per process. Ours passes all others on.
+/// there is one per process. Ours also notes what data() returns, and passes all others on.
 void intercept_tensor_hooks();
 
 }  // namespace reprise::detail

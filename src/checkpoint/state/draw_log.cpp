@@ -8,13 +8,10 @@
 namespace reprise::detail {
 
 DrawLog::DrawLog() {
-  watched_.reserve(1 + static_cast<size_t>(cuda_device_count()));
-  const auto watch = [this](const at::Generator& generator) {
+  static const auto defaults = default_generators();
+  watched_.reserve(defaults.size());
+  for (const auto& generator : defaults) {
     watched_.push_back({generator, GeneratorMark::of(generator)});
-  };
-  watch(at::detail::getDefaultCPUGenerator());
-  for (int64_t i = 0; i < cuda_device_count(); ++i) {
-    watch(default_generator(c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(i))));
   }
 }
 

@@ -10,10 +10,23 @@
 
 namespace reprise::detail {
 
+namespace {
+
 int64_t cuda_device_count() {
   static const int64_t count =
       at::globalContext().hasCUDA() ? at::detail::getCUDAHooks().deviceCount() : 0;
   return count;
+}
+
+}  // namespace
+
+std::vector<at::Generator> default_generators() {
+  std::vector<at::Generator> generators{at::detail::getDefaultCPUGenerator()};
+  for (int64_t i = 0; i < cuda_device_count(); ++i) {
+    generators.push_back(
+        default_generator(c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(i))));
+  }
+  return generators;
 }
 
 at::Generator default_generator(c10::Device device) {

@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <vector>
 
 namespace reprise::detail {
 
@@ -80,7 +81,8 @@ class PrivateGenerator {
 /// The generator that random operators on `device` use by default.
 at::Generator default_generator(c10::Device device);
 
-int64_t cuda_device_count();
+/// Those of the CPU and of every CUDA device.
+std::vector<at::Generator> default_generators();
 
 /// Whether the current CUDA stream is being captured into a graph. Then generators have no state on
 /// the host, and nothing can be read from the device.

@@ -1,5 +1,7 @@
 #include "checkpoint/state/read_log.h"
 
+#include "checkpoint/state/data_writes.h"
+
 #include <c10/util/StringUtil.h>
 
 #include <algorithm>
@@ -35,7 +37,8 @@ void ReadLog::note(const at::Tensor& leaf) {
   }
   entries_.push_back({c10::weak_intrusive_ptr<c10::TensorImpl>(leaf.getIntrusivePtr()),
                       storage_of(leaf),
-                      version_of(leaf)});
+                      version_of(leaf),
+                      data_writes(storage_of(leaf))});
 }
 
 void ReadLog::finish() {
@@ -57,11 +60,13 @@ void ReadCheck::check(const at::Tensor& leaf) {
     // Only the first read counts: afterwards the region itself may have written the tensor.
     if (!is_checked_[index]) {
       is_checked_[index] = true;
-      if (entry.version != version_of(leaf) || entry.storage != storage_of(leaf)) {
-        difference_ = c10::str("a captured tensor (",
+      if (entry.version != version_of(leaf) || entry.storage != storage_of(leaf) ||
+          entry.data_writes != data_writes(entry.storage)) {
+        difference_ = c10::str("a tensor that it reads (",
                                leaf.toString(),
+                               " ",
                                leaf.is_nested() ? c10::IntArrayRef() : leaf.sizes(),
-                               ") that it reads was changed after forward");
+                               ") has been modified by an inplace operation since forward");
       }
     }
     return;

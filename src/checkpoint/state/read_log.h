@@ -33,6 +33,7 @@ class ReadLog {
     c10::weak_intrusive_ptr<c10::TensorImpl> leaf;
     const c10::StorageImpl* storage;
     uint32_t version;
+    uint64_t data_writes;
   };
   std::vector<Entry> entries_;
 };

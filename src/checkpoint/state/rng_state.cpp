@@ -12,12 +12,7 @@ RngState::RngState(const std::vector<at::Generator>& generators) {
 }
 
 RngState RngState::of_defaults() {
-  std::vector<at::Generator> generators{at::detail::getDefaultCPUGenerator()};
-  for (int64_t i = 0; i < cuda_device_count(); ++i) {
-    generators.push_back(
-        default_generator(c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(i))));
-  }
-  return RngState(generators);
+  return RngState(default_generators());
 }
 
 void RngState::restore() const {

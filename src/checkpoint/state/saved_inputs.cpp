@@ -2,6 +2,7 @@
 
 #include "checkpoint/offload/placeholder.h"
 #include "checkpoint/ops/engine_ops.h"
+#include "checkpoint/state/data_writes.h"
 
 #include <ATen/ops/clone.h>
 #include <ATen/ops/empty.h>
@@ -47,7 +48,7 @@ SavedInputs::SavedInputs(const std::vector<at::Tensor>& inputs) {
   for (const auto& tensor : inputs) {
     Input input;
     if (tensor.defined() && tensor.is_inference()) {
-      input.inference = tensor;
+      input.held = tensor;
     } else if (tensor.defined()) {
       const auto& grad_fn = tensor.grad_fn();
       input.has_history = grad_fn != nullptr;
@@ -61,6 +62,11 @@ SavedInputs::SavedInputs(const std::vector<at::Tensor>& inputs) {
       input.version_counter = tensor.unsafeGetTensorImpl()->version_counter();
       input.version = input.version_counter.current_version();
       input.storage = tensor.has_storage() ? tensor.storage().unsafeGetStorageImpl() : nullptr;
+      input.data_writes = data_writes(input.storage);
+      if (!input.has_history && !input.saved.has_hooks()) {
+        input.saved = torch::autograd::SavedVariable();
+        input.held = tensor;
+      }
       if (input.storage != nullptr && input.saved.has_hooks()) {
         input.shape = std::make_unique<Shape>(
             Shape{c10::weak_intrusive_ptr<c10::StorageImpl>(tensor.storage().getWeakStorageImpl()),
@@ -93,6 +99,10 @@ at::Tensor SavedInputs::with_history(const Input& input, const at::Tensor& detac
 void SavedInputs::take_written(const WriteLog& log) {
   for (auto& input : inputs_) {
     if (input.shape == nullptr) {
+      // A leaf that has got a history would hold the graph that holds this region.
+      if (input.held.defined() && input.held.grad_fn()) {
+        input.held = detached_alias(input.held);
+      }
       continue;
     }
     input.shape->content = log.content_of(input.storage);
@@ -122,7 +132,8 @@ std::optional<size_t> SavedInputs::first_modified(
     const auto& input = inputs_[i];
     const bool is_from_content = input.shape && input.shape->content.defined();
     if (input.version_counter.enabled() && !is_from_content &&
-        input.version_counter.current_version() != input.version &&
+        (input.version_counter.current_version() != input.version ||
+         input.data_writes != data_writes(input.storage)) &&
         !(is_ignored && is_ignored(input.storage))) {
       return i;
     }
@@ -151,7 +162,7 @@ void SavedInputs::add_candidates(
       candidates.skip(input.storage->nbytes());
       continue;
     }
-    const auto tensor = input.saved.unpack();
+    const auto tensor = input.held.defined() ? input.held : input.saved.unpack();
     if (input.is_activation && supports_placeholder(tensor)) {
       candidates.add(tensor.storage(), /*is_shared=*/true);
     } else {
@@ -163,12 +174,12 @@ void SavedInputs::add_candidates(
 void SavedInputs::move_to(const OffloadCandidates& candidates,
                           const std::shared_ptr<OffloadGroup>& group) {
   for (auto& input : inputs_) {
-    if (!is_unchanged(input)) {
+    if (!is_unchanged(input) || !input.is_activation) {
       continue;
     }
     const auto tensor = input.saved.unpack();
     const auto item = candidates.find(tensor.storage());
-    if (item && input.is_activation && supports_placeholder(tensor)) {
+    if (item && supports_placeholder(tensor)) {
       input.saved.register_hooks(std::make_unique<OffloadedInput>(group, *item));
     }
   }
@@ -179,8 +190,8 @@ std::vector<at::Tensor> SavedInputs::unpack() const {
   tensors.reserve(inputs_.size());
   MadeStorages made;
   for (const auto& input : inputs_) {
-    if (input.inference.defined()) {
-      tensors.push_back(input.inference);
+    if (input.held.defined()) {
+      tensors.push_back(input.held);
     } else if (input.shape && input.shape->content.defined()) {
       tensors.push_back(with_history(input, from_content(input, made)));
     } else {

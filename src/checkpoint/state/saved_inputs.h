@@ -64,8 +64,9 @@ class SavedInputs {
   };
   struct Input {
     torch::autograd::SavedVariable saved;
-    // Inference tensors have no version and cannot be SavedVariables, so they are held directly.
-    at::Tensor inference;
+    // A leaf that no enclosing region owns, or an inference tensor, which cannot be a
+    // SavedVariable.
+    at::Tensor held;
     std::unique_ptr<Shape> shape;  // only of inputs of an enclosing region
     // The history, unless it is a leaf.
     bool has_history = false;
@@ -74,6 +75,7 @@ class SavedInputs {
     uint32_t output_nr = 0;
     c10::VariableVersion version_counter;
     uint32_t version = 0;
+    uint64_t data_writes = 0;
     const c10::StorageImpl* storage = nullptr;  // for identity
   };
   /// Inputs that share a storage share it again: `made` has the storages made so far.
