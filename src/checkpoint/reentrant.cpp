@@ -85,6 +85,16 @@ struct RecomputeWrites final : WriteListener {
            });
   }
   unsigned next_hook(const at::Tensor& tensor) override { return hooks.next(tensor); }
+  /// The inputs are leaves here. One that has got a history was written with gradients.
+  void check_inputs() const {
+    for (const auto& input : inputs) {
+      if (input.defined() && input.grad_fn()) {
+        refuse(
+            "changed an input in place and so gave it a history (a grad_fn), which a reentrant "
+            "region cannot. Return the new value, or use use_reentrant = false.");
+      }
+    }
+  }
   void refuse(const char* why) const {
     if (why != nullptr) {
       throw CheckpointError(c10::str("[reprise] ", region.label(), " ", why));
@@ -187,13 +197,18 @@ std::vector<at::Tensor> ReentrantNode::rerun(std::vector<at::Tensor> inputs,
     unseen.emplace(*region_->draws, region_->options.generators);
   }
   const DrawGuard drawing(draws ? &*draws : nullptr);
-  ReadCheck reads(region_->reads);
+  ReadCheck reads(region_->reads, region_->write_log);
   const ReadGuard reading(&reads);
-  const GradientGuard gradients(region_->reads);
+  const auto device = inputs.empty() || !inputs.front().defined() ? c10::Device(c10::kCPU)
+                                                                  : inputs.front().device();
+  const GradientGuard gradients(region_->reads, device);
   const NodeHooksGuard read_hooks(region_->reads.alive());
   const HookSourceGuard no_hooks(nullptr);
   const OpObserverGuard no_observer(nullptr);
   auto outputs = region_->body->run(std::move(inputs), /*wants_outputs=*/true);
+  if (unseen) {
+    unseen->settle();
+  }
   const auto& difference = !reads.difference().empty() ? reads.difference()
                            : draws                     ? draws->difference()
                                                        : std::string();
@@ -216,6 +231,7 @@ variable_list ReentrantNode::run_backward(const variable_list& grads) {
     inputs = detach_all(region_->inputs.unpack());
     writes.inputs = inputs;
     outputs = rerun(inputs, writes);
+    writes.check_inputs();
     writes.undo.put_back();
   }
   if (counts_stats()) {
@@ -387,7 +403,7 @@ std::vector<at::Tensor> run_reentrant(const CheckpointOptions& options,
     error.add_context("while running " + region->label());
     throw;
   }
-  region->complete_forward(/*will_run_again=*/true);
+  region->complete_forward(/*will_run_again=*/true, [](const c10::StorageImpl*) { return false; });
   if (counts_stats()) {
     RegionStats delta;
     delta.entered = 1;

@@ -86,10 +86,11 @@ void Region::check_lossy(bool was_lossy) const {
   }
 }
 
-void Region::complete_forward(bool will_run_again) {
+void Region::complete_forward(bool will_run_again,
+                              const std::function<bool(const c10::StorageImpl*)>& is_kept) {
   write_log.prune();
   tensor_log.finish();
-  reads.finish();
+  reads.finish(is_kept);
   if (draws) {
     draws->finish();
   }

@@ -193,6 +193,13 @@ void OpRecording::preserve(const at::Tensor& target) {
   }
 }
 
+bool OpRecording::holds(const c10::StorageImpl* storage) const {
+  bool is_held = false;
+  for_each_result(
+      [&](const KeptResult& kept) { is_held = is_held || kept.version_in(storage) != nullptr; });
+  return is_held;
+}
+
 void OpRecording::tie_aliases(const c10::OperatorHandle& op, const torch::jit::Stack& stack) const {
   const auto tie = [this](const at::Tensor& result) {
     // A new storage has one owner.

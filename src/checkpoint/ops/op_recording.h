@@ -103,6 +103,9 @@ class OpRecording {
   /// Call before `target` is written: moves kept results out of its storage.
   void preserve(const at::Tensor& target);
 
+  /// Whether a kept result is in this storage.
+  bool holds(const c10::StorageImpl* storage) const;
+
   /// Call after an operator has run: results that share the storage of a kept one, without being a
   /// view of it (_unsafe_view, unsafe_split, a custom operator that returns its argument), get its
   /// version counter, so that a later write through them is noticed.

@@ -27,8 +27,10 @@ int64_t position(int64_t sample, int64_t samples, int64_t count) {
 }  // namespace
 
 uint64_t content_sample(const at::Tensor& tensor) {
-  if (tensor.layout() != c10::kStrided || !tensor.device().is_cpu() || tensor.numel() == 0 ||
-      tensor.is_nested() || tensor.is_quantized() || !tensor.has_storage()) {
+  // Bytes may be a library's workspace, which is not written as a whole.
+  if (tensor.scalar_type() == at::kByte || tensor.layout() != c10::kStrided ||
+      !tensor.device().is_cpu() || tensor.numel() == 0 || tensor.is_nested() ||
+      tensor.is_quantized() || !tensor.has_storage()) {
     return 0;
   }
   const auto* base = static_cast<const char*>(tensor.storage().data());
