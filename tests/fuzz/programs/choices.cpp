@@ -54,6 +54,9 @@ bool Generator::may_write(Register target, bool writes_gradient) {
   if (memory.is_saved || (memory.is_leaf_with_grad && has_grad_mode_)) {
     return false;  // an error without regions, too
   }
+  if (writes_gradient && memory.is_leaf && loops_ > 0) {
+    return false;  // in the next round it would not be a leaf
+  }
   const bool is_risk =
       memory.is_leaf_with_grad || memory.is_read_by_region ||
       ((writes_gradient || known.has_grad) && memory.region != known_.region_number()) ||
@@ -92,6 +95,10 @@ bool Generator::choose_inputs(const Operator& row, std::vector<Register>& inputs
       }
     }
   }
+  if (row.has(kReadsStatistics) &&
+      (known_.of(inputs[3]).has_grad || known_.of(inputs[4]).has_grad)) {
+    return false;
+  }
   if (row.has(kUpdatesStatistics)) {
     for (const Register reg : {inputs[3], inputs[4]}) {
       if (known_.of(reg).has_grad || known_.memory_of(reg).region != 0 || inputs[3] == inputs[4] ||
@@ -118,7 +125,6 @@ std::vector<Register> Generator::choose_results(size_t first_new, int most) {
 
 RegionOptions Generator::choose_options(const OpenRegion& region) {
   RegionOptions options;
-  options.is_named = random_.chance(20);
   options.early_stop = !random_.chance(25);
   if (profile_.is_reentrant) {
     options.use_reentrant = random_.chance(80);

@@ -59,6 +59,38 @@ void redirect(Program& program, Register from, Register to) {
   });
 }
 
+void erase_at(std::vector<Register>& list, size_t index) {
+  if (index < list.size()) {
+    list.erase(list.begin() + static_cast<std::ptrdiff_t>(index));
+  }
+}
+
+/// Argument `i` of a region becomes a capture.
+bool capture_argument(Program& program, size_t at, size_t i) {
+  auto& region = place_of(program, at).instruction();
+  const Register parameter = region.blocks[0].parameters[i];
+  const Register argument = region.inputs[i];
+  erase_at(region.blocks[0].parameters, i);
+  erase_at(region.inputs, i);
+  redirect(program, parameter, argument);
+  return true;
+}
+
+/// What a loop carries from round to round is read from outside instead.
+bool drop_carried(Program& program, size_t at, size_t i) {
+  auto& loop = place_of(program, at).instruction();
+  const Register start = loop.inputs[i];
+  const Register parameter = loop.blocks[0].parameters[i];
+  const Register output = loop.outputs[i];
+  erase_at(loop.inputs, i);
+  erase_at(loop.outputs, i);
+  erase_at(loop.blocks[0].parameters, i);
+  erase_at(loop.blocks[0].results, i);
+  redirect(program, parameter, start);
+  redirect(program, output, start);
+  return true;
+}
+
 /// An edit of the instruction number `at`.
 template <class Change>
 Edit change_at(size_t at, const Change& change) {
@@ -113,45 +145,39 @@ std::vector<Edit> unwrappings(const Program& program, size_t at) {
       next = place.list->insert(next, block.body.begin(), block.body.end()) +
              static_cast<std::ptrdiff_t>(block.body.size());
     }
-    const auto& block = unwrapped.blocks[0];
-    for (size_t i = 0; i < block.parameters.size(); ++i) {
-      redirect(edited, block.parameters[i], unwrapped.inputs[i]);
+    const auto& inner = unwrapped.blocks[0];
+    for (size_t i = 0; i < inner.parameters.size(); ++i) {
+      redirect(edited, inner.parameters[i], unwrapped.inputs[i]);
     }
     for (size_t i = 0; i < unwrapped.outputs.size(); ++i) {
       // A result may be a parameter.
       const auto parameter =
-          std::find(block.parameters.begin(), block.parameters.end(), block.results[i]);
+          std::find(inner.parameters.begin(), inner.parameters.end(), inner.results[i]);
       redirect(edited,
                unwrapped.outputs[i],
-               parameter == block.parameters.end()
-                   ? block.results[i]
-                   : unwrapped.inputs[static_cast<size_t>(parameter - block.parameters.begin())]);
+               parameter == inner.parameters.end()
+                   ? inner.results[i]
+                   : unwrapped.inputs[static_cast<size_t>(parameter - inner.parameters.begin())]);
     }
     return true;
   }};
-  // Loops have a parameter for each result; other blocks can lose them one by one.
-  const bool is_loop = instruction->kind == Kind::Loop;
-  for (size_t i = 0; i < instruction->blocks[0].results.size() && !is_loop; ++i) {
+  const auto& block = instruction->blocks[0];
+  if (instruction->kind == Kind::Loop) {
+    // A loop has a parameter for each result; what it no longer carries starts anew each round.
+    for (size_t i = 0; i < block.parameters.size(); ++i) {
+      edits.emplace_back([at, i](Program& edited) { return drop_carried(edited, at, i); });
+    }
+    return edits;
+  }
+  for (size_t i = 0; i < block.results.size(); ++i) {
     edits.push_back(change_at(at, [i](Instruction& edited) {
-      const auto offset = static_cast<std::ptrdiff_t>(i);
-      edited.blocks[0].results.erase(edited.blocks[0].results.begin() + offset);
-      if (i < edited.outputs.size()) {
-        edited.outputs.erase(edited.outputs.begin() + offset);
-      }
+      erase_at(edited.blocks[0].results, i);
+      erase_at(edited.outputs, i);
       return true;
     }));
   }
-  for (size_t i = 0; i < instruction->blocks[0].parameters.size() && !is_loop; ++i) {
-    edits.emplace_back([at, i](Program& edited) {
-      auto& region = place_of(edited, at).instruction();
-      const auto offset = static_cast<std::ptrdiff_t>(i);
-      const Register parameter = region.blocks[0].parameters[i];
-      const Register argument = region.inputs[i];
-      region.blocks[0].parameters.erase(region.blocks[0].parameters.begin() + offset);
-      region.inputs.erase(region.inputs.begin() + offset);
-      redirect(edited, parameter, argument);
-      return true;
-    });
+  for (size_t i = 0; i < block.parameters.size(); ++i) {
+    edits.emplace_back([at, i](Program& edited) { return capture_argument(edited, at, i); });
   }
   return edits;
 }
@@ -196,8 +222,7 @@ std::vector<Edit> simplifications(const Program& program, size_t at) {
              set_option(&RegionOptions::early_stop, true),
              set_option(&RegionOptions::determinism_check, 1),
              set_option(&RegionOptions::policy, PolicyKind::None),
-             set_option(&RegionOptions::every, 1),
-             set_option(&RegionOptions::is_named, false)};
+             set_option(&RegionOptions::every, 1)};
     return edits;
   }
   edits = {set(&Instruction::number, 1.0),

@@ -144,7 +144,8 @@ void Generator::make_backward(Body& body) {
     const Register gradient = calls.back().outputs[0];
     const Register penalty = place(calls, "square_loss", {gradient});
     const Register loss = place(calls, profile_.is_complex ? "complex_loss" : "loss", {penalty});
-    backward(calls, random_.chance(50) ? std::vector{loss, last[0]} : std::vector{loss}, false);
+    // The gradient may be a constant, without a graph of its own.
+    backward(calls, {place(calls, "add", {loss, last[0]})}, false);
   } else {
     backward(calls, losses_, false);
   }
@@ -195,9 +196,11 @@ Program Generator::make() {
     Block block;
     block.parameters = {known_.add_new('a', false)};
     known_.memory_of(block.parameters[0]).is_foreign = true;
+    ++loops_;
     make_model(block.body);
     make_losses(block.body);
     make_backward(block.body);
+    --loops_;
     for (const auto& leaf : program_.leaves) {
       if (leaf.requires_grad) {
         place(block.body, "sgd_step", {leaf.reg});

@@ -81,6 +81,8 @@ class Generator {
   bool has_grad_mode_ = true;
   int explicit_generator_ = kDefaultGenerator;  // in a parallel block, the only one allowed
   bool may_draw_default_ = true;
+  int budget_ = 45;  // of instructions
+  int loops_ = 0;
   int blocks_ = 0;  // how many blocks are open: limits their nesting
 };
 

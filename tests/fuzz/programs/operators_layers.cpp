@@ -29,7 +29,7 @@ std::vector<Operator> layer_operators() {
       REPRISE_FUZZ_ROW("rms_norm", "av>a", 0, "01", "", torch::rms_norm(x(0), {D}, x(1), 1e-5)),
       REPRISE_FUZZ_ROW("group_norm", "avv>a", kRare, "01", "aten::native_group_norm", torch::group_norm(x(0), 2, x(1), x(2))),
       REPRISE_FUZZ_ROW("batch_norm", "avvvv>a", kCommon | kUpdatesStatistics, "01", "", torch::batch_norm(x(0), x(1), x(2), x(3), x(4), true, 0.1, 1e-5, false)),
-      REPRISE_FUZZ_ROW("batch_norm_eval", "avvvv>a", kRare, "01", "", torch::batch_norm(x(0), x(1), x(2), x(3), x(4).abs() + 1, false, 0.1, 1e-5, false)),
+      REPRISE_FUZZ_ROW("batch_norm_eval", "avvvv>a", kRare | kReadsStatistics, "01", "", torch::batch_norm(x(0), x(1), x(2), x(3), x(4).abs() + 1, false, 0.1, 1e-5, false)),
       REPRISE_FUZZ_ROW("glu", "a>h", 0, "0", "aten::glu", torch::glu(x(0), 1)),
       REPRISE_FUZZ_ROW("prelu", "av>a", 0, "01", "aten::_prelu_kernel", torch::prelu(x(0), x(1))),
       REPRISE_FUZZ_ROW("embedding", "wi>a", 0, "1", "aten::embedding", torch::embedding(x(0), x(1))),

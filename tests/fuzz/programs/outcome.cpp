@@ -25,18 +25,21 @@ bool is_bitwise_equal(const at::Tensor& a, const at::Tensor& b) {
   return std::memcmp(left.const_data_ptr(), right.const_data_ptr(), left.nbytes()) == 0;
 }
 
-std::string first_difference(const std::vector<Observed>& plain,
-                             const std::vector<Observed>& regions) {
+/// Nothing if they are equal.
+std::string first_difference(const Program& program,
+                             const std::vector<at::Tensor>& plain,
+                             const std::vector<at::Tensor>& regions) {
   for (size_t i = 0; i < plain.size(); ++i) {
-    const auto& a = plain[i].value;
-    const auto& b = regions[i].value;
+    const auto& a = plain[i];
+    const auto& b = regions[i];
     if (is_bitwise_equal(a, b)) {
       continue;
     }
-    if (!a.defined() || !b.defined() || a.sizes() != b.sizes() || !a.is_floating_point()) {
-      return plain[i].what;
-    }
-    return c10::str(plain[i].what, ", by at most ", (a - b).abs().max().item().toDouble());
+    const auto name = observed_name(program, i);
+    const bool has_distance =
+        a.defined() && b.defined() && a.sizes() == b.sizes() && a.is_floating_point();
+    return has_distance ? c10::str(name, ", by at most ", (a - b).abs().max().item().toDouble())
+                        : name;
   }
   return "";
 }
@@ -46,8 +49,8 @@ struct Failure {
   bool is_ours;
 };
 
-std::variant<std::vector<Observed>, Failure> try_run(const Program& program,
-                                                     const RunOptions& options) {
+std::variant<std::vector<at::Tensor>, Failure> try_run(const Program& program,
+                                                       const RunOptions& options) {
   try {
     return run(program, options);
   } catch (const c10::Error& error) {
@@ -71,16 +74,16 @@ Outcome judge(const Program& program, int fault) {
   if (const auto* failure = std::get_if<Failure>(&regions)) {
     return {failure->is_ours ? Verdict::Refused : Verdict::WrongError, failure->message};
   }
-  const auto& expected = std::get<std::vector<Observed>>(plain);
-  auto difference = first_difference(expected, std::get<std::vector<Observed>>(regions));
+  const auto& expected = std::get<std::vector<at::Tensor>>(plain);
+  auto difference = first_difference(program, expected, std::get<std::vector<at::Tensor>>(regions));
   if (difference.empty()) {
     return {};
   }
   // A program that differs from itself says nothing about regions.
   for (int i = 0; i < 3; ++i) {
     const auto again = try_run(program, {.with_regions = false});
-    const auto* seen = std::get_if<std::vector<Observed>>(&again);
-    if (seen == nullptr || !first_difference(expected, *seen).empty()) {
+    const auto* seen = std::get_if<std::vector<at::Tensor>>(&again);
+    if (seen == nullptr || !first_difference(program, expected, *seen).empty()) {
       return {Verdict::Invalid, "not deterministic without regions"};
     }
   }
@@ -88,13 +91,10 @@ Outcome judge(const Program& program, int fault) {
 }
 
 std::string message_kind(const std::string& message) {
-  std::string line = message.substr(0, message.find('\n'));
-  line = std::regex_replace(line, std::regex(R"(the region of [^{]*\{lambda[^}]*\}[^ ,.]*)"), "R");
-  line = std::regex_replace(line, std::regex("the region of .*::operator\\(\\)[^ ]*"), "R");
-  line = std::regex_replace(line, std::regex("region \"[^\"]*\""), "R");
-  line = std::regex_replace(line, std::regex(R"(\[[0-9, ]*\])"), "[..]");
-  line = std::regex_replace(line, std::regex("[0-9]+"), "#");
-  return line.substr(0, 160);
+  static const std::regex shape(R"(\[[0-9, ]*\])");
+  static const std::regex number("[0-9]+");
+  const std::string line = message.substr(0, message.find('\n'));
+  return std::regex_replace(std::regex_replace(line, shape, "[..]"), number, "#").substr(0, 160);
 }
 
 }  // namespace reprise::fuzz

@@ -42,7 +42,6 @@ struct RegionOptions {
   PolicyKind policy = PolicyKind::None;
   int every = 1;   ///< of SaveMatmuls; salt of KeepByHash
   std::string op;  ///< of SaveOps
-  bool is_named = false;
 
   bool operator==(const RegionOptions&) const = default;
 };
@@ -101,6 +100,9 @@ void for_each_instruction(Instructions& list, const Visit& visit) {
 
 /// The registers that a block reads and does not assign itself, in ascending order.
 std::vector<Register> captures(const Block& block);
+
+/// Whether every register is assigned before it is read, in a block that the reader can see.
+bool is_closed(const Program& program);
 
 /// How many instructions a program has, those in blocks included.
 size_t instruction_count(const Program& program);

@@ -2,10 +2,14 @@
 
 #include "fuzz/programs/helpers.h"
 
+#include <map>
+#include <memory>
+#include <tuple>
+
 namespace reprise::fuzz {
 namespace {
 
-std::shared_ptr<const Policy> policy_of(const RegionOptions& options) {
+std::shared_ptr<const Policy> make_policy(const RegionOptions& options) {
   switch (options.policy) {
     case PolicyKind::None:
       return nullptr;
@@ -21,6 +25,17 @@ std::shared_ptr<const Policy> policy_of(const RegionOptions& options) {
       return helpers::compress_masks();
   }
   return nullptr;
+}
+
+/// Policies are shared between regions. Making one by name reads the list of all operators.
+std::shared_ptr<const Policy> policy_of(const RegionOptions& options) {
+  thread_local std::map<std::tuple<PolicyKind, int, std::string>, std::shared_ptr<const Policy>>
+      known;
+  auto& policy = known[{options.policy, options.every, options.op}];
+  if (!policy) {
+    policy = make_policy(options);
+  }
+  return policy;
 }
 
 std::string policy_text(const RegionOptions& options) {
@@ -49,7 +64,7 @@ CheckpointOptions checkpoint_options(const RegionOptions& options) {
           .early_stop = options.early_stop,
           .determinism_check = static_cast<DeterminismCheck>(options.determinism_check),
           .policy = policy_of(options),
-          .name = options.is_named ? "named" : ""};
+          .name = "region"};
 }
 
 std::string options_text(const RegionOptions& options) {
@@ -72,9 +87,6 @@ std::string options_text(const RegionOptions& options) {
   }
   if (options.policy != PolicyKind::None) {
     add(".policy = " + policy_text(options));
-  }
-  if (options.is_named) {
-    add(".name = \"named\"");
   }
   return "{" + text + "}";
 }

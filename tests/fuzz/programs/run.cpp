@@ -8,6 +8,7 @@
 #include <map>
 #include <stdexcept>
 #include <tuple>
+#include <unordered_map>
 
 namespace reprise::fuzz {
 namespace {
@@ -18,6 +19,7 @@ struct Context {
   RunOptions options;
   at::TensorOptions tensor_options;
   std::vector<at::Generator> generators;
+  std::unordered_map<const Block*, std::vector<Register>> captures;  // of regions
 };
 
 /// The registers of the program, or of one run of a region's body.
@@ -134,7 +136,7 @@ void Scope::run_operator(const Instruction& instruction) {
 
 void Scope::run_region(const Instruction& instruction) {
   const Block& block = instruction.blocks[0];
-  const auto captured = captures(block);
+  const auto& captured = context_.captures.at(&block);
   const auto body =
       [&context = context_, &block, depth = depth_ + 1, captured, values = at(captured)](
           const Tensors& arguments) {
@@ -205,8 +207,9 @@ at::Tensor leaf_value(const Program& program, const Leaf& leaf) {
   return value.clone();
 }
 
-at::Tensor copy_of(const at::Tensor& tensor) {
-  return tensor.defined() ? tensor.detach().clone() : tensor;
+/// Without its graph, which refers to the program.
+at::Tensor value_of(const at::Tensor& tensor) {
+  return tensor.defined() && tensor.requires_grad() ? tensor.detach() : tensor;
 }
 
 /// Leaves whose gradients have a graph form a cycle with it.
@@ -224,8 +227,14 @@ struct GradientReset {
 
 }  // namespace
 
-std::vector<Observed> run(const Program& program, const RunOptions& options) {
-  Context context{program, options, at::TensorOptions(program.dtype), {}};
+std::vector<at::Tensor> run(const Program& program, const RunOptions& options) {
+  Context context{program, options, at::TensorOptions(program.dtype), {}, {}};
+  for_each_instruction(program.body, [&context](const Instruction& instruction) {
+    if (instruction.kind == Kind::Region) {
+      const Block& block = instruction.blocks[0];
+      context.captures[&block] = captures(block);
+    }
+  });
   auto default_generator = at::detail::getDefaultCPUGenerator();
   default_generator.set_current_seed(program.seed);
   for (int i = 0; i < program.generators; ++i) {
@@ -241,19 +250,31 @@ std::vector<Observed> run(const Program& program, const RunOptions& options) {
   const GradientReset reset(leaves);
   scope.run(program.body);
 
-  std::vector<Observed> seen;
+  Tensors seen;
   for (Register reg = 0; reg < program.registers; ++reg) {
-    seen.push_back({"register r" + std::to_string(reg), copy_of(scope.at(reg))});
+    seen.push_back(value_of(scope.at(reg)));
   }
-  for (size_t i = 0; i < leaves.size(); ++i) {
-    seen.push_back(
-        {"gradient of r" + std::to_string(program.leaves[i].reg), copy_of(leaves[i].grad())});
+  for (const auto& leaf : leaves) {
+    seen.push_back(value_of(leaf.grad()));
   }
-  seen.push_back({"default generator", default_generator.get_state()});
-  for (size_t i = 0; i < context.generators.size(); ++i) {
-    seen.push_back({"generator g" + std::to_string(i), context.generators[i].get_state()});
+  seen.push_back(default_generator.get_state());
+  for (const auto& generator : context.generators) {
+    seen.push_back(generator.get_state());
   }
   return seen;
+}
+
+std::string observed_name(const Program& program, size_t index) {
+  const auto registers = static_cast<size_t>(program.registers);
+  if (index < registers) {
+    return "r" + std::to_string(index);
+  }
+  index -= registers;
+  if (index < program.leaves.size()) {
+    return "the gradient of r" + std::to_string(program.leaves[index].reg);
+  }
+  index -= program.leaves.size();
+  return index == 0 ? "the default generator" : "generator g" + std::to_string(index - 1);
 }
 
 }  // namespace reprise::fuzz

@@ -5,6 +5,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -17,12 +18,11 @@ struct RunOptions {
   int fault = -1;
 };
 
-struct Observed {
-  std::string what;
-  at::Tensor value;  ///< a copy; may be undefined
-};
+/// Runs the program from its seed. Returns all that can be observed afterwards:
+/// registers, gradients of leaves, states of generators. Some may be undefined.
+std::vector<at::Tensor> run(const Program& program, const RunOptions& options);
 
-/// Runs the program from its seed. Afterwards the default generator is as the program left it.
-std::vector<Observed> run(const Program& program, const RunOptions& options);
+/// What element `index` of that list is.
+std::string observed_name(const Program& program, size_t index);
 
 }  // namespace reprise::fuzz

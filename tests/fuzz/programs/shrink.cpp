@@ -47,7 +47,7 @@ class Shrinker {
       return false;
     }
     Program candidate = best_;
-    if (!edit(candidate)) {
+    if (!edit(candidate) || !is_closed(candidate)) {
       return false;
     }
     --runs_left_;

@@ -42,6 +42,7 @@ void Generator::assign_outputs(Instruction& instruction, const Operator& row) {
       reg = known_.add_new(type, has_grad || row.name == "new_leaf");
       known_.memory_of(reg).is_saved = row.saves.find('o') != std::string_view::npos;
       known_.memory_of(reg).is_foreign = row.name == "unsafe_chunk";
+      known_.memory_of(reg).is_leaf_with_grad = row.name == "new_leaf";
     }
     instruction.outputs.push_back(reg);
     scope_.push_back(reg);
@@ -103,6 +104,7 @@ bool Generator::make_row(Body& body, int index) {
     }
   }
   assign_outputs(instruction, row);
+  --budget_;
   body.push_back(std::move(instruction));
   return true;
 }
@@ -187,13 +189,15 @@ void Generator::make_loop(Body& body) {
   instruction.inputs = {start};
   known_.note_read(start);
   Block block;
-  const Register parameter = known_.add_new('a', true);
+  const Register parameter = known_.add_new('a', known_.of(start).has_grad);
   known_.memory_of(parameter).is_foreign = true;
   block.parameters = {parameter};
   const auto outside = scope_;
   scope_.push_back(parameter);
   const size_t inside = scope_.size();
+  ++loops_;
   make_statements(block.body, random_.between(1, 3));
+  --loops_;
   Register result = parameter;
   for (size_t i = inside; i < scope_.size(); ++i) {
     const auto& known = known_.of(scope_[i]);
@@ -313,7 +317,7 @@ void Generator::make_statement(Body& body) {
 
 void Generator::make_statements(Body& body, int count) {
   ++blocks_;
-  for (int i = 0; i < count; ++i) {
+  for (int i = 0; i < count && budget_ > 0; ++i) {
     make_statement(body);
   }
   --blocks_;
