@@ -7,6 +7,8 @@
 #include "checkpoint/engine.h"
 
 #include "checkpoint/frame.h"
+#include "checkpoint/ops/tensor_hooks.h"
+#include "checkpoint/state/write_listener.h"
 
 #include <reprise/checkpoint.h>
 
@@ -113,6 +115,9 @@ class CheckpointEngine final : public Engine {
                                          bool create_graph,
                                          bool accumulate_grad,
                                          const torch::autograd::edge_list& outputs) override {
+    if (accumulate_grad) {
+      notify_accumulation(roots);
+    }
     TaskEnd task_end;
     return Engine::execute(roots, inputs, keep_graph, create_graph, accumulate_grad, outputs);
   }
@@ -161,6 +166,7 @@ Engine& checkpoint_engine() {
 const bool installed_at_load = [] {
   if (&Engine::get_default_engine() == &Engine::get_base_engine()) {
     torch::autograd::set_default_engine_stub(&checkpoint_engine);
+    intercept_tensor_hooks();
   }
   return true;
 }();

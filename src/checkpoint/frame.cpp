@@ -101,10 +101,7 @@ Frame::Frame(const CheckpointOptions& options,
 Frame::~Frame() = default;
 
 std::unique_ptr<ForwardRecorder> Frame::make_recorder() {
-  return recording_ ? std::make_unique<ForwardRecorder>(*recording_,
-                                                        region_.thread_state.has_autocast(),
-                                                        region_.options,
-                                                        is_recomputing_any())
+  return recording_ ? std::make_unique<ForwardRecorder>(*recording_, region_, is_recomputing_any())
                     : nullptr;
 }
 
@@ -125,9 +122,10 @@ size_t Frame::pack(const at::Tensor& tensor) {
 }
 
 void Frame::before_write(const at::Tensor& target) {
-  if (recording_) {
+  if (recording_ && target.has_storage()) {
     recording_->preserve(target);
   }
+  region_.tensor_log.before_write(target);
   region_.write_log.record(target);
 }
 

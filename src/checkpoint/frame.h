@@ -65,6 +65,7 @@ class Frame final : public std::enable_shared_from_this<Frame> {
   size_t pack(const at::Tensor& tensor);
   /// Called before forward writes `target`.
   void before_write(const at::Tensor& target);
+  Region& region() { return region_; }
   /// Hashes the saved tensors that were not computed yet when they were packed.
   void hash_written();
   void complete_forward();
@@ -100,6 +101,8 @@ class Frame final : public std::enable_shared_from_this<Frame> {
   Recomputed& recomputed_for(TaskKey task);
   /// Recomputes all needed slots into `into`, or `only` that one.
   void recompute(Recomputed& into, std::optional<size_t> only);
+  /// Throws if a second recompute gives other tensors.
+  void check_draws(const std::vector<at::Tensor>& tensors, std::optional<size_t> only);
   /// Starts to offload what the options and the policy ask for.
   void offload_storages(bool counts);
   /// Name of the node that saved a slot, looked up in the running graph task.

@@ -2,8 +2,11 @@
 #include "checkpoint/frame.h"
 #include "checkpoint/ops/engine_ops.h"
 #include "checkpoint/region_listener.h"
+#include "checkpoint/state/unseen_draws.h"
 #include "checkpoint/state/value_hash.h"
 #include "checkpoint/stats.h"
+
+#include <ATen/ops/equal.h>
 
 #include <chrono>
 #include <utility>
@@ -78,13 +81,23 @@ class RecomputePass final : public HookSource, public WriteListener {
         into_(into),
         only_(only),
         last_needed_(find_last_needed()),
-        undo_(frame.region_.write_log) {}
+        undo_(frame.region_.write_log),
+        tensor_undo_(frame.region_.tensor_log),
+        reads_(frame.region_.reads) {
+    if (frame.region_.draws) {
+      draws_.emplace(*frame.region_.draws, frame.region_.options.generators);
+    }
+  }
 
   void run();
+  /// Whether the region may have drawn random numbers that were not replayed.
+  bool is_suspect() const { return is_suspect_; }
 
   std::unique_ptr<torch::autograd::SavedVariableHooks> make_hooks() override;
   void before_write(const at::Tensor& target) override;
   void after_write() override;
+  void before_kernel_write(const at::Tensor& target) override;
+  bool allows_hook(const at::Tensor& tensor) override;
 
   void receive(const at::Tensor& tensor, const at::Tensor& alias);
 
@@ -93,7 +106,7 @@ class RecomputePass final : public HookSource, public WriteListener {
   void run_body(std::vector<at::Tensor> inputs);
   void compare(size_t index, const at::Tensor& tensor);
   void compare_values(size_t index, const at::Tensor& tensor);
-  void check_finished() const;
+  void check_finished();
   void report(const Replayer* replayer, std::chrono::nanoseconds time) const;
   [[noreturn]] void stop();
 
@@ -101,7 +114,12 @@ class RecomputePass final : public HookSource, public WriteListener {
   std::vector<at::Tensor>& into_;
   const std::optional<size_t> only_;
   const size_t last_needed_;
+  const GraphMark start_{};
   WriteUndo undo_;
+  TensorUndo tensor_undo_;
+  ReadCheck reads_;
+  std::optional<DrawReplay> draws_;
+  bool is_suspect_ = false;
   size_t received_ = 0;
   bool has_stopped_ = false;
   bool awaits_write_ = false;
@@ -181,8 +199,20 @@ void RecomputePass::receive(const at::Tensor& tensor, const at::Tensor& alias) {
   }
 }
 
+void RecomputePass::before_kernel_write(const at::Tensor& target) {
+  if (const char* why_not = undo_.before_kernel_write(target)) {
+    throw UnrepeatableError(c10::str("[reprise] ", frame_.label(), " ", why_not));
+  }
+}
+
+/// See Note [Hooks are registered once].
+bool RecomputePass::allows_hook(const at::Tensor& tensor) {
+  const auto& node = tensor.grad_fn();
+  return node ? !start_.is_older(*node) : !frame_.region_.tensor_log.has_hooked(tensor);
+}
+
 void RecomputePass::before_write(const at::Tensor& target) {
-  if (frame_.recording_) {
+  if (frame_.recording_ && target.has_storage()) {
     frame_.recording_->preserve(target);
   }
   if (const char* why_not = undo_.before_write(target)) {
@@ -271,8 +301,18 @@ void RecomputePass::run_body(std::vector<at::Tensor> inputs) {
   }
 }
 
-void RecomputePass::check_finished() const {
+void RecomputePass::check_finished() {
   const size_t expected = frame_.slots_.size();
+  if (!reads_.difference().empty()) {
+    throw CheckpointError(c10::str("[reprise] ",
+                                   frame_.label(),
+                                   " cannot be recomputed: ",
+                                   reads_.difference(),
+                                   ". Change it after backward, or change a clone."));
+  }
+  if (draws_ && difference_.empty()) {
+    difference_ = draws_->difference();
+  }
   if (!difference_.empty()) {
     throw CheckpointError(
         c10::str("[reprise] ",
@@ -280,8 +320,8 @@ void RecomputePass::check_finished() const {
                  " did different work when it was recomputed: ",
                  difference_,
                  ". The callable must compute the same from the same arguments: look for "
-                 "state that changed in between, or random numbers from a generator that "
-                 "is not listed in CheckpointOptions::generators."));
+                 "state that changed in between, or random numbers that it draws without an "
+                 "operator of LibTorch."));
   }
   if (has_stopped_ || received_ == expected) {
     return;
@@ -325,18 +365,26 @@ void RecomputePass::run() {
   auto inputs = frame_.region_.inputs.unpack();
   std::optional<Replayer> replayer;
   if (frame_.recording_) {
-    replayer.emplace(*frame_.recording_, frame_.region_);
+    replayer.emplace(*frame_.recording_, frame_.region_, draws_ ? &*draws_ : nullptr);
+  }
+  std::optional<UnseenDraws> unseen;
+  if (frame_.region_.draws) {
+    unseen.emplace(*frame_.region_.draws, frame_.region_.options.generators);
   }
   {
     const ThreadStateGuard state(frame_.region_.thread_state);
-    const RngGuard rng(frame_.region_.rng.get());
+    const RngGuard listed(frame_.region_.listed);
+    const NodeHooksGuard node_hooks(inputs);
     const HookSourceGuard hooks(this);
-    const c10::impl::IncludeDispatchKeyGuard writes(kWriteKey);
+    const c10::impl::IncludeDispatchKeyGuard effects(kWriteKey);
     const WriteListenerGuard listening(this, WriteListenerGuard::Others::Pause);
+    const DrawGuard drawing(draws_ ? &*draws_ : nullptr);
+    const ReadGuard reading(&reads_);
     const RecomputeNotice notice(frame_, replayer ? &*replayer : nullptr);
     const OpObserverGuard observing(notice.observer());
     run_body(std::move(inputs));
   }
+  is_suspect_ = unseen && unseen->settle();
   undo_.put_back();
   if (counts) {
     report(replayer ? &*replayer : nullptr, std::chrono::steady_clock::now() - start);
@@ -346,6 +394,26 @@ void RecomputePass::run() {
 
 bool Frame::is_recomputing_any() {
   return recompute_depth > 0;
+}
+
+/// See Note [Draws without an operator].
+void Frame::check_draws(const std::vector<at::Tensor>& tensors, std::optional<size_t> only) {
+  std::vector<at::Tensor> again(slots_.size());
+  RecomputePass(*this, again, only).run();
+  const EngineOpsGuard guard;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const bool is_comparable =
+        tensors[i].defined() && again[i].defined() && tensors[i].layout() == c10::kStrided;
+    if (is_comparable && !at::equal(value_hash(tensors[i]), value_hash(again[i]))) {
+      throw CheckpointError(c10::str(
+          "[reprise] ",
+          label(),
+          " draws random numbers from a default generator without an operator of LibTorch, "
+          "so that its recompute draws others. List the generator in "
+          "CheckpointOptions::generators, or draw with an operator."));
+    }
+  }
+  count_unfounded_suspicion(region_.callable);
 }
 
 void Frame::recompute(Recomputed& into, std::optional<size_t> only) {
@@ -368,6 +436,9 @@ void Frame::recompute(Recomputed& into, std::optional<size_t> only) {
     RecomputePass pass(*this, tensors, only);
     region_.check_inputs();
     pass.run();
+    if (pass.is_suspect() && !is_beyond_suspicion(region_.callable)) {
+      check_draws(tensors, only);
+    }
   } catch (const UnrepeatableError&) {
     forget(task);
     region_.abandon();

@@ -64,8 +64,10 @@ struct RecordingScope::State final : HookSource, WriteListener {
       : frame(std::move(region_frame)),
         recorder(frame->make_recorder()),
         hooks(this),
-        writes(kWriteKey),
+        effects(kWriteKey),
         listening(this, WriteListenerGuard::Others::Listen),
+        drawing(frame->region().draws ? &*frame->region().draws : nullptr),
+        reading(&frame->region().reads),
         observing(forward_observer(frame, options, inputs, recorder.get())) {}
 
   std::unique_ptr<torch::autograd::SavedVariableHooks> make_hooks() override {
@@ -73,12 +75,27 @@ struct RecordingScope::State final : HookSource, WriteListener {
   }
   void before_write(const at::Tensor& target) override { frame->before_write(target); }
   void after_write() override { frame->hash_written(); }
+  void before_kernel_write(const at::Tensor& target) override {
+    frame->region().write_log.record_kernel_write(target);
+  }
+  void before_set(const at::Tensor& target) override {
+    frame->region().tensor_log.before_set(target);
+  }
+  void before_accumulation(const torch::autograd::edge_list& roots) override {
+    frame->region().tensor_log.before_accumulation(roots);
+  }
+  bool allows_hook(const at::Tensor& tensor) override {
+    frame->region().tensor_log.before_hook(tensor);
+    return true;
+  }
 
   const std::shared_ptr<Frame> frame;
   const std::unique_ptr<ForwardRecorder> recorder;
   const HookSourceGuard hooks;
-  const c10::impl::IncludeDispatchKeyGuard writes;
+  const c10::impl::IncludeDispatchKeyGuard effects;
   const WriteListenerGuard listening;
+  const DrawGuard drawing;
+  const ReadGuard reading;
   const OpObserverGuard observing;
 };
 
@@ -86,7 +103,7 @@ RecordingScope::RecordingScope(const CheckpointOptions& options,
                                std::unique_ptr<RegionBody> body,
                                std::vector<at::Tensor> inputs) {
   require_engine();
-  observe_writes();
+  observe_effects();
   frame_ = std::make_shared<Frame>(options, std::move(body), inputs);
   state_ = std::make_unique<State>(frame_, options, inputs);
 }

@@ -8,6 +8,7 @@
 #include "checkpoint/ops/engine_ops.h"
 #include "checkpoint/ops/op_observer.h"
 #include "checkpoint/region.h"
+#include "checkpoint/state/unseen_draws.h"
 #include "checkpoint/stats.h"
 
 #include <reprise/autocast.h>
@@ -35,29 +36,62 @@ using torch::autograd::variable_list;
 
 /// Logs the writes of a forward.
 struct ForwardWrites final : WriteListener {
-  explicit ForwardWrites(WriteLog& write_log) : log(write_log) {}
+  explicit ForwardWrites(Region& written_region)
+      : WriteListener(/*has_grad_mode=*/false), region(written_region) {}
   void before_write(const at::Tensor& target) override {
     // Grad mode is off only because we turned it off: in the recompute this write will have
     // history.
     const at::AutoGradMode as_in_recompute(true);
-    log.record(target);
+    region.tensor_log.before_write(target);
+    region.write_log.record(target);
   }
   void after_write() override {}
-  WriteLog& log;
+  void before_kernel_write(const at::Tensor& target) override {
+    region.write_log.record_kernel_write(target);
+  }
+  void before_set(const at::Tensor& target) override { region.tensor_log.before_set(target); }
+  void before_accumulation(const torch::autograd::edge_list& roots) override {
+    region.tensor_log.before_accumulation(roots);
+  }
+  bool allows_hook(const at::Tensor& tensor) override {
+    region.tensor_log.before_hook(tensor);
+    return true;
+  }
+  Region& region;
 };
 
 /// Undoes the writes of a recompute.
 struct RecomputeWrites final : WriteListener {
   explicit RecomputeWrites(const Region& written_region)
-      : region(written_region), undo(region.write_log) {}
-  void before_write(const at::Tensor& target) override {
-    if (const char* why_not = undo.before_write(target)) {
-      throw CheckpointError(c10::str("[reprise] ", region.label(), " ", why_not));
+      : region(written_region), undo(region.write_log), tensor_undo(region.tensor_log) {}
+  void before_write(const at::Tensor& target) override { refuse(undo.before_write(target)); }
+  void after_write() override {
+    if (tensor_undo.gave_history()) {
+      refuse(
+          "changed a captured tensor in place and so gave it a history (a grad_fn), which a "
+          "reentrant region cannot. Return the new value, or use use_reentrant = false.");
     }
   }
-  void after_write() override {}
+  void before_kernel_write(const at::Tensor& target) override {
+    refuse(undo.before_kernel_write(target));
+  }
+  bool allows_hook(const at::Tensor& tensor) override {
+    const auto& node = tensor.grad_fn();
+    const bool is_input = std::any_of(inputs.begin(), inputs.end(), [&](const at::Tensor& input) {
+      return input.is_same(tensor);
+    });
+    return node ? !start.is_older(*node) : !is_input && !region.tensor_log.has_hooked(tensor);
+  }
+  void refuse(const char* why) const {
+    if (why != nullptr) {
+      throw CheckpointError(c10::str("[reprise] ", region.label(), " ", why));
+    }
+  }
   const Region& region;
+  const GraphMark start{};
+  variable_list inputs;
   WriteUndo undo;
+  TensorUndo tensor_undo;
 };
 
 // Note [Reentrant regions and autocast's cache]
@@ -136,10 +170,29 @@ std::vector<at::Tensor> ReentrantNode::rerun(std::vector<at::Tensor> inputs,
   const NoAutocastCache no_cache;
   const c10::impl::IncludeDispatchKeyGuard observed(kWriteKey);
   const WriteListenerGuard listening(&writes, WriteListenerGuard::Others::Pause);
-  const RngGuard rng(region_->rng.get());
+  const RngGuard listed(region_->listed);
+  std::optional<DrawReplay> draws;
+  if (region_->draws) {
+    draws.emplace(*region_->draws, region_->options.generators);
+  }
+  std::optional<UnseenDraws> unseen;
+  if (draws) {
+    unseen.emplace(*region_->draws, region_->options.generators);
+  }
+  const DrawGuard drawing(draws ? &*draws : nullptr);
+  ReadCheck reads(region_->reads);
+  const ReadGuard reading(&reads);
   const HookSourceGuard no_hooks(nullptr);
   const OpObserverGuard no_observer(nullptr);
-  return region_->body->run(std::move(inputs), /*wants_outputs=*/true);
+  auto outputs = region_->body->run(std::move(inputs), /*wants_outputs=*/true);
+  const auto& difference = !reads.difference().empty() ? reads.difference()
+                           : draws                     ? draws->difference()
+                                                       : std::string();
+  if (!difference.empty()) {
+    throw CheckpointError(
+        c10::str("[reprise] ", region_->label(), " cannot be recomputed: ", difference, "."));
+  }
+  return outputs;
 }
 
 variable_list ReentrantNode::run_backward(const variable_list& grads) {
@@ -152,6 +205,7 @@ variable_list ReentrantNode::run_backward(const variable_list& grads) {
     RecomputeWrites writes(*region_);
     region_->check_inputs();
     inputs = detach_all(region_->inputs.unpack());
+    writes.inputs = inputs;
     outputs = rerun(inputs, writes);
     writes.undo.put_back();
   }
@@ -293,16 +347,18 @@ std::vector<at::Tensor> run_reentrant(const CheckpointOptions& options,
                                       std::vector<at::Tensor> inputs,
                                       const std::function<std::vector<at::Tensor>()>& forward) {
   require_engine();
-  observe_writes();
+  observe_effects();
   auto region = std::make_unique<Region>(options, std::move(body), inputs);
   check_reentrant_options(*region, inputs);
   std::vector<at::Tensor> outputs;
   try {
-    ForwardWrites writes(region->write_log);
+    ForwardWrites writes(*region);
     const at::NoGradGuard no_grad;
     const NoAutocastCache no_cache;
     const c10::impl::IncludeDispatchKeyGuard observed(kWriteKey);
     const WriteListenerGuard listening(&writes, WriteListenerGuard::Others::Listen);
+    const DrawGuard drawing(region->draws ? &*region->draws : nullptr);
+    const ReadGuard reading(&region->reads);
     const OpObserverGuard no_observer(nullptr);
     outputs = forward();
   } catch (c10::Error& error) {

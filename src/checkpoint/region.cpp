@@ -21,31 +21,24 @@ Region::Region(const CheckpointOptions& region_options,
     : options(region_options),
       body(std::move(region_body)),
       callable(body->callable_type()),
-      inputs(region_inputs) {
+      inputs(region_inputs),
+      listed({}) {
   check_options();
   check_capturable();
   if (options.preserve_rng_state) {
-    rng = take_rng_state(options.generators);
+    draws.emplace();
+    listed = RngState(options.generators);
   }
 }
 
 void Region::check_capturable() const {
-  const bool checks_values = options.determinism_check == DeterminismCheck::Values;
-  if ((!options.preserve_rng_state && !checks_values) || !is_capturing_graph()) {
-    return;
+  if (options.determinism_check == DeterminismCheck::Values && is_capturing_graph()) {
+    throw CheckpointError(
+        c10::str("[reprise] ",
+                 label(),
+                 " is captured into a CUDA graph, where DeterminismCheck::Values cannot read "
+                 "values. Use DeterminismCheck::Metadata."));
   }
-  throw CheckpointError(
-      options.preserve_rng_state
-          ? c10::str(
-                "[reprise] ",
-                label(),
-                " is captured into a CUDA graph, where the state of random generators cannot be "
-                "saved and restored. If the region uses no random numbers (no dropout), set "
-                "CheckpointOptions::preserve_rng_state = false; otherwise do not capture it.")
-          : c10::str("[reprise] ",
-                     label(),
-                     " is captured into a CUDA graph, where DeterminismCheck::Values cannot read "
-                     "values. Use DeterminismCheck::Metadata."));
 }
 
 void Region::check_options() const {
@@ -72,15 +65,20 @@ void Region::check_options() const {
 
 void Region::complete_forward(bool will_run_again) {
   write_log.prune();
-  // The region will use the same generators when it runs again. Forget the others: they must not be
-  // rewound, because other threads may use them.
-  if (rng && !rng->keep_changed()) {
-    rng.reset();
+  tensor_log.finish();
+  reads.finish();
+  if (draws) {
+    draws->finish();
   }
+  listed.keep_changed();
   if (!will_run_again) {
     return;
   }
-  const auto is_undone = [this](const c10::StorageImpl* storage) { return write_log.has(storage); };
+  inputs.take_written(write_log);
+  const bool loses_history = options.use_reentrant && write_log.has_foreign_history();
+  const auto is_undone = [&](const c10::StorageImpl* storage) {
+    return !loses_history && write_log.has(storage);
+  };
   if (const auto modified = inputs.first_modified(is_undone)) {
     throw CheckpointError(
         c10::str("[reprise] ",
@@ -90,13 +88,13 @@ void Region::complete_forward(bool will_run_again) {
                  " in place, so it could not be run again from the same input. Clone the "
                  "input first, or use the out-of-place operator."));
   }
-  if (write_log.has_foreign_history()) {
+  // A reentrant region's forward gives no history, so that gradients would be lost.
+  if (loses_history) {
     throw CheckpointError(
         c10::str("[reprise] ",
                  label(),
-                 " changed a captured tensor in place that has a history (a grad_fn). Running the "
-                 "region again would change it a second time. Pass the tensor as an argument and "
-                 "return the new value, or use the out-of-place operator."));
+                 " changed a captured tensor in place that has a history (a grad_fn), which a "
+                 "reentrant region cannot. Return the new value, or use use_reentrant = false."));
   }
 }
 

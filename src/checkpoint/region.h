@@ -1,9 +1,12 @@
 // What a region stores for its recompute, whether it is reentrant or not.
 #pragma once
 
+#include "checkpoint/state/draw_log.h"
 #include "checkpoint/state/process_globals.h"
+#include "checkpoint/state/read_log.h"
 #include "checkpoint/state/rng_state.h"
 #include "checkpoint/state/saved_inputs.h"
+#include "checkpoint/state/tensor_log.h"
 #include "checkpoint/state/thread_state.h"
 #include "checkpoint/state/write_log.h"
 
@@ -11,6 +14,7 @@
 #include <reprise/options.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <typeinfo>
 #include <vector>
@@ -51,8 +55,11 @@ struct Region {
   SavedInputs inputs;
   const ThreadState thread_state;
   const ProcessGlobals globals;
-  RngStatePtr rng;  // null if there is nothing to restore
+  std::optional<DrawLog> draws;  // unless random state is not preserved
+  RngState listed;               // CheckpointOptions::generators
+  ReadLog reads;
   WriteLog write_log;
+  TensorLog tensor_log;
 };
 
 /// The region did something that cannot be repeated.

@@ -70,13 +70,11 @@ TEST(Mutation, TheSecondInputIsNamedByItsNumber) {
       contains(message_of<CheckpointError>([&] { y.sum().backward(); }), "input tensor #1"));
 }
 
-TEST(Mutation, AnInputChangedInsideTheRegionIsAnErrorInForward) {
-  const auto x = float_leaf({3, 3});
-  const auto message = message_of<CheckpointError>([&] {
-    checkpoint(
-        {.name = "mutant"}, [](at::Tensor t) { return t.mul_(2).exp(); }, x * 1);
+TEST(Mutation, AnInputMayBeChangedInsideTheRegion) {
+  expect_both_agree([](const at::Tensor& x, bool checkpointed) {
+    return call(
+        checkpointed, [](at::Tensor t) { return t.mul_(2).exp(); }, x * 1);
   });
-  EXPECT_TRUE(contains(message, "region \"mutant\" changed its input tensor #0 in place"));
 }
 
 TEST(Mutation, AParameterChangedBetweenForwardAndBackwardIsAnError) {
@@ -89,21 +87,21 @@ TEST(Mutation, AParameterChangedBetweenForwardAndBackwardIsAnError) {
         linear->weight.sub_(0.1);
         return y;
       },
-      "saved in region \"mutant\" by AddmmBackward0");
+      "region \"mutant\"");
 }
 
-TEST(Mutation, AnOptimizerStepBetweenForwardAndBackwardIsSeenByValues) {
+TEST(Mutation, AnOptimizerStepBetweenForwardAndBackwardIsAnError) {
   // LibTorch's optimizers write through .data(), which moves no version counter: plain autograd
-  // does not notice either, and takes the new weight.
+  // does not notice, and takes the new weight.
   torch::nn::Linear linear(3, 3);
   torch::optim::SGD optimizer(linear->parameters(), 0.1);
   const auto x = float_leaf({3, 3});
   auto fn = [linear](at::Tensor h) mutable { return linear(h.sin()); };
-  const auto y = checkpoint({.determinism_check = DeterminismCheck::Values}, fn, x).sum();
+  const auto y = checkpoint(fn, x).sum();
   linear->weight.mutable_grad() = torch::ones_like(linear->weight);
   optimizer.step();
   const auto message = message_of<CheckpointError>([&] { y.backward(); });
-  EXPECT_TRUE(contains(message, "different values"));
+  EXPECT_TRUE(contains(message, "modified by an inplace operation since forward"));
 }
 
 TEST(Mutation, ATensorSavedAndThenChangedInsideTheRegionIsAnError) {
@@ -238,7 +236,7 @@ TEST(Mutation, IsCheckedInNestedRegionsToo) {
   const auto y = checkpoint({.name = "outer"}, outer, x);
   captured.add_(1);
   const auto message = message_of<CheckpointError>([&] { y.sum().backward(); });
-  EXPECT_TRUE(contains(message, "saved in region \"inner\" by MulBackward0"));
+  EXPECT_TRUE(contains(message, "region \"inner\""));
 }
 
 }  // namespace

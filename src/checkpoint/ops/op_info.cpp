@@ -34,6 +34,10 @@ constexpr std::array<std::string_view, 16> kMatmuls{"aten::mm",
                                                     "reprise::linear_add",
                                                     "reprise::qkv_rope"};
 
+/// Their results share the storage of the first argument, but the schema does not declare it.
+constexpr std::array<std::string_view, 3> kHiddenViews{
+    "aten::_unsafe_view", "aten::unsafe_split", "aten::unsafe_split_with_sizes"};
+
 constexpr std::array<std::string_view, 8> kAttentions{
     "aten::_scaled_dot_product_flash_attention",
     "aten::_scaled_dot_product_flash_attention_for_cpu",
@@ -43,6 +47,11 @@ constexpr std::array<std::string_view, 8> kAttentions{
     "aten::_flash_attention_forward",
     "aten::_efficient_attention_forward",
     "aten::_cudnn_attention_forward"};
+
+template <size_t N>
+bool is_in_list(const std::array<std::string_view, N>& names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
 
 /// Classes set by register_op_class, by operator identity.
 struct DeclaredClasses {
@@ -65,12 +74,10 @@ OpClass classify(const c10::OperatorHandle& op) {
       return found->second;
     }
   }
-  const auto is_in = [&op](const auto& names) {
-    return std::find(names.begin(), names.end(), op.schema().name()) != names.end();
-  };
-  return is_in(kMatmuls)      ? OpClass::Matmul
-         : is_in(kAttentions) ? OpClass::Attention
-                              : OpClass::Other;
+  const auto& name = op.schema().name();
+  return is_in_list(kMatmuls, name)      ? OpClass::Matmul
+         : is_in_list(kAttentions, name) ? OpClass::Attention
+                                         : OpClass::Other;
 }
 
 OpInfo make_info(const c10::OperatorHandle& op) {
@@ -88,7 +95,7 @@ OpInfo make_info(const c10::OperatorHandle& op) {
       std::any_of(schema.returns().begin(), schema.returns().end(), [](const auto& r) {
         return r.alias_info() != nullptr && !r.alias_info()->isWrite();
       });
-  info.hides_view = schema.name() == "aten::_unsafe_view";
+  info.hides_view = is_in_list(kHiddenViews, schema.name());
   return info;
 }
 

@@ -7,36 +7,38 @@
 
 #include <reprise/options.h>
 
+#include <c10/util/SmallVector.h>
+
 #include <algorithm>
 #include <utility>
 
 namespace reprise::detail {
 namespace {
 
-/// Some operators return a view of their argument without declaring it (_unsafe_view, in every
-/// matrix product with more than two dimensions). Their result gets the argument's version counter,
-/// as a view would, so that a later write through either is noticed by both.
-void tie_hidden_views(const c10::OperatorHandle& op,
-                      const at::Tensor& argument,
-                      torch::jit::Stack& results) {
-  for (size_t i = results.size() - op.schema().returns().size(); i < results.size(); ++i) {
-    if (results[i].isTensor() && results[i].toTensor().defined() &&
-        results[i].toTensor().has_storage() && !results[i].toTensor().is_same(argument) &&
-        results[i].toTensor().storage().is_alias_of(argument.storage())) {
-      results[i].toTensor().unsafeGetTensorImpl()->set_version_counter(
-          argument.unsafeGetTensorImpl()->version_counter());
+using Storages = c10::SmallVector<const c10::StorageImpl*, 8>;
+
+Storages storages_in(c10::ArrayRef<c10::IValue> values) {
+  Storages storages;
+  const auto add = [&storages](const at::Tensor& tensor) {
+    if (tensor.defined() && tensor.has_storage()) {
+      storages.push_back(tensor.storage().unsafeGetStorageImpl());
+    }
+  };
+  for (const auto& value : values) {
+    if (value.isTensor()) {
+      add(value.toTensor());
+    } else if (value.isTensorList()) {
+      for (const at::Tensor& tensor : value.toTensorList()) {
+        add(tensor);
+      }
     }
   }
+  return storages;
 }
 
-/// The generator of a random operator: its argument, or the default of its device.
-at::Generator generator_of(c10::ArrayRef<c10::IValue> arguments, c10::Device device) {
-  for (const auto& argument : arguments) {
-    if (argument.isGenerator()) {
-      return argument.toGenerator();
-    }
-  }
-  return default_generator(device);
+c10::ArrayRef<c10::IValue> results_of(const c10::OperatorHandle& op,
+                                      const torch::jit::Stack& stack) {
+  return c10::ArrayRef<c10::IValue>(stack).slice(stack.size() - op.schema().returns().size());
 }
 
 [[noreturn]] void refuse(const c10::OperatorHandle& op,
@@ -48,28 +50,22 @@ at::Generator generator_of(c10::ArrayRef<c10::IValue> arguments, c10::Device dev
 
 }  // namespace
 
+/// A policy may compute: its own tensors and random numbers are not the region's.
+Decision ForwardRecorder::decide(const OpContext& op) const {
+  const at::NoGradGuard no_grad;
+  const WriteListenerGuard unheard(nullptr, WriteListenerGuard::Others::Pause);
+  const ReadGuard unread(static_cast<ReadLog*>(nullptr));
+  const DrawGuard aside(DrawGuard::From::Aside);
+  return recording_.policy_->decide(op);
+}
+
 void ForwardRecorder::run(const c10::OperatorHandle& op,
                           const OpInfo& info,
                           c10::DispatchKeySet below,
-                          torch::jit::Stack* stack) {
-  if (!info.hides_view) {
-    op.redispatchBoxed(below, stack);
-    return;
-  }
-  const at::Tensor argument = arguments_of(op, *stack)[0].toTensor();
+                          torch::jit::Stack* stack) const {
   op.redispatchBoxed(below, stack);
-  tie_hidden_views(op, argument, *stack);
-}
-
-void ForwardRecorder::keep_generator(KeptResult& kept, c10::ArrayRef<c10::IValue> arguments) const {
-  const auto generator = generator_of(arguments, kept.device());
-  const auto& listed = options_.generators;
-  // The state of any other generator would not be restored after the recompute, so it must not be
-  // changed.
-  const bool is_restored = generator == default_generator(generator.device()) ||
-                           std::find(listed.begin(), listed.end(), generator) != listed.end();
-  if (options_.preserve_rng_state && is_restored) {
-    kept.generator.emplace(generator);
+  if (!info.writes_arguments) {
+    recording_.tie_aliases(op, *stack);
   }
 }
 
@@ -118,12 +114,12 @@ void ForwardRecorder::call(const c10::OperatorHandle& op,
   auto& calls = found->second;
   const auto& policy = *recording_.policy_;
   const Decision decision =
-      policy.decide({.name = calls.name,
-                     .overload = calls.overload,
-                     .op_class = info.op_class,
-                     .call_index = calls.results.size(),
-                     .class_index = class_calls_[static_cast<size_t>(info.op_class)]++,
-                     .arguments = arguments_of(op, *stack)});
+      decide({.name = calls.name,
+              .overload = calls.overload,
+              .op_class = info.op_class,
+              .call_index = calls.results.size(),
+              .class_index = class_calls_[static_cast<size_t>(info.op_class)]++,
+              .arguments = arguments_of(op, *stack)});
   calls.results.push_back(nullptr);
   const size_t index = calls.results.size() - 1;
   if (decision == Decision::Recompute) {
@@ -143,12 +139,15 @@ void ForwardRecorder::call(const c10::OperatorHandle& op,
            "to be kept, but that operator writes its arguments: leaving it out of recompute would "
            "leave them unwritten. Use the out-of-place operator, or Recompute.");
   }
-  const std::vector<c10::IValue> arguments = arguments_of(op, *stack).vec();
+  const size_t draws_before = draws();
+  const auto taken = storages_in(arguments_of(op, *stack));
   run(op, info, below, stack);
-  auto kept = std::make_unique<KeptResult>(op, *stack);
-  if (info.is_random) {
-    keep_generator(*kept, arguments);
+  const auto made = storages_in(results_of(op, *stack));
+  if (std::find_first_of(made.begin(), made.end(), taken.begin(), taken.end()) != made.end()) {
+    return;  // a view in fact, although the operator does not declare it
   }
+  auto kept = std::make_unique<KeptResult>(op, *stack);
+  kept->draws = draws() - draws_before;
   if (decision == Decision::Offload) {
     if (is_recomputed_) {
       return;  // forward's run of this region has it on the host; this run is dropped soon
@@ -191,10 +190,8 @@ void Replayer::call(const c10::OperatorHandle& op,
   }
   torch::jit::drop(*stack, op.schema().arguments().size());
   kept.push_to(*stack, recording_.offload_group_.get());
-  // Advance the generator as the skipped operator did, if it is restored afterwards. An operator
-  // that drew nothing, such as attention without dropout, leaves nothing to advance.
-  if (kept.generator && region_.rng && region_.rng->covers(kept.generator->generator())) {
-    kept.generator->restore();
+  if (draws_ != nullptr) {
+    draws_->skip(kept.draws);
   }
   ++replayed_;
 }

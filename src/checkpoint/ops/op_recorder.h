@@ -24,31 +24,31 @@ namespace reprise::detail {
 /// Forward: asks the policy and keeps results accordingly.
 class ForwardRecorder final : public OpObserver {
  public:
-  /// `options` must outlive the recorder. `is_recomputed`: this forward is part of the recompute of
+  /// `region` must outlive the recorder. `is_recomputed`: this forward is part of the recompute of
   /// an enclosing region.
-  ForwardRecorder(OpRecording& recording,
-                  bool has_autocast,
-                  const CheckpointOptions& options,
-                  bool is_recomputed)
+  ForwardRecorder(OpRecording& recording, const Region& region, bool is_recomputed)
       : recording_(recording),
-        has_autocast_(has_autocast),
-        options_(options),
+        region_(region),
+        has_autocast_(region.thread_state.has_autocast()),
+        options_(region.options),
         is_recomputed_(is_recomputed) {}
   void call(const c10::OperatorHandle& op,
             c10::DispatchKeySet below,
             torch::jit::Stack* stack) override;
 
  private:
-  static void run(const c10::OperatorHandle& op,
-                  const OpInfo& info,
-                  c10::DispatchKeySet below,
-                  torch::jit::Stack* stack);
-  void keep_generator(KeptResult& kept, c10::ArrayRef<c10::IValue> arguments) const;
+  Decision decide(const OpContext& op) const;
+  void run(const c10::OperatorHandle& op,
+           const OpInfo& info,
+           c10::DispatchKeySet below,
+           torch::jit::Stack* stack) const;
+  size_t draws() const { return region_.draws ? region_.draws->size() : 0; }
   /// Marks the result to be offloaded when forward ends.
   void offload(const c10::OperatorHandle& op, KeptResult& kept) const;
   void compress(const c10::OperatorHandle& op, KeptResult& kept) const;
 
   OpRecording& recording_;
+  const Region& region_;
   const bool has_autocast_;
   const CheckpointOptions& options_;
   const bool is_recomputed_;
@@ -58,8 +58,12 @@ class ForwardRecorder final : public OpObserver {
 /// Recompute: returns kept results and runs all other operators.
 class Replayer final : public OpObserver {
  public:
-  Replayer(const OpRecording& recording, const Region& region)
-      : recording_(recording), region_(region), has_autocast_(region.thread_state.has_autocast()) {}
+  /// `draws`: null if random state is not preserved.
+  Replayer(const OpRecording& recording, const Region& region, DrawReplay* draws)
+      : recording_(recording),
+        region_(region),
+        draws_(draws),
+        has_autocast_(region.thread_state.has_autocast()) {}
   void call(const c10::OperatorHandle& op,
             c10::DispatchKeySet below,
             torch::jit::Stack* stack) override;
@@ -70,6 +74,7 @@ class Replayer final : public OpObserver {
  private:
   const OpRecording& recording_;
   const Region& region_;
+  DrawReplay* draws_;
   const bool has_autocast_;
   ska::flat_hash_map<const void*, size_t> calls_;
   size_t replayed_ = 0;

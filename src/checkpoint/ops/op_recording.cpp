@@ -73,6 +73,15 @@ bool KeptResult::shares(const c10::Storage& storage) const {
   });
 }
 
+const c10::VariableVersion* KeptResult::version_in(const c10::StorageImpl* storage) const {
+  for (const auto& tensor : tensors_) {
+    if (tensor.alias.has_storage() && tensor.alias.storage().unsafeGetStorageImpl() == storage) {
+      return &tensor.alias.unsafeGetTensorImpl()->version_counter();
+    }
+  }
+  return nullptr;
+}
+
 void KeptResult::move_to(const c10::Storage& from, const c10::Storage& copy) {
   const EngineOpsGuard guard;
   for (auto& tensor : tensors_) {
@@ -168,6 +177,30 @@ void OpRecording::preserve(const at::Tensor& target) {
           copy = bytes_of(written).clone().storage();
         }
         result->move_to(written, *copy);
+      }
+    }
+  }
+}
+
+void OpRecording::tie_aliases(const c10::OperatorHandle& op, const torch::jit::Stack& stack) const {
+  const auto tie = [this](const at::Tensor& result) {
+    // A new storage has one owner.
+    if (!result.defined() || !result.has_storage() || result.storage().use_count() == 1) {
+      return;
+    }
+    const auto* storage = result.storage().unsafeGetStorageImpl();
+    for_each_result([&](const KeptResult& kept) {
+      if (const auto* counter = kept.version_in(storage)) {
+        result.unsafeGetTensorImpl()->set_version_counter(*counter);
+      }
+    });
+  };
+  for (size_t i = stack.size() - op.schema().returns().size(); i < stack.size(); ++i) {
+    if (stack[i].isTensor()) {
+      tie(stack[i].toTensor());
+    } else if (stack[i].isTensorList()) {
+      for (const at::Tensor& result : stack[i].toTensorList()) {
+        tie(result);
       }
     }
   }

@@ -3,7 +3,6 @@
 
 #include "checkpoint/offload/candidates.h"
 #include "checkpoint/offload/compressed.h"
-#include "checkpoint/state/rng_state.h"
 
 #include <reprise/policy.h>
 
@@ -35,6 +34,8 @@ class KeptResult {
   void push_to(torch::jit::Stack& stack, OffloadGroup* group) const;
 
   bool shares(const c10::Storage& storage) const;
+  /// The version counter of the tensor in that storage; null if there is none.
+  const c10::VariableVersion* version_in(const c10::StorageImpl* storage) const;
   /// Replaces the storage `from` by `copy`, which has the same content.
   void move_to(const c10::Storage& from, const c10::Storage& copy);
 
@@ -63,8 +64,8 @@ class KeptResult {
   /// The device of the results; the CPU if none is a tensor.
   c10::Device device() const;
 
-  /// The state of its generator after a random operator.
-  std::optional<GeneratorState> generator;
+  /// Random numbers were drawn so many times below the operator, which a replay leaves out.
+  size_t draws = 0;
   /// Set if the result is to be offloaded when forward ends: the stream that it was computed on.
   std::optional<c10::Stream> offload_stream;
 
@@ -99,6 +100,11 @@ class OpRecording {
 
   /// Call before `target` is written: moves kept results out of its storage.
   void preserve(const at::Tensor& target);
+
+  /// Call after an operator has run: results that share the storage of a kept one, without being a
+  /// view of it (_unsafe_view, unsafe_split, a custom operator that returns its argument), get its
+  /// version counter, so that a later write through them is noticed.
+  void tie_aliases(const c10::OperatorHandle& op, const torch::jit::Stack& stack) const;
 
   /// End of forward: lets the policy check that it had an effect.
   void verify() const;

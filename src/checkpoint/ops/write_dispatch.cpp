@@ -1,21 +1,20 @@
-// Observes operators that write their arguments: kernels on kWriteKey notify this thread's
-// listeners and redispatch. See Note [Two dispatch keys].
+// Observes the effects of operators: kernels on kWriteKey notify this thread's listeners and
+// redispatch. See Note [Two dispatch keys].
 #include "checkpoint/ops/engine_ops.h"
-#include "checkpoint/state/write_log.h"
+#include "checkpoint/ops/op_effects.h"
+#include "checkpoint/state/draw_log.h"
+#include "checkpoint/state/read_log.h"
+#include "checkpoint/state/write_listener.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/empty_ops.h>
 #include <ATen/ops/empty_strided_ops.h>
 #include <c10/util/SmallVector.h>
-#include <c10/util/flat_hash_map.h>
 #include <torch/library.h>
 
-#include <algorithm>
-#include <array>
 #include <atomic>
 #include <memory>
 #include <mutex>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -27,38 +26,6 @@ thread_local WriteListener* top_listener = nullptr;
 // Only compared, never dereferenced. No storage from outside of a region can have the address of
 // one allocated inside it, even after that was freed; a new listener resets it.
 thread_local const c10::StorageImpl* just_made = nullptr;
-
-/// Operators that write arguments without declaring it in their schema.
-constexpr std::array<std::string_view, 6> kUnmarkedWriters{
-    "aten::native_batch_norm",
-    "aten::cudnn_batch_norm",
-    "aten::miopen_batch_norm",
-    "aten::batch_norm_gather_stats",
-    "aten::batch_norm_gather_stats_with_counts",
-    "aten::batch_norm_update_stats"};
-
-template <size_t N>
-bool contains(const std::array<std::string_view, N>& names, std::string_view name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
-
-/// The arguments that an operator writes.
-struct WrittenArguments {
-  explicit WrittenArguments(const c10::FunctionSchema& schema) {
-    const bool is_unmarked = contains(kUnmarkedWriters, schema.name());
-    const auto& arguments = schema.arguments();
-    for (size_t i = 0; i < arguments.size(); ++i) {
-      const auto& name = arguments[i].name();
-      const bool is_marked =
-          arguments[i].alias_info() != nullptr && arguments[i].alias_info()->isWrite();
-      if (is_marked || (is_unmarked && (name == "running_mean" || name == "running_var"))) {
-        indices.push_back(i);
-      }
-    }
-  }
-
-  std::vector<size_t> indices;
-};
 
 /// A write in progress on this thread. They form a stack.
 struct WriteInFlight {
@@ -80,67 +47,111 @@ WriteInFlight::~WriteInFlight() {
   in_flight = outer;
 }
 
-c10::SmallVector<at::Tensor, 4> written_tensors(const WrittenArguments& arguments,
-                                                c10::ArrayRef<c10::IValue> values) {
-  c10::SmallVector<at::Tensor, 4> tensors;
-  const auto add = [&tensors](const at::Tensor& tensor) {
-    if (tensor.defined() && tensor.has_storage() && !tensor.is_inference()) {
-      tensors.push_back(tensor);
+template <class Visit>
+void for_each_tensor_in(const c10::IValue& value, const Visit& visit) {
+  if (value.isTensor()) {
+    visit(value.toTensor());
+  } else if (value.isTensorList()) {
+    for (const at::Tensor& tensor : value.toTensorList()) {
+      visit(tensor);
     }
-  };
-  for (const size_t index : arguments.indices) {
-    const auto& value = values[index];
-    if (value.isTensor()) {
-      add(value.toTensor());
-    } else if (value.isTensorList()) {
-      for (const at::Tensor& tensor : value.toTensorList()) {
-        add(tensor);
+  } else if (value.isOptionalTensorList()) {
+    for (const std::optional<at::Tensor>& tensor : value.toOptionalTensorList()) {
+      if (tensor) {
+        visit(*tensor);
       }
     }
   }
-  return tensors;
 }
 
-const WrittenArguments& written_arguments(const c10::OperatorHandle& op) {
-  thread_local ska::flat_hash_map<const void*, std::unique_ptr<WrittenArguments>> cache;
-  auto& entry = cache[&op.schema()];
-  if (!entry) {
-    entry = std::make_unique<WrittenArguments>(op.schema());
+c10::SmallVector<at::Tensor, 4> tensors_at(const std::vector<size_t>& indices,
+                                           c10::ArrayRef<c10::IValue> values) {
+  c10::SmallVector<at::Tensor, 4> tensors;
+  for (const size_t index : indices) {
+    for_each_tensor_in(values[index], [&tensors](const at::Tensor& tensor) {
+      if (tensor.defined()) {
+        tensors.push_back(tensor);
+      }
+    });
   }
-  return *entry;
+  return tensors;
 }
 
 }  // namespace
 
 /// Runs on kWriteKey.
 struct WriteDispatch {
+  /// Who calls the operator.
+  enum class Caller : uint8_t {
+    Program,
+    Kernel,  ///< of another operator, below autograd
+  };
+
+  static Caller caller() {
+    const bool is_below_autograd =
+        c10::impl::tls_local_dispatch_key_set().excluded_.has(c10::DispatchKey::ADInplaceOrView);
+    // Kernels run with the program's grad mode. Custom functions turn it off and often exclude the
+    // same keys; what they write is the program's.
+    const bool is_custom_function =
+        top_listener != nullptr && top_listener->has_grad_mode_ && !at::GradMode::is_enabled();
+    return is_below_autograd && !is_custom_function ? Caller::Kernel : Caller::Program;
+  }
+
   static void call(const c10::OperatorHandle& op,
                    c10::DispatchKeySet keys,
                    torch::jit::Stack* stack) {
     const auto below = keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kWriteKey);
-    // Ignore writes inside kernels, which are not the program's: autograd's kernels exclude this
-    // key.
-    const bool is_inside_kernel =
-        c10::impl::tls_local_dispatch_key_set().excluded_.has(c10::DispatchKey::ADInplaceOrView);
-    if (top_listener == nullptr || is_inside_kernel) {
-      op.redispatchBoxed(below, stack);
+    const auto& effects = op_effects(op);
+    if (top_listener == nullptr) {
+      run(op, effects, below, stack);
       return;
     }
-    const auto& arguments = written_arguments(op);
     const auto values =
         c10::ArrayRef<c10::IValue>(*stack).slice(stack->size() - op.schema().arguments().size());
-    const auto targets = written_tensors(arguments, values);
-    for (const auto& target : targets) {
-      for (auto* listener = top_listener; listener != nullptr; listener = listener->outer_) {
-        listener->before_write(target);
+    const auto targets = tensors_at(effects.written, values);
+    if (caller() == Caller::Kernel) {
+      for (const auto& target : targets) {
+        for_each_listener([&](WriteListener& listener) { listener.before_kernel_write(target); });
       }
+      run(op, effects, below, stack);
+      return;
+    }
+    if (ReadGuard::notes()) {
+      for (const size_t index : effects.read) {
+        for_each_tensor_in(values[index], note_read);
+      }
+    }
+    if (effects.written.empty()) {
+      run(op, effects, below, stack);
+      return;
+    }
+    for (const auto& target : targets) {
+      for_each_listener([&](WriteListener& listener) {
+        effects.sets ? listener.before_set(target) : listener.before_write(target);
+      });
     }
     {
       const WriteInFlight write(targets);
+      run(op, effects, below, stack);
+    }
+    for_each_listener([](WriteListener& listener) { listener.after_write(); });
+  }
+
+  static void run(const c10::OperatorHandle& op,
+                  const OpEffects& effects,
+                  c10::DispatchKeySet below,
+                  torch::jit::Stack* stack) {
+    if (effects.draws) {
+      run_drawing(op, below, stack, effects.generator);
+    } else {
       op.redispatchBoxed(below, stack);
     }
+  }
+
+  template <class Visit>
+  static void for_each_listener(const Visit& visit) {
     for (auto* listener = top_listener; listener != nullptr; listener = listener->outer_) {
-      listener->after_write();
+      visit(*listener);
     }
   }
 };
@@ -193,9 +204,9 @@ class LateOperators final : public c10::OpRegistrationListener {
   std::atomic<bool>& found_;
 };
 
-class WriteKernels {
+class EffectKernels {
  public:
-  WriteKernels()
+  EffectKernels()
       : listening_(c10::Dispatcher::singleton().addRegistrationListener(
             std::make_unique<LateOperators>(found_operators_))) {}
 
@@ -211,7 +222,7 @@ class WriteKernels {
     for (const auto& name : dispatcher.getAllOpNames()) {
       const auto op = dispatcher.findOp(name);
       if (!op || !op->hasSchema() || op->hasKernelForDispatchKey(kWriteKey) ||
-          WrittenArguments(op->schema()).indices.empty()) {
+          !OpEffects(*op).is_of_interest()) {
         continue;
       }
       kernels_.push_back(dispatcher.registerImpl(
@@ -220,7 +231,7 @@ class WriteKernels {
           c10::KernelFunction::makeFromBoxedFunction<&WriteDispatch::call>(),
           std::nullopt,
           nullptr,
-          "reprise: observes writes"));
+          "reprise: observes effects"));
     }
   }
 
@@ -233,16 +244,29 @@ class WriteKernels {
 
 }  // namespace
 
-void observe_writes() {
+void observe_effects() {
   // Never destroyed: at exit, operators may be gone before their kernels are unregistered.
-  static auto* kernels = new WriteKernels();  // allow: owning-new
+  static auto* kernels = new EffectKernels();  // allow: owning-new
   kernels->update();
+}
+
+void notify_accumulation(const torch::autograd::edge_list& roots) {
+  WriteDispatch::for_each_listener(
+      [&](WriteListener& listener) { listener.before_accumulation(roots); });
+}
+
+bool listeners_allow_hook(const at::Tensor& tensor) {
+  bool is_allowed = true;
+  WriteDispatch::for_each_listener(
+      [&](WriteListener& listener) { is_allowed = listener.allows_hook(tensor) && is_allowed; });
+  return is_allowed;
 }
 
 bool is_about_to_be_written(const at::Tensor& tensor) {
   for (const auto* write = in_flight; write != nullptr; write = write->outer) {
     for (const auto& target : write->targets) {
-      if (tensor.has_storage() && target.storage().is_alias_of(tensor.storage())) {
+      if (tensor.has_storage() && target.has_storage() &&
+          target.storage().is_alias_of(tensor.storage())) {
         return true;
       }
     }
@@ -257,7 +281,9 @@ bool was_just_made(const c10::StorageImpl* storage) {
 WriteListenerGuard::WriteListenerGuard(WriteListener* listener, Others others)
     : previous_(top_listener) {
   just_made = nullptr;
-  listener->outer_ = others == Others::Listen ? previous_ : nullptr;
+  if (listener != nullptr) {
+    listener->outer_ = others == Others::Listen ? previous_ : nullptr;
+  }
   top_listener = listener;
 }
 

@@ -1,5 +1,6 @@
 #include "checkpoint/state/process_globals.h"
 
+#include <ATen/Parallel.h>
 #include <c10/core/DefaultDtype.h>
 #include <c10/util/StringUtil.h>
 
@@ -28,7 +29,8 @@ constexpr std::array<const char*, 4> kPrecisionNames{
 
 }  // namespace
 
-ProcessGlobals::ProcessGlobals() : default_dtype_(c10::get_default_dtype_as_scalartype()) {
+ProcessGlobals::ProcessGlobals()
+    : default_dtype_(c10::get_default_dtype_as_scalartype()), threads_(at::get_num_threads()) {
   const auto& context = at::globalContext();
   switches_ = {context.deterministicAlgorithms(),
                context.deterministicAlgorithmsWarnOnly(),
@@ -61,6 +63,9 @@ std::string ProcessGlobals::difference(const ProcessGlobals& now) const {
   };
   if (default_dtype_ != now.default_dtype_) {
     add("default dtype: ", default_dtype_, " in forward, ", now.default_dtype_, " now");
+  }
+  if (threads_ != now.threads_) {
+    add("number of threads: ", threads_, " in forward, ", now.threads_, " now");
   }
   for (size_t i = 0; i < switches_.size(); ++i) {
     if (switches_[i] != now.switches_[i]) {

@@ -22,6 +22,7 @@ class ProcessGlobals {
 
  private:
   c10::ScalarType default_dtype_;
+  int threads_;  // sums over threads depend on their number
   // On-off switches, in the order of kSwitchNames in the .cpp.
   std::array<bool, 16> switches_;
   std::array<at::CuBLASReductionOption, 2> cublas_reduction_;  // fp16, bf16

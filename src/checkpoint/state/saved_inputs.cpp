@@ -1,6 +1,11 @@
 #include "checkpoint/state/saved_inputs.h"
 
 #include "checkpoint/offload/placeholder.h"
+#include "checkpoint/ops/engine_ops.h"
+#include "checkpoint/state/data_writes.h"
+
+#include <ATen/ops/clone.h>
+#include <ATen/ops/empty.h>
 
 #include <algorithm>
 #include <utility>
@@ -29,6 +34,13 @@ bool is_activation(const at::Tensor& tensor) {
   return !tensor.is_leaf() && !(tensor.is_view() && tensor._base().is_leaf());
 }
 
+/// Shares storage and version counter.
+at::Tensor detached_alias(const at::Tensor& tensor) {
+  const auto* impl = tensor.unsafeGetTensorImpl();
+  return at::Tensor(impl->shallow_copy_and_detach(impl->version_counter(),
+                                                  /*allow_tensor_metadata_change=*/true));
+}
+
 }  // namespace
 
 SavedInputs::SavedInputs(const std::vector<at::Tensor>& inputs) {
@@ -36,23 +48,92 @@ SavedInputs::SavedInputs(const std::vector<at::Tensor>& inputs) {
   for (const auto& tensor : inputs) {
     Input input;
     if (tensor.defined() && tensor.is_inference()) {
-      input.inference = tensor;
+      input.held = tensor;
     } else if (tensor.defined()) {
-      input.saved = torch::autograd::SavedVariable(tensor, /*is_output=*/false);
+      const auto& grad_fn = tensor.grad_fn();
+      input.has_history = grad_fn != nullptr;
+      if (input.has_history) {
+        input.is_activation = is_activation(tensor);
+        input.grad_fn = grad_fn;
+        input.output_nr = static_cast<uint32_t>(tensor.output_nr());
+      }
+      input.saved = torch::autograd::SavedVariable(
+          input.has_history ? detached_alias(tensor) : tensor, /*is_output=*/false);
       input.version_counter = tensor.unsafeGetTensorImpl()->version_counter();
       input.version = input.version_counter.current_version();
       input.storage = tensor.has_storage() ? tensor.storage().unsafeGetStorageImpl() : nullptr;
+      input.data_writes = data_writes(input.storage);
+      if (!input.has_history && !input.saved.has_hooks()) {
+        input.saved = torch::autograd::SavedVariable();
+        input.held = tensor;
+      }
+      if (input.storage != nullptr && input.saved.has_hooks()) {
+        input.shape = std::make_unique<Shape>(
+            Shape{c10::weak_intrusive_ptr<c10::StorageImpl>(tensor.storage().getWeakStorageImpl()),
+                  tensor.sizes().vec(),
+                  tensor.strides().vec(),
+                  tensor.storage_offset(),
+                  tensor.options()});
+      }
     }
     inputs_.push_back(std::move(input));
   }
+}
+
+at::Tensor SavedInputs::with_history(const Input& input, const at::Tensor& detached) {
+  if (!input.has_history) {
+    return detached;
+  }
+  auto tensor = detached_alias(detached);
+  auto grad_fn = input.grad_fn.lock();
+  auto* impl = tensor.unsafeGetTensorImpl();
+  // Without its history it is a leaf: nothing depends on what is gone.
+  const bool is_leaf = grad_fn == nullptr;
+  impl->set_autograd_meta(std::make_unique<torch::autograd::AutogradMeta>(
+      impl,
+      /*requires_grad=*/is_leaf,
+      is_leaf ? torch::autograd::Edge() : torch::autograd::Edge(grad_fn, input.output_nr)));
+  return tensor;
+}
+
+void SavedInputs::take_written(const WriteLog& log) {
+  for (auto& input : inputs_) {
+    if (input.shape == nullptr) {
+      // A leaf that has got a history would hold the graph that holds this region.
+      if (input.held.defined() && input.held.grad_fn()) {
+        input.held = detached_alias(input.held);
+      }
+      continue;
+    }
+    input.shape->content = log.content_of(input.storage);
+    if (input.shape->content.defined()) {
+      input.saved = torch::autograd::SavedVariable();
+    }
+  }
+}
+
+at::Tensor SavedInputs::from_content(const Input& input, MadeStorages& made) {
+  const EngineOpsGuard guard;
+  const auto& shape = *input.shape;
+  auto& storage = made[input.storage];
+  if (!storage) {
+    // If the program still holds it, a capture may refer to it too. WriteUndo has rewound it.
+    auto held = shape.storage.lock();
+    storage = held ? c10::Storage(std::move(held)) : shape.content.clone().storage();
+  }
+  auto tensor = at::empty({0}, shape.options);
+  tensor.set_(storage, shape.offset, shape.sizes, shape.strides);
+  return tensor;
 }
 
 std::optional<size_t> SavedInputs::first_modified(
     const std::function<bool(const c10::StorageImpl*)>& is_ignored) const {
   for (size_t i = 0; i < inputs_.size(); ++i) {
     const auto& input = inputs_[i];
-    if (input.version_counter.enabled() &&
-        input.version_counter.current_version() != input.version &&
+    const bool is_from_content = input.shape && input.shape->content.defined();
+    if (input.version_counter.enabled() && !is_from_content &&
+        (input.version_counter.current_version() != input.version ||
+         input.data_writes != data_writes(input.storage)) &&
         !(is_ignored && is_ignored(input.storage))) {
       return i;
     }
@@ -81,8 +162,8 @@ void SavedInputs::add_candidates(
       candidates.skip(input.storage->nbytes());
       continue;
     }
-    const auto tensor = input.saved.unpack();
-    if (is_activation(tensor) && supports_placeholder(tensor)) {
+    const auto tensor = input.held.defined() ? input.held : input.saved.unpack();
+    if (input.is_activation && supports_placeholder(tensor)) {
       candidates.add(tensor.storage(), /*is_shared=*/true);
     } else {
       candidates.skip(tensor.storage().nbytes());
@@ -93,12 +174,12 @@ void SavedInputs::add_candidates(
 void SavedInputs::move_to(const OffloadCandidates& candidates,
                           const std::shared_ptr<OffloadGroup>& group) {
   for (auto& input : inputs_) {
-    if (!is_unchanged(input)) {
+    if (!is_unchanged(input) || !input.is_activation) {
       continue;
     }
     const auto tensor = input.saved.unpack();
     const auto item = candidates.find(tensor.storage());
-    if (item && is_activation(tensor) && supports_placeholder(tensor)) {
+    if (item && supports_placeholder(tensor)) {
       input.saved.register_hooks(std::make_unique<OffloadedInput>(group, *item));
     }
   }
@@ -107,8 +188,15 @@ void SavedInputs::move_to(const OffloadCandidates& candidates,
 std::vector<at::Tensor> SavedInputs::unpack() const {
   std::vector<at::Tensor> tensors;
   tensors.reserve(inputs_.size());
+  MadeStorages made;
   for (const auto& input : inputs_) {
-    tensors.push_back(input.inference.defined() ? input.inference : input.saved.unpack());
+    if (input.held.defined()) {
+      tensors.push_back(input.held);
+    } else if (input.shape && input.shape->content.defined()) {
+      tensors.push_back(with_history(input, from_content(input, made)));
+    } else {
+      tensors.push_back(with_history(input, input.saved.unpack()));
+    }
   }
   return tensors;
 }

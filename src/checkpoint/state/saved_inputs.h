@@ -2,6 +2,7 @@
 #pragma once
 
 #include "checkpoint/offload/candidates.h"
+#include "checkpoint/state/write_log.h"
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/StorageImpl.h>
@@ -9,6 +10,7 @@
 #include <torch/csrc/autograd/saved_variable.h>
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -19,6 +21,11 @@ namespace reprise::detail {
 /// An input is stored as a SavedVariable. If the region is inside another one, its constructor
 /// calls the outer region's hooks: then the outer region recomputes the input, and nothing here
 /// holds it. A plain reference would keep every inner input alive, and nesting would free nothing.
+///
+/// Note [Inputs hold no history]
+/// What is saved is detached, and the node that made it is only referred to weakly. A region that
+/// depends on its input's history holds it by its graph. A region that detaches its input does not,
+/// and must not keep the whole chain before it alive.
 class SavedInputs {
  public:
   explicit SavedInputs(const std::vector<at::Tensor>& inputs);
@@ -31,6 +38,10 @@ class SavedInputs {
   std::optional<size_t> first_modified(
       const std::function<bool(const c10::StorageImpl*)>& is_ignored = {}) const;
 
+  /// End of forward: inputs of an enclosing region that this region has written are taken from the
+  /// log, because the enclosing one would recompute them as they are after all writes.
+  void take_written(const WriteLog& log);
+
   /// Whether they are saved by an enclosing region.
   bool are_hooked() const;
   /// End of forward: adds the activations to offload, except for those that the region has written.
@@ -42,14 +53,35 @@ class SavedInputs {
   void move_to(const OffloadCandidates& candidates, const std::shared_ptr<OffloadGroup>& group);
 
  private:
+  /// An input of an enclosing region, without its content. See take_written().
+  struct Shape {
+    c10::weak_intrusive_ptr<c10::StorageImpl> storage;
+    std::vector<int64_t> sizes;
+    std::vector<int64_t> strides;
+    int64_t offset;
+    at::TensorOptions options;
+    at::Tensor content = {};  // bytes before the region, if it has written them
+  };
   struct Input {
     torch::autograd::SavedVariable saved;
-    // Inference tensors have no version and cannot be SavedVariables, so they are held directly.
-    at::Tensor inference;
+    // A leaf that no enclosing region owns, or an inference tensor, which cannot be a
+    // SavedVariable.
+    at::Tensor held;
+    std::unique_ptr<Shape> shape;  // only of inputs of an enclosing region
+    // The history, unless it is a leaf.
+    bool has_history = false;
+    bool is_activation = false;
+    std::weak_ptr<torch::autograd::Node> grad_fn;
+    uint32_t output_nr = 0;
     c10::VariableVersion version_counter;
     uint32_t version = 0;
+    uint64_t data_writes = 0;
     const c10::StorageImpl* storage = nullptr;  // for identity
   };
+  /// Inputs that share a storage share it again: `made` has the storages made so far.
+  using MadeStorages = std::map<const c10::StorageImpl*, c10::Storage>;
+  static at::Tensor from_content(const Input& input, MadeStorages& made);
+  static at::Tensor with_history(const Input& input, const at::Tensor& detached);
   /// Whether it has a storage, which was not written since.
   static bool is_unchanged(const Input& input);
 

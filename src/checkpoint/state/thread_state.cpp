@@ -6,7 +6,36 @@
 #include <ATen/autocast_mode.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
+#if defined(__SSE2__)
+#include <xmmintrin.h>
+#endif
+
 namespace reprise::detail {
+
+// Without the flags of exceptions that have occurred.
+#if defined(__SSE2__)
+constexpr uint32_t kFloatModeBits = 0xFFC0;
+
+FloatMode::FloatMode() : bits_(_mm_getcsr() & kFloatModeBits) {}
+
+void FloatMode::apply() const {
+  _mm_setcsr((_mm_getcsr() & ~kFloatModeBits) | static_cast<uint32_t>(bits_));
+}
+#elif defined(__aarch64__)
+FloatMode::FloatMode() {
+  asm volatile("mrs %0, fpcr" : "=r"(bits_));  // NOLINT(hicpp-no-assembler): no intrinsic has it
+}
+
+void FloatMode::apply() const {
+  asm volatile("msr fpcr, %0" : : "r"(bits_));  // NOLINT(hicpp-no-assembler)
+}
+#else
+FloatMode::FloatMode() : bits_(static_cast<uint64_t>(std::fegetround())) {}
+
+void FloatMode::apply() const {
+  std::fesetround(static_cast<int>(bits_));
+}
+#endif
 
 ThreadState::ThreadState() : dispatch_keys_(c10::impl::tls_local_dispatch_key_set()) {
   dispatch_keys_.included_ = dispatch_keys_.included_ - kObserverKeys;
@@ -25,6 +54,7 @@ ThreadState::ThreadState() : dispatch_keys_(c10::impl::tls_local_dispatch_key_se
 
 ThreadStateGuard::ThreadStateGuard(const ThreadState& state)
     : changes_autocast_(state.has_autocast_), keys_(state.dispatch_keys_), device_(state.device_) {
+  state.float_mode_.apply();
   if (changes_autocast_) {
     at::autocast::increment_nesting();
     apply_autocast(state);
@@ -32,6 +62,7 @@ ThreadStateGuard::ThreadStateGuard(const ThreadState& state)
 }
 
 ThreadStateGuard::~ThreadStateGuard() {
+  callers_.float_mode_.apply();
   if (changes_autocast_) {
     // Like the end of an autocast scope: casts made for the recompute must not outlive it.
     if (at::autocast::decrement_nesting() == 0) {

@@ -1,5 +1,6 @@
 // The thread-local state of a region's forward, which its recompute needs too, perhaps on another
-// thread: dispatch keys, autocast, the current device. The caller's state is restored afterwards.
+// thread: dispatch keys, autocast, the current device, rounding and flush-to-zero of the processor.
+// The caller's state is restored afterwards.
 #pragma once
 
 #include <reprise/detail/planned_region.h>
@@ -10,9 +11,23 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <array>
+#include <cfenv>
+#include <cstdint>
 #include <optional>
 
 namespace reprise::detail {
+
+/// How the processor rounds, and whether it treats denormal numbers as zero.
+class FloatMode {
+ public:
+  /// The mode of the calling thread.
+  FloatMode();
+  bool operator==(const FloatMode&) const = default;
+  void apply() const;
+
+ private:
+  uint64_t bits_ = 0;
+};
 
 class ThreadState {
  public:
@@ -37,6 +52,7 @@ class ThreadState {
   bool has_autocast_ = false;
   bool autocast_cache_ = false;
   std::optional<c10::Device> device_;
+  FloatMode float_mode_;
 };
 
 /// Applies a captured state for its scope, with grad mode on.

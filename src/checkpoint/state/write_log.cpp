@@ -13,19 +13,53 @@ size_t bytes_in(const at::Tensor& bytes) {
   return static_cast<size_t>(bytes.numel());
 }
 
+uint32_t current_version(const c10::VariableVersion& counter) {
+  return counter.enabled() ? counter.current_version() : 0;
+}
+
+void set_version(c10::VariableVersion& counter, uint32_t version) {
+  if (counter.enabled()) {  // inference tensors have none
+    counter.set_version(version);
+  }
+}
+
+/// Whether the program owns the memory: no allocator can resize it.
+bool is_wrapped(const c10::StorageImpl& storage) {
+  return storage.allocator() == nullptr;
+}
+
 }  // namespace
 
+WriteLog::Memory WriteLog::memory_of(const c10::StorageImpl& storage) {
+  const auto* begin = static_cast<const char*>(storage.data());
+  return {begin, begin + storage.nbytes()};
+}
+
+bool WriteLog::has_wrapped_again(const c10::StorageImpl& storage) const {
+  if (!is_wrapped(storage)) {
+    return false;
+  }
+  const bool is_known = std::any_of(entries_.begin(), entries_.end(), [&](const Entry& entry) {
+    return entry.storage._unsafe_get_target() == &storage;
+  });
+  const auto memory = memory_of(storage);
+  return !is_known && std::any_of(wrapped_.begin(), wrapped_.end(), [&](const Memory& known) {
+    return known.begin < memory.end && memory.begin < known.end;
+  });
+}
+
 void WriteLog::record(const at::Tensor& target) {
+  if (!target.has_storage()) {
+    without_storage_.emplace_back(target.getIntrusivePtr());
+    return;
+  }
   if (!target.is_leaf()) {
     const auto history = (target.is_view() ? target._base() : target).grad_fn();
     if (history && !start_.is_older(*history)) {
       return;  // an activation of the region
     }
     // A non-leaf without history is a view of a leaf.
-    if (history && at::GradMode::is_enabled()) {
-      has_foreign_history_ = true;
-      return;
-    }
+    has_foreign_history_ = has_foreign_history_ || (history && at::GradMode::is_enabled());
   }
   const c10::Storage& storage = target.storage();
   auto* impl = storage.unsafeGetStorageImpl();
@@ -37,24 +71,47 @@ void WriteLog::record(const at::Tensor& target) {
   }
   prune();  // frees the snapshots of temporaries that are gone
   const EngineOpsGuard guard;
-  Entry entry{c10::weak_intrusive_ptr<c10::StorageImpl>(storage.getWeakStorageImpl()),
-              target.unsafeGetTensorImpl()->version_counter(),
-              static_cast<uint32_t>(target._version()),
-              {}};
+  const auto& counter = target.unsafeGetTensorImpl()->version_counter();
+  Entry entry{WeakStorage(storage.getWeakStorageImpl()), counter, current_version(counter), {}};
+  if (is_wrapped(*impl)) {
+    wrapped_.push_back(memory_of(*impl));
+  }
   if (!was_just_made(impl)) {
     entry.before = bytes_of(storage).clone();
   }
   entries_.push_back(std::move(entry));
 }
 
-void WriteLog::prune() {
-  std::erase_if(entries_, [](const Entry& entry) { return entry.storage.expired(); });
+void WriteLog::record_kernel_write(const at::Tensor& target) {
+  constexpr size_t kPruneAt = 64;
+  if (!target.has_storage()) {
+    return;
+  }
+  const c10::Storage& storage = target.storage();
+  auto* impl = storage.unsafeGetStorageImpl();
+  const bool is_known =
+      was_just_made(impl) ||
+      (!kernel_written_.empty() && kernel_written_.back()._unsafe_get_target() == impl);
+  if (is_known) {
+    return;
+  }
+  if (kernel_written_.size() % kPruneAt == kPruneAt - 1) {
+    std::erase_if(kernel_written_, [](const WeakStorage& one) { return one.expired(); });
+  }
+  kernel_written_.emplace_back(storage.getWeakStorageImpl());
 }
 
-bool WriteLog::has(const c10::StorageImpl* storage) const {
-  return std::any_of(entries_.begin(), entries_.end(), [storage](const Entry& entry) {
-    return entry.storage._unsafe_get_target() == storage && entry.before.defined();
+void WriteLog::prune() {
+  std::erase_if(entries_, [](const Entry& entry) { return entry.storage.expired(); });
+  std::erase_if(kernel_written_, [](const WeakStorage& one) { return one.expired(); });
+  std::erase_if(without_storage_, [](const auto& tensor) { return tensor.expired(); });
+}
+
+at::Tensor WriteLog::content_of(const c10::StorageImpl* storage) const {
+  const auto found = std::find_if(entries_.begin(), entries_.end(), [storage](const Entry& entry) {
+    return entry.storage._unsafe_get_target() == storage;
   });
+  return found == entries_.end() ? at::Tensor() : found->before;
 }
 
 WriteUndo::WriteUndo(const WriteLog& log) : log_(log) {
@@ -71,9 +128,10 @@ WriteUndo::WriteUndo(const WriteLog& log) : log_(log) {
   // Everything is saved before anything is modified; if that fails, the modifications are undone.
   try {
     const EngineOpsGuard guard;
-    for (size_t i = 0; i < rewound.size(); ++i) {
+    // The last first: two storages may share their memory, and the first has the older content.
+    for (size_t i = rewound.size(); i-- > 0;) {
       bytes_of(saved_[i].storage).copy_(rewound[i]->before);
-      saved_[i].version_counter.set_version(rewound[i]->version);
+      set_version(saved_[i].version_counter, rewound[i]->version);
     }
   } catch (...) {
     put_back();
@@ -86,21 +144,28 @@ void WriteUndo::save(const WriteLog::Entry& entry, c10::Storage storage) {
   auto bytes = bytes_of(storage).clone();
   saved_.push_back({std::move(storage),
                     entry.version_counter,
-                    entry.version_counter.current_version(),
+                    current_version(entry.version_counter),
                     std::move(bytes)});
 }
 
 const char* WriteUndo::before_write(const at::Tensor& target) {
+  if (!target.has_storage()) {
+    const auto* impl = target.unsafeGetTensorImpl();
+    const auto is_it = [impl](const auto& one) { return one._unsafe_get_target() == impl; };
+    const auto& known = log_.without_storage_;
+    return std::any_of(known.begin(), known.end(), is_it)
+               ? "changed a captured sparse tensor in place, which cannot be undone for its "
+                 "recompute. Change it outside of the region."
+               : nullptr;
+  }
   auto* impl = target.storage().unsafeGetStorageImpl();
+  if (log_.has_wrapped_again(*impl)) {
+    return "wraps memory of the program as a tensor (from_blob) and writes it: a recompute would "
+           "write it again. Wrap it outside of the region.";
+  }
   for (const auto& entry : log_.entries_) {
     if (entry.storage._unsafe_get_target() != impl) {
       continue;
-    }
-    // The region's own tensors have new storages in the recompute, so this one is from outside.
-    if (!target.is_leaf() && at::GradMode::is_enabled()) {
-      return "changed a captured tensor in place and so gave it a history (a grad_fn); running the "
-             "region again would give it a second one. Pass the tensor as an argument and return "
-             "the new value, or write detached values.";
     }
     if (entry.before.defined()) {
       if (impl->nbytes() != bytes_in(entry.before)) {
@@ -119,11 +184,28 @@ const char* WriteUndo::before_write(const at::Tensor& target) {
   return nullptr;
 }
 
+const char* WriteUndo::before_kernel_write(const at::Tensor& target) const {
+  if (!target.has_storage()) {
+    return nullptr;
+  }
+  const auto* impl = target.storage().unsafeGetStorageImpl();
+  const auto& known = log_.kernel_written_;
+  const bool is_from_outside = std::any_of(known.begin(), known.end(), [impl](const auto& one) {
+    return one._unsafe_get_target() == impl;
+  });
+  return is_from_outside && !log_.has(impl)
+             ? "changed a captured tensor below autograd (under an "
+               "AutoDispatchBelowADInplaceOrView "
+               "guard, or in a kernel that does not declare it), so its recompute would change it "
+               "again. Change it without the guard, or outside of the region."
+             : nullptr;
+}
+
 void WriteUndo::put_back() {
   const EngineOpsGuard guard;
   for (auto& saved : std::exchange(saved_, {})) {
     bytes_of(saved.storage).copy_(saved.bytes);
-    saved.version_counter.set_version(saved.version);
+    set_version(saved.version_counter, saved.version);
   }
 }
 

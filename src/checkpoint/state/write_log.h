@@ -12,6 +12,7 @@
 #pragma once
 
 #include "checkpoint/graph_mark.h"
+#include "checkpoint/state/write_listener.h"
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/Storage.h>
@@ -22,74 +23,48 @@
 
 namespace reprise::detail {
 
-/// Notified of operators that write tensors, on this thread, in the scope of its guard.
-class WriteListener {
- public:
-  /// Called before `target` is written.
-  virtual void before_write(const at::Tensor& target) = 0;
-  /// Called after the operator has run.
-  virtual void after_write() = 0;
-
- protected:
-  ~WriteListener() = default;
-
- private:
-  friend class WriteListenerGuard;
-  friend struct WriteDispatch;
-  WriteListener* outer_ = nullptr;
-};
-
-/// Adds `listener` for its scope. Others keep listening, or pause.
-class WriteListenerGuard {
- public:
-  enum class Others : uint8_t { Listen, Pause };
-  WriteListenerGuard(WriteListener* listener, Others others);
-  ~WriteListenerGuard();
-  WriteListenerGuard(const WriteListenerGuard&) = delete;
-  WriteListenerGuard& operator=(const WriteListenerGuard&) = delete;
-
- private:
-  WriteListener* previous_;
-};
-
-/// Whether the operator that is running on this thread will still write `tensor`. Autograd may save
-/// a tensor before it is computed (the noise of rrelu).
-bool is_about_to_be_written(const at::Tensor& tensor);
-
-/// Whether this is the last storage that was allocated on this thread since the innermost listener
-/// was added, for example by a factory or for a dropout mask. Then it belongs to the region and has
-/// no content yet.
-bool was_just_made(const c10::StorageImpl* storage);
-
-/// Makes sure that every operator that writes an argument is observed, including those registered
-/// since the last call.
-void observe_writes();
-
 class WriteLog {
  public:
   /// Forward: logs the storage of `target`, with its content unless the region has just allocated
   /// it.
   void record(const at::Tensor& target);
+  /// Forward: a kernel writes `target` below autograd. Its content is not saved; if it turns out to
+  /// come from outside, the region cannot be run again.
+  void record_kernel_write(const at::Tensor& target);
   /// End of forward: forgets storages that were freed, which belonged to the region.
   void prune();
   /// Whether the log has the storage's content from before the region.
-  bool has(const c10::StorageImpl* storage) const;
-  /// Whether the region wrote, in grad mode, to a tensor from outside that has a history. Running
-  /// it again would add a second history.
+  bool has(const c10::StorageImpl* storage) const { return content_of(storage).defined(); }
+  /// That content, as bytes; undefined if the log does not have it.
+  at::Tensor content_of(const c10::StorageImpl* storage) const;
+  /// Whether the region wrote, in grad mode, to a tensor from outside that has a history.
   bool has_foreign_history() const { return has_foreign_history_; }
 
  private:
   friend class WriteUndo;
+  using WeakStorage = c10::weak_intrusive_ptr<c10::StorageImpl>;
 
   struct Entry {
-    c10::weak_intrusive_ptr<c10::StorageImpl> storage;
+    WeakStorage storage;
     c10::VariableVersion version_counter;
     uint32_t version;   // before the first write
     at::Tensor before;  // bytes; undefined for a storage that the region allocated
   };
+  /// Memory that the program owns and wrapped as a tensor (from_blob). It may be wrapped again, so
+  /// it is known by its address.
+  struct Memory {
+    const char* begin;
+    const char* end;
+  };
+  static Memory memory_of(const c10::StorageImpl& storage);
+  bool has_wrapped_again(const c10::StorageImpl& storage) const;
+
   const GraphMark start_{};
   bool has_foreign_history_ = false;
   std::vector<Entry> entries_;
+  std::vector<WeakStorage> kernel_written_;
+  std::vector<c10::weak_intrusive_ptr<c10::TensorImpl>> without_storage_;  // sparse tensors
+  std::vector<Memory> wrapped_;
 };
 
 /// In its scope, logged storages have the content that forward found. Afterwards the caller's
@@ -104,6 +79,8 @@ class WriteUndo {
   /// Call before the recompute writes `target`: saves its content if it comes from outside. Returns
   /// why the write cannot be undone, or null.
   const char* before_write(const at::Tensor& target);
+  /// The same for a write of a kernel below autograd.
+  const char* before_kernel_write(const at::Tensor& target) const;
 
   /// Restores the caller's content. The destructor does it too, but cannot throw.
   void put_back();

@@ -48,7 +48,7 @@ StepTrace StepTracer::run(const std::function<void()>& step) {
               "[plan] a step cannot be traced while a plan is applied: trace it first.");
   TORCH_CHECK(at::GradMode::is_enabled(),
               "[plan] a step is traced with gradients on: remove the NoGradGuard around it.");
-  detail::observe_writes();
+  detail::observe_effects();
   {
     const detail::RegionListenerGuard regions(this);
     const detail::RegionPlannerGuard planning(this);

@@ -1,0 +1,30 @@
+// What an operator does beyond computing its results: which arguments it writes, and where it draws
+// random numbers from.
+#pragma once
+
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+namespace reprise::detail {
+
+struct OpEffects {
+  explicit OpEffects(const c10::OperatorHandle& op);
+
+  /// Whether it has an effect, or reads a tensor that a region may have captured.
+  bool is_of_interest() const { return has_effect() || !read.empty(); }
+  bool has_effect() const { return !written.empty() || draws; }
+
+  std::vector<size_t> written;  ///< indices of the arguments that it writes
+  std::vector<size_t> read;     ///< indices of the other tensors
+  bool draws = false;           ///< draws random numbers
+  std::optional<size_t> generator;
+  bool sets = false;  ///< gives the written argument other sizes or another storage
+};
+
+/// Cached per thread.
+const OpEffects& op_effects(const c10::OperatorHandle& op);
+
+}  // namespace reprise::detail

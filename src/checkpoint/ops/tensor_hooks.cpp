@@ -1,0 +1,99 @@
+#include "checkpoint/ops/tensor_hooks.h"
+
+#include "checkpoint/state/data_writes.h"
+#include "checkpoint/state/write_listener.h"
+
+#include <ATen/core/VariableHooksInterface.h>
+
+#include <limits>
+#include <utility>
+
+namespace reprise::detail {
+namespace {
+
+using at::Tensor;
+using at::TensorBase;
+
+/// The number of a hook that was not registered. Removing it does nothing.
+constexpr unsigned kNotRegistered = std::numeric_limits<unsigned>::max();
+
+class InterceptedHooks final : public at::impl::VariableHooksInterface {
+ public:
+  explicit InterceptedHooks(at::impl::VariableHooksInterface* next) : next_(next) {}
+
+  unsigned _register_hook(const TensorBase& tensor,
+                          std::function<TensorBase(const TensorBase&)> hook) const override {
+    return listeners_allow_hook(Tensor(tensor)) ? next_->_register_hook(tensor, std::move(hook))
+                                                : kNotRegistered;
+  }
+  void remove_hook(const TensorBase& tensor, unsigned pos) const override {
+    if (pos != kNotRegistered) {
+      next_->remove_hook(tensor, pos);
+    }
+  }
+  void retain_grad(const TensorBase& tensor) const override {
+    if (listeners_allow_hook(Tensor(tensor))) {
+      next_->retain_grad(tensor);
+    }
+  }
+
+  TensorBase tensor_data(const TensorBase& t) const override { return next_->tensor_data(t); }
+  TensorBase variable_data(const TensorBase& t) const override {
+    return noted(next_->variable_data(t));
+  }
+  const std::shared_ptr<torch::autograd::Node>& grad_fn(const TensorBase& t) const override {
+    return next_->grad_fn(t);
+  }
+  bool is_view(const TensorBase& t) const override { return next_->is_view(t); }
+  const TensorBase& base(const TensorBase& t) const override { return next_->base(t); }
+  const std::string& name(const TensorBase& t) const override { return next_->name(t); }
+  bool is_leaf(const TensorBase& t) const override { return next_->is_leaf(t); }
+  int64_t output_nr(const TensorBase& t) const override { return next_->output_nr(t); }
+  void set_data(const TensorBase& t, const TensorBase& data) const override {
+    next_->set_data(t, data);
+  }
+  TensorBase data(const TensorBase& t) const override { return noted(next_->data(t)); }
+  int64_t _version(const TensorBase& t) const override { return next_->_version(t); }
+  bool retains_grad(const TensorBase& t) const override { return next_->retains_grad(t); }
+  void _backward(const Tensor& t,
+                 at::TensorList inputs,
+                 const std::optional<Tensor>& gradient,
+                 std::optional<bool> keep_graph,
+                 bool create_graph) const override {
+    next_->_backward(t, inputs, gradient, keep_graph, create_graph);
+  }
+  void requires_grad_(const TensorBase& t, bool value) const override {
+    next_->requires_grad_(t, value);
+  }
+  void basic_autograd_not_implemented_fallback(const c10::OperatorHandle& op,
+                                               c10::DispatchKeySet keys,
+                                               torch::jit::Stack* stack) const override {
+    next_->basic_autograd_not_implemented_fallback(op, keys, stack);
+  }
+  std::optional<c10::ScalarType> grad_dtype(const TensorBase& t) const override {
+    return next_->grad_dtype(t);
+  }
+  void set_grad_dtype(const TensorBase& t,
+                      const std::optional<c10::ScalarType>& dtype) const override {
+    next_->set_grad_dtype(t, dtype);
+  }
+
+ private:
+  /// See Note [Writes through data()].
+  static TensorBase noted(TensorBase data) {
+    note_data(Tensor(data));
+    return data;
+  }
+
+  at::impl::VariableHooksInterface* next_;
+};
+
+}  // namespace
+
+void intercept_tensor_hooks() {
+  // Never destroyed: tensors may outlive static objects.
+  static auto* hooks = new InterceptedHooks(at::impl::GetVariableHooks());  // allow: owning-new
+  at::impl::SetVariableHooks(hooks);
+}
+
+}  // namespace reprise::detail

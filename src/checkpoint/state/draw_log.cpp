@@ -1,0 +1,66 @@
+#include "checkpoint/state/draw_log.h"
+
+#include <c10/util/StringUtil.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace reprise::detail {
+
+DrawLog::DrawLog() {
+  static const auto defaults = default_generators();
+  watched_.reserve(defaults.size());
+  for (const auto& generator : defaults) {
+    watched_.push_back({generator, GeneratorMark::of(generator)});
+  }
+}
+
+void DrawLog::compare(Watched& watched, const std::optional<GeneratorMark>& now) {
+  if (watched.expected && now && *watched.expected != *now) {
+    unseen_.push_back(*now);
+  }
+}
+
+void DrawLog::add(Draw draw, const std::optional<GeneratorMark>& mark_after) {
+  for (auto& watched : watched_) {
+    if (watched.generator == draw.before.generator()) {
+      compare(watched, draw.before.mark());
+      watched.expected = mark_after;
+    }
+  }
+  draws_.push_back(std::move(draw));
+}
+
+void DrawLog::finish() {
+  for (auto& watched : watched_) {
+    compare(watched, GeneratorMark::of(watched.generator));
+  }
+  watched_ = {};
+}
+
+bool DrawLog::led_to(const GeneratorMark& mark) const {
+  return std::find(unseen_.begin(), unseen_.end(), mark) != unseen_.end();
+}
+
+const Draw* DrawReplay::next(const c10::OperatorHandle& op) {
+  const Draw* draw = next_ < log_.size() ? &log_[next_] : nullptr;
+  ++next_;
+  if (draw != nullptr && draw->op == &op.schema()) [[likely]] {
+    return draw;
+  }
+  if (difference_.empty()) {
+    difference_ = c10::str(
+        "random operator #",
+        next_ - 1,
+        " is ",
+        op.schema().name(),
+        draw == nullptr ? ", which did not run in forward" : ", which was another one in forward");
+  }
+  return nullptr;
+}
+
+bool DrawReplay::lists(const at::Generator& generator) const {
+  return std::find(listed_.begin(), listed_.end(), generator) != listed_.end();
+}
+
+}  // namespace reprise::detail

@@ -1,0 +1,116 @@
+// The random numbers that a region draws.
+//
+// Note [Each draw is remembered]
+// ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+// The recompute must draw what forward drew. Restoring the generators' states from the region's
+// start is not enough: other threads may draw from the same generators, so that the state at a draw
+// does not follow from an earlier one; and rewinding a generator that others share would repeat
+// their numbers. So forward remembers the state that each random operator found, and in the
+// recompute the operator draws from a private generator in that state. Shared generators are never
+// rewound. What forward draws is the same as without a region.
+#pragma once
+
+#include "checkpoint/state/generator_state.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace reprise::detail {
+
+/// One random operator of a forward.
+struct Draw {
+  const void* op;
+  GeneratorState before;
+  /// For an operator that takes no generator and draws from the default one by itself.
+  std::optional<GeneratorState> after = {};
+};
+
+class DrawLog {
+ public:
+  /// Watches the default generators from here on for draws without an operator.
+  DrawLog();
+
+  void add(Draw draw, const std::optional<GeneratorMark>& mark_after);
+  /// End of forward.
+  void finish();
+
+  size_t size() const { return draws_.size(); }
+  const Draw& operator[](size_t index) const { return draws_[index]; }
+
+  /// Whether a default generator changed in forward, but not by a random operator of the region:
+  /// another thread used it, or the region seeded it or drew from it directly.
+  bool has_unseen_draws() const { return !unseen_.empty(); }
+  /// Whether one of these changes led to this state.
+  bool led_to(const GeneratorMark& mark) const;
+
+ private:
+  struct Watched {
+    at::Generator generator;
+    std::optional<GeneratorMark> expected;
+  };
+  void compare(Watched& watched, const std::optional<GeneratorMark>& now);
+
+  std::vector<Draw> draws_;
+  std::vector<Watched> watched_;
+  std::vector<GeneratorMark> unseen_;
+};
+
+/// The draws of a recompute, in forward's order.
+class DrawReplay {
+ public:
+  /// `listed`: generators that are restored for the recompute and continue from its draws.
+  DrawReplay(const DrawLog& log, const std::vector<at::Generator>& listed)
+      : log_(log), listed_(listed) {}
+
+  /// The next draw. Null if forward had none here, or one of another operator.
+  const Draw* next(const c10::OperatorHandle& op);
+  /// A kept result is replayed, whose operator made so many draws in forward.
+  void skip(size_t draws) { next_ += draws; }
+  bool lists(const at::Generator& generator) const;
+
+  /// How the draws differ from forward's; empty if they do not.
+  const std::string& difference() const { return difference_; }
+
+ private:
+  const DrawLog& log_;
+  const std::vector<at::Generator>& listed_;
+  size_t next_ = 0;
+  std::string difference_;
+};
+
+/// Where the random operators of this thread draw from, in its scope.
+class DrawGuard {
+ public:
+  /// Forward: as without a region. Draws are logged, also by enclosing regions. Null: only by
+  /// those.
+  explicit DrawGuard(DrawLog* log);
+  /// Recompute: as in forward. Null: as without a region, which gives other numbers.
+  explicit DrawGuard(DrawReplay* replay);
+  /// From generators that the program does not see.
+  enum class From : uint8_t { Aside };
+  explicit DrawGuard(From from);
+  ~DrawGuard();
+  DrawGuard(const DrawGuard&) = delete;
+  DrawGuard& operator=(const DrawGuard&) = delete;
+
+ private:
+  friend class DrawingCall;
+  DrawLog* log_ = nullptr;
+  DrawReplay* replay_ = nullptr;
+  bool is_aside_ = false;
+  int graph_task_;
+  DrawGuard* outer_;
+};
+
+/// Runs a random operator. `generator`: the index of its argument; empty if it takes none.
+void run_drawing(const c10::OperatorHandle& op,
+                 c10::DispatchKeySet below,
+                 torch::jit::Stack* stack,
+                 std::optional<size_t> generator);
+
+}  // namespace reprise::detail

@@ -1,0 +1,203 @@
+#include "checkpoint/state/tensor_log.h"
+
+#include "checkpoint/ops/engine_ops.h"
+
+#include <ATen/ops/clone.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/accumulate_grad.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <algorithm>
+#include <unordered_set>
+#include <utility>
+
+namespace reprise::detail {
+namespace {
+
+using torch::autograd::Node;
+
+template <class Entries>
+auto find_tensor(Entries& entries, const c10::TensorImpl* impl) {
+  return std::find_if(entries.begin(), entries.end(), [impl](const auto& entry) {
+    return entry.tensor._unsafe_get_target() == impl;
+  });
+}
+
+/// The leaves whose gradients a backward call from `roots` accumulates.
+std::vector<at::Tensor> leaves_of(const torch::autograd::edge_list& roots) {
+  std::vector<at::Tensor> leaves;
+  std::vector<Node*> open;
+  std::unordered_set<Node*> seen;
+  const auto push = [&](const torch::autograd::Edge& edge) {
+    if (edge.function && seen.insert(edge.function.get()).second) {
+      open.push_back(edge.function.get());
+    }
+  };
+  for (const auto& root : roots) {
+    push(root);
+  }
+  while (!open.empty()) {
+    Node* node = open.back();
+    open.pop_back();
+    if (const auto* accumulation = dynamic_cast<torch::autograd::AccumulateGrad*>(node)) {
+      leaves.push_back(accumulation->variable);
+    }
+    for (const auto& edge : node->next_edges()) {
+      push(edge);
+    }
+  }
+  return leaves;
+}
+
+const at::Tensor& base_of(const at::Tensor& tensor) {
+  const auto* view = torch::autograd::impl::get_view_autograd_meta(tensor);
+  return view != nullptr && view->has_bw_view() ? view->get_backward_view().base_ : tensor;
+}
+
+at::Tensor shape_alias(const at::Tensor& tensor) {
+  const auto* impl = tensor.unsafeGetTensorImpl();
+  return at::Tensor(impl->shallow_copy_and_detach(c10::VariableVersion(0),
+                                                  /*allow_tensor_metadata_change=*/true));
+}
+
+at::Tensor locked(const c10::weak_intrusive_ptr<c10::TensorImpl>& weak) {
+  auto impl = weak.lock();
+  return impl ? at::Tensor(std::move(impl)) : at::Tensor();
+}
+
+}  // namespace
+
+void TensorLog::before_write(const at::Tensor& target) {
+  if (!at::GradMode::is_enabled() || target.is_inference()) {
+    return;
+  }
+  const at::Tensor& base = base_of(target);
+  const auto* meta = torch::autograd::impl::get_autograd_meta(base);
+  const auto grad_fn = meta == nullptr ? nullptr : meta->grad_fn_;
+  if ((grad_fn && !start_.is_older(*grad_fn)) ||
+      find_tensor(histories_, base.unsafeGetTensorImpl()) != histories_.end()) {
+    return;
+  }
+  histories_.push_back(
+      {WeakTensor(base.getIntrusivePtr()), grad_fn, meta == nullptr ? 0 : meta->output_nr_});
+}
+
+void TensorLog::before_set(const at::Tensor& target) {
+  if (find_tensor(shapes_, target.unsafeGetTensorImpl()) == shapes_.end()) {
+    shapes_.push_back({WeakTensor(target.getIntrusivePtr()), shape_alias(target)});
+  }
+}
+
+void TensorLog::before_accumulation(const torch::autograd::edge_list& roots) {
+  const EngineOpsGuard guard;
+  for (const auto& leaf : leaves_of(roots)) {
+    const auto* impl = leaf.unsafeGetTensorImpl();
+    const bool is_known = std::any_of(gradients_.begin(), gradients_.end(), [&](const auto& one) {
+      return one.leaf._unsafe_get_target() == impl;
+    });
+    if (!is_known) {
+      const auto& gradient = leaf.grad();
+      gradients_.push_back({WeakTensor(leaf.getIntrusivePtr()),
+                            gradient.defined() ? gradient.detach().clone() : at::Tensor()});
+    }
+  }
+}
+
+void TensorLog::before_hook(const at::Tensor& tensor) {
+  if (tensor.is_leaf() && !has_hooked(tensor)) {
+    hooked_.emplace_back(tensor.getIntrusivePtr());
+  }
+}
+
+bool TensorLog::has_hooked(const at::Tensor& leaf) const {
+  return std::any_of(hooked_.begin(), hooked_.end(), [&leaf](const WeakTensor& one) {
+    return one._unsafe_get_target() == leaf.unsafeGetTensorImpl();
+  });
+}
+
+void TensorLog::finish() {
+  const auto is_gone = [](const auto& entry) { return entry.tensor.expired(); };
+  std::erase_if(histories_, is_gone);
+  std::erase_if(shapes_, is_gone);
+  std::erase_if(gradients_, [](const Gradient& entry) { return entry.leaf.expired(); });
+  std::erase_if(hooked_, [](const WeakTensor& tensor) { return tensor.expired(); });
+}
+
+TensorUndo::TensorUndo(const TensorLog& log) {
+  for (const auto& entry : log.histories_) {
+    auto tensor = locked(entry.tensor);
+    auto grad_fn = entry.grad_fn.lock();
+    if (!tensor.defined()) {
+      continue;
+    }
+    // A history that is gone led nowhere that the region depends on.
+    auto* meta = torch::autograd::impl::materialize_autograd_meta(tensor);
+    histories_.push_back({tensor, meta->grad_fn_, meta->output_nr_, grad_fn.get()});
+    meta->grad_fn_ = std::move(grad_fn);
+    meta->output_nr_ = entry.output_nr;
+  }
+  for (const auto& entry : log.shapes_) {
+    if (auto tensor = locked(entry.tensor); tensor.defined()) {
+      shapes_.push_back({tensor, shape_alias(tensor)});
+      tensor.unsafeGetTensorImpl()->shallow_copy_from(entry.before.getIntrusivePtr());
+    }
+  }
+  const EngineOpsGuard guard;
+  for (const auto& entry : log.gradients_) {
+    if (auto leaf = locked(entry.leaf); leaf.defined()) {
+      auto before = entry.before.defined() ? entry.before.clone() : at::Tensor();
+      gradients_.push_back({leaf, std::exchange(leaf.mutable_grad(), std::move(before))});
+    }
+  }
+}
+
+bool TensorUndo::gave_history() const {
+  return std::any_of(histories_.begin(), histories_.end(), [](const History& saved) {
+    return torch::autograd::impl::get_autograd_meta(saved.tensor)->grad_fn_.get() !=
+           saved.rewound_to;
+  });
+}
+
+TensorUndo::~TensorUndo() {
+  for (auto& saved : histories_) {
+    auto* meta = torch::autograd::impl::get_autograd_meta(saved.tensor);
+    meta->grad_fn_ = std::move(saved.grad_fn);
+    meta->output_nr_ = saved.output_nr;
+  }
+  for (const auto& saved : shapes_) {
+    saved.tensor.unsafeGetTensorImpl()->shallow_copy_from(saved.callers.getIntrusivePtr());
+  }
+  for (auto& saved : gradients_) {
+    saved.tensor.mutable_grad() = std::move(saved.callers);
+  }
+}
+
+NodeHooksGuard::NodeHooksGuard(const std::vector<at::Tensor>& inputs) {
+  for (const auto& input : inputs) {
+    const auto* meta = input.defined() ? torch::autograd::impl::get_autograd_meta(input) : nullptr;
+    if (meta == nullptr) {
+      continue;
+    }
+    auto node = meta->grad_fn_ ? meta->grad_fn_ : meta->grad_accumulator_.lock();
+    if (node) {
+      const size_t pre = node->pre_hooks().size(), tensor_pre = node->tensor_pre_hooks().size();
+      const size_t post = node->post_hooks().size();
+      nodes_.push_back({std::move(node), pre, tensor_pre, post});
+    }
+  }
+}
+
+NodeHooksGuard::~NodeHooksGuard() {
+  const auto cut = [](auto& hooks, size_t count) {
+    if (hooks.size() > count) {
+      hooks.erase(hooks.begin() + static_cast<ptrdiff_t>(count), hooks.end());
+    }
+  };
+  for (const auto& counted : nodes_) {
+    cut(counted.node->pre_hooks(), counted.pre_hooks);
+    cut(counted.node->tensor_pre_hooks(), counted.tensor_pre_hooks);
+    cut(counted.node->post_hooks(), counted.post_hooks);
+  }
+}
+
+}  // namespace reprise::detail

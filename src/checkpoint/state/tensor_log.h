@@ -1,0 +1,105 @@
+// What a region does to tensor objects from outside, other than writing their content: giving them
+// a history, another storage or other sizes, gradients, hooks. A recompute starts from what forward
+// found and restores what it found itself, as with content (Note [Writes are done once]). Tensors
+// are compared by identity.
+#pragma once
+
+#include "checkpoint/graph_mark.h"
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/TensorImpl.h>
+#include <torch/csrc/autograd/edge.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace reprise::detail {
+
+class TensorLog {
+ public:
+  /// Forward: `target` is about to be written and may get a history.
+  void before_write(const at::Tensor& target);
+  /// Forward: `target` is about to get another storage or other sizes.
+  void before_set(const at::Tensor& target);
+  /// Forward: a backward call inside the region is about to accumulate gradients.
+  void before_accumulation(const torch::autograd::edge_list& roots);
+  /// Forward: a hook is about to be added to `tensor`.
+  void before_hook(const at::Tensor& tensor);
+  /// End of forward: forgets tensors that are gone, which belonged to the region.
+  void finish();
+
+  /// Whether forward added a hook to this leaf.
+  bool has_hooked(const at::Tensor& leaf) const;
+
+ private:
+  friend class TensorUndo;
+  using WeakTensor = c10::weak_intrusive_ptr<c10::TensorImpl>;
+  struct History {
+    WeakTensor tensor;
+    std::weak_ptr<torch::autograd::Node> grad_fn;
+    uint32_t output_nr;
+  };
+  struct Shape {
+    WeakTensor tensor;
+    at::Tensor before;  // an alias
+  };
+  struct Gradient {
+    WeakTensor leaf;
+    at::Tensor before;  // a copy; undefined if there was none
+  };
+
+  const GraphMark start_{};
+  std::vector<History> histories_;
+  std::vector<Shape> shapes_;
+  std::vector<Gradient> gradients_;
+  std::vector<WeakTensor> hooked_;
+};
+
+/// In its scope, tensors from outside are as forward found them.
+class TensorUndo {
+ public:
+  explicit TensorUndo(const TensorLog& log);
+  ~TensorUndo();
+  TensorUndo(const TensorUndo&) = delete;
+  TensorUndo& operator=(const TensorUndo&) = delete;
+
+  /// Whether one of them has got a history since.
+  bool gave_history() const;
+
+ private:
+  struct History {
+    at::Tensor tensor;
+    std::shared_ptr<torch::autograd::Node> grad_fn;
+    uint32_t output_nr;
+    const torch::autograd::Node* rewound_to;
+  };
+  struct Pair {
+    at::Tensor tensor;
+    at::Tensor callers;
+  };
+  std::vector<History> histories_;
+  std::vector<Pair> shapes_;
+  std::vector<Pair> gradients_;
+};
+
+/// In its scope, hooks may be added to the nodes that made `inputs`; they are removed at the end,
+/// because forward has added them already.
+class NodeHooksGuard {
+ public:
+  explicit NodeHooksGuard(const std::vector<at::Tensor>& inputs);
+  ~NodeHooksGuard();
+  NodeHooksGuard(const NodeHooksGuard&) = delete;
+  NodeHooksGuard& operator=(const NodeHooksGuard&) = delete;
+
+ private:
+  struct Counted {
+    std::shared_ptr<torch::autograd::Node> node;
+    size_t pre_hooks;
+    size_t tensor_pre_hooks;
+    size_t post_hooks;
+  };
+  std::vector<Counted> nodes_;
+};
+
+}  // namespace reprise::detail

@@ -1,0 +1,70 @@
+// Notices of what the operators of this thread do to tensors beyond computing results.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <torch/csrc/autograd/edge.h>
+
+#include <cstdint>
+
+namespace reprise::detail {
+
+/// Notified of operators that write tensors, on this thread, in the scope of its guard.
+class WriteListener {
+ public:
+  /// Called before the program writes `target`.
+  virtual void before_write(const at::Tensor& target) = 0;
+  /// Called after the operator has run.
+  virtual void after_write() = 0;
+  /// Called before a kernel writes `target` below autograd. It is nearly always a tensor that the
+  /// kernel made.
+  virtual void before_kernel_write(const at::Tensor& /*target*/) {}
+  /// Called before the program gives `target` another storage, offset, sizes or strides.
+  virtual void before_set(const at::Tensor& /*target*/) {}
+  /// Called before a backward call that accumulates gradients into leaves.
+  virtual void before_accumulation(const torch::autograd::edge_list& /*roots*/) {}
+  /// Called before a hook is added to `tensor`. False: it must not be, because forward added it.
+  virtual bool allows_hook(const at::Tensor& /*tensor*/) { return true; }
+
+ protected:
+  explicit WriteListener(bool has_grad_mode = true) : has_grad_mode_(has_grad_mode) {}
+  ~WriteListener() = default;
+
+ private:
+  friend class WriteListenerGuard;
+  friend struct WriteDispatch;
+  // False if grad mode is off for the listener's own reasons, not the program's.
+  const bool has_grad_mode_;
+  WriteListener* outer_ = nullptr;
+};
+
+/// Adds `listener` for its scope. Others keep listening, or pause. Null: nobody listens.
+class WriteListenerGuard {
+ public:
+  enum class Others : uint8_t { Listen, Pause };
+  WriteListenerGuard(WriteListener* listener, Others others);
+  ~WriteListenerGuard();
+  WriteListenerGuard(const WriteListenerGuard&) = delete;
+  WriteListenerGuard& operator=(const WriteListenerGuard&) = delete;
+
+ private:
+  WriteListener* previous_;
+};
+
+/// Notifies this thread's listeners.
+void notify_accumulation(const torch::autograd::edge_list& roots);
+bool listeners_allow_hook(const at::Tensor& tensor);
+
+/// Whether the operator that is running on this thread will still write `tensor`. Autograd may save
+/// a tensor before it is computed (the noise of rrelu).
+bool is_about_to_be_written(const at::Tensor& tensor);
+
+/// Whether this is the last storage that was allocated on this thread since the innermost listener
+/// was added, for example by a factory or for a dropout mask. Then it belongs to the region and has
+/// no content yet.
+bool was_just_made(const c10::StorageImpl* storage);
+
+/// Makes sure that every operator whose effects matter is observed, including those registered
+/// since the last call.
+void observe_effects();
+
+}  // namespace reprise::detail
