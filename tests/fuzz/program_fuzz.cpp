@@ -1,11 +1,13 @@
 // Random small programs, run without regions and with them, and compared bit by bit.
 //
 //   program_fuzz [--seed S] [--programs N] [--seconds T] [--jobs J] [--verbose]
-//                [--without name,name…] [--show-refused] [--failures N]
+//                [--print] [--without name,name…] [--with name,name…] [--show-refused] [--failures
+//                N]
 //
-// A program that differs is made small and printed as C++. Exit code 1: one differed or crashed, or
-// regions refuse too many.
+// --print writes the programs as C++ instead. A program that differs is made small and printed as
+// C++. Exit code 1: one differed or crashed, or regions refuse too many.
 #include "fuzz/programs/campaign.h"
+#include "fuzz/programs/print.h"
 
 #include <ATen/Parallel.h>
 #include <c10/util/Exception.h>
@@ -20,7 +22,7 @@
 
 namespace {
 
-reprise::fuzz::CampaignOptions parse(const std::vector<std::string>& arguments) {
+reprise::fuzz::CampaignOptions parse(const std::vector<std::string>& arguments, bool& prints) {
   reprise::fuzz::CampaignOptions options;
   bool has_programs = false;
   for (size_t i = 0; i < arguments.size(); ++i) {
@@ -40,11 +42,14 @@ reprise::fuzz::CampaignOptions parse(const std::vector<std::string>& arguments) 
       options.jobs = std::max(1, std::stoi(value()));
     } else if (flag == "--failures") {
       options.most_failures = std::stoull(value());
-    } else if (flag == "--without") {
+    } else if (flag == "--without" || flag == "--with") {
+      auto& list = flag == "--with" ? options.generate.with : options.generate.without;
       std::istringstream names(value());
       for (std::string name; std::getline(names, name, ',');) {
-        options.generate.without.push_back(name);
+        list.push_back(name);
       }
+    } else if (flag == "--print") {
+      prints = true;
     } else if (flag == "--verbose") {
       options.is_verbose = true;
     } else if (flag == "--show-refused") {
@@ -59,11 +64,24 @@ reprise::fuzz::CampaignOptions parse(const std::vector<std::string>& arguments) 
   return options;
 }
 
+void print(const reprise::fuzz::CampaignOptions& options) {
+  std::vector<reprise::fuzz::Program> programs;
+  for (uint64_t i = 0; i < options.programs; ++i) {
+    programs.push_back(reprise::fuzz::generate(options.seed + i, options.generate));
+  }
+  std::cout << reprise::fuzz::programs_text(programs);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   try {
-    const auto options = parse(std::vector<std::string>(argv + 1, argv + argc));
+    bool prints = false;
+    const auto options = parse(std::vector<std::string>(argv + 1, argv + argc), prints);
+    if (prints) {
+      print(options);
+      return 0;
+    }
     // Some virtual CPUs announce AMX and fault on it; an explicit setting of the user's wins.
     setenv("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16", /*overwrite=*/0);
     // The tensors are tiny, and a forked process has no threads.

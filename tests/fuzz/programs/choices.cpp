@@ -10,6 +10,10 @@ bool Generator::can(std::string_view feature) const {
          options_.without.end();
 }
 
+bool Generator::wants(std::string_view feature) const {
+  return std::find(options_.with.begin(), options_.with.end(), feature) != options_.with.end();
+}
+
 /// In reentrant regions gradients are summed in another order, which two summands do not show: a
 /// leaf is used once and everything else at most twice.
 bool Generator::may_read(Register reg) {
@@ -95,6 +99,9 @@ bool Generator::choose_inputs(const Operator& row, std::vector<Register>& inputs
       }
     }
   }
+  if (row.has(kView) && !has_grad_mode_ && known_.of(inputs[0]).has_grad) {
+    return false;  // requires grad without a history
+  }
   if (row.has(kReadsStatistics) &&
       (known_.of(inputs[3]).has_grad || known_.of(inputs[4]).has_grad)) {
     return false;
@@ -107,7 +114,9 @@ bool Generator::choose_inputs(const Operator& row, std::vector<Register>& inputs
       }
     }
   }
-  return !row.has(kNeedsGrad) || known_.of(inputs[0]).has_grad;
+  // A reentrant region's forward has no graph to hook into.
+  return !row.has(kNeedsGrad) ||
+         (known_.of(inputs[0]).has_grad && !(profile_.is_reentrant && known_.depth() > 0));
 }
 
 std::vector<Register> Generator::choose_results(size_t first_new, int most) {
@@ -133,7 +142,8 @@ RegionOptions Generator::choose_options(const OpenRegion& region) {
     }
   }
   options.preserve_rng_state = region.draws || !random_.chance(10);
-  options.determinism_check = can("values") && random_.chance(15) ? 2 : random_.between(0, 1);
+  options.determinism_check =
+      can("values") && !region.is_unhashable && random_.chance(15) ? 2 : random_.between(0, 1);
   if (!can("policy") || random_.chance(50)) {
     return options;
   }

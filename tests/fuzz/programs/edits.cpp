@@ -1,5 +1,7 @@
 #include "fuzz/programs/edits.h"
 
+#include "fuzz/programs/operators.h"
+
 #include <algorithm>
 #include <set>
 
@@ -201,9 +203,7 @@ std::vector<Edit> simplifications(const Program& program, size_t at) {
   };
   const auto* instruction = instruction_at(program, at);
   if (instruction == nullptr) {
-    edits = {set_program(&Program::rows, 1),
-             set_program(&Program::rows, 2),
-             set_program(&Program::columns, 2),
+    edits = {set_program(&Program::columns, 2),
              set_program(&Program::dtype, c10::kFloat),
              set_program(&Program::generators, 0)};
     for (size_t i = 0; i < program.leaves.size(); ++i) {
@@ -226,7 +226,6 @@ std::vector<Edit> simplifications(const Program& program, size_t at) {
     return edits;
   }
   edits = {set(&Instruction::number, 1.0),
-           set(&Instruction::number, 0.5),
            set(&Instruction::generator, kDefaultGenerator),
            set(&Instruction::retain_graph, false),
            set(&Instruction::create_graph, false)};
@@ -254,12 +253,17 @@ std::vector<Edit> redirections(const Program& program, size_t at) {
       return leaf.reg == reg;
     });
   };
+  const bool is_row = instruction->kind == Kind::Operator;
+  const auto types = operators()[static_cast<size_t>(instruction->op)].input_types();
   std::vector<Edit> edits;
   for (size_t i = 0; i < instruction->inputs.size(); ++i) {
     if (is_leaf(instruction->inputs[i])) {
       continue;
     }
     for (const auto& leaf : program.leaves) {
+      if (is_row && types[i] != 'x' && types[i] != leaf.type) {
+        continue;
+      }
       edits.push_back(change_at(at, [i, reg = leaf.reg](Instruction& edited) {
         edited.inputs[i] = reg;
         return true;

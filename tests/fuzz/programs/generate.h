@@ -13,6 +13,8 @@ namespace reprise::fuzz {
 struct GenerateOptions {
   /// Names of operators and features (see generator.h) that programs do without.
   std::vector<std::string> without = {};
+  /// Features that programs do without unless they are named here.
+  std::vector<std::string> with = {};
 };
 
 Program generate(uint64_t seed, const GenerateOptions& options = {});

@@ -1,6 +1,7 @@
 // The generator's state. Features that `without` can switch off by name: risk, reentrant, steps,
 // parallel, thread, autocast, complex, double, policy, values, loop, try, hook, inner_backward,
-// grad, twice, group, nested, explicit.
+// grad, twice, group, nested, explicit. Only if `with` names them: thread_effects (draws and writes
+// on a thread that a region starts).
 #pragma once
 
 #include "fuzz/programs/generate.h"
@@ -62,6 +63,7 @@ class Generator {
   RegionOptions choose_options(const OpenRegion& region);
 
   bool can(std::string_view feature) const;
+  bool wants(std::string_view feature) const;
   /// Makes an instruction of a row with these inputs, as it is.
   Register place(Body& body,
                  std::string_view name,
@@ -83,6 +85,7 @@ class Generator {
   bool may_draw_default_ = true;
   int budget_ = 45;  // of instructions
   int loops_ = 0;
+  bool is_on_thread_of_region_ = false;
   int blocks_ = 0;  // how many blocks are open: limits their nesting
 };
 

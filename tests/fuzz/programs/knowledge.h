@@ -35,6 +35,7 @@ struct OpenRegion {
   bool draws = false;
   bool has_matmul = false;  ///< of its own, not of an inner region
   bool has_mask = false;
+  bool is_unhashable = false;
   std::vector<std::string> kept;  ///< operators of its own that save_ops can name
 };
 

@@ -47,6 +47,7 @@ enum OperatorFlag : unsigned {
   kExplicit = 1U << 8,            ///< a random operator that takes a generator
   kNeedsGrad = 1U << 9,           ///< input 0 must require grad
   kUpdatesStatistics = 1U << 10,  ///< changes inputs 3 and 4
+  kUnhashable = 1U << 17,         ///< saves bytes that it never sets, so not for Values
   kReadsStatistics = 1U << 16,    ///< inputs 3 and 4 must have no gradient
   kNotReentrant = 1U << 11,       ///< computes otherwise in no-grad mode
   kRare = 1U << 12,

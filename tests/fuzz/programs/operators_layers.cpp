@@ -41,7 +41,7 @@ std::vector<Operator> layer_operators() {
       REPRISE_FUZZ_ROW("max_pool1d", "a>a", kRare | kNotReentrant, "0", "", torch::max_pool1d(x(0).unsqueeze(0), 3, 1, 1).squeeze(0)),
       REPRISE_FUZZ_ROW("lstm_cell", "aaaww>aa", kMatmul | kNotReentrant, "0123", "", list(torch::lstm_cell(x(0), {x(1), x(2)}, four(x(3)), four(x(4))))),
       REPRISE_FUZZ_ROW("gru_cell", "aaww>a", kMatmul | kNotReentrant | kRare, "0123", "", torch::gru_cell(x(0), x(1), three(x(2)), three(x(3)))),
-      REPRISE_FUZZ_ROW("lstm", "awwv>a", kNotReentrant | kRare, "0123", "", std::get<0>(torch::lstm(x(0).unsqueeze(1), {x(3).reshape({1, 1, D}), x(3).reshape({1, 1, D})}, {four(x(1)), four(x(2))}, false, 1, 0.0, true, false, false)).squeeze(1)),
+      REPRISE_FUZZ_ROW("lstm", "awwv>a", kNotReentrant | kUnhashable | kRare, "0123", "", std::get<0>(torch::lstm(x(0).unsqueeze(1), {x(3).reshape({1, 1, D}), x(3).reshape({1, 1, D})}, {four(x(1)), four(x(2))}, false, 1, 0.0, true, false, false)).squeeze(1)),
   };
 }
 // clang-format on

@@ -3,31 +3,14 @@
 #include "fuzz/programs/helpers.h"
 #include "fuzz/programs/operators.h"
 #include "fuzz/programs/region_options.h"
+#include "fuzz/programs/text.h"
 
-#include <cctype>
 #include <set>
-#include <sstream>
+#include <string>
+#include <vector>
 
 namespace reprise::fuzz {
 namespace {
-
-std::string name_of(Register reg) {
-  return "r" + std::to_string(reg);
-}
-
-std::string names_of(const std::vector<Register>& list, const std::string& before = "") {
-  std::string text;
-  for (const Register reg : list) {
-    text += (text.empty() ? "" : ", ") + before + name_of(reg);
-  }
-  return text;
-}
-
-std::string number_text(double number) {
-  std::ostringstream text;
-  text << number;
-  return text.str();
-}
 
 std::string dtype_text(c10::ScalarType dtype) {
   return dtype == c10::kDouble         ? "torch::kDouble"
@@ -35,47 +18,12 @@ std::string dtype_text(c10::ScalarType dtype) {
                                        : "torch::kFloat";
 }
 
-/// A row's expression with the instruction's registers and numbers in it.
-std::string expression(const Instruction& instruction, const Operator& row) {
-  std::string text;
-  const auto is_word = [](char c) {
-    return std::isalnum(static_cast<unsigned char>(c)) || c == '_';
-  };
-  for (size_t i = 0; i < row.text.size();) {
-    size_t end = i;
-    while (end < row.text.size() && is_word(row.text[end])) {
-      ++end;
-    }
-    const auto word = row.text.substr(i, end - i);
-    if (word.empty()) {
-      text += row.text[i++];
-      continue;
-    }
-    if (word == "x" && row.text.substr(end, 1) == "(") {
-      text += name_of(instruction.inputs[static_cast<size_t>(row.text[end + 1] - '0')]);
-      end += 3;
-    } else if (word == "num") {
-      text += number_text(instruction.number);
-    } else if (word == "k") {
-      text += std::to_string(instruction.integer);
-    } else if (word == "gen") {
-      const bool is_explicit = instruction.generator != kDefaultGenerator;
-      text += is_explicit ? "std::optional(g" + std::to_string(instruction.generator) + ")"
-                          : "std::nullopt";
-    } else {
-      text += word;
-    }
-    i = end;
-  }
-  return text;
-}
-
 class Printer {
  public:
   explicit Printer(const Program& program) : program_(program) {}
 
   std::string text() {
-    line("std::vector<at::Tensor> program(bool with_regions) {");
+    line("std::map<std::string, at::Tensor> program(bool with_regions) {");
     ++indent_;
     print_start();
     for (const auto& instruction : program_.body) {
@@ -175,21 +123,25 @@ void Printer::print_start() {
 }
 
 void Printer::print_end() {
-  const auto used = used_registers(program_);
-  std::vector<Register> assigned;
+  line("std::map<std::string, at::Tensor> seen;");
   for (const auto& instruction : program_.body) {
-    assigned.insert(assigned.end(), instruction.outputs.begin(), instruction.outputs.end());
-  }
-  line("std::vector<at::Tensor> seen{" + names_of(assigned) + "};");
-  for (const auto& leaf : program_.leaves) {
-    if (used.contains(leaf.reg)) {
-      line("seen.insert(seen.end(), {" + name_of(leaf.reg) + ", " + name_of(leaf.reg) +
-           ".grad()});");
+    for (const Register reg : instruction.outputs) {
+      line("seen[\"" + name_of(reg) + "\"] = " + name_of(reg) + ";");
     }
   }
-  line("seen.push_back(at::detail::getDefaultCPUGenerator().get_state());");
+  const auto used = used_registers(program_);
+  for (const auto& leaf : program_.leaves) {
+    if (used.contains(leaf.reg)) {
+      const auto name = name_of(leaf.reg);
+      line("seen[\"" + name + "\"] = " + name + ";");
+      line("seen[\"the gradient of " + name + "\"] = " + name + ".is_leaf() ? " + name +
+           ".grad() : at::Tensor();");
+    }
+  }
+  line("seen[\"the default generator\"] = at::detail::getDefaultCPUGenerator().get_state();");
   for (int i = 0; i < program_.generators; ++i) {
-    line("seen.push_back(g" + std::to_string(i) + ".get_state());");
+    const auto name = "g" + std::to_string(i);
+    line("seen[\"generator " + name + "\"] = " + name + ".get_state();");
   }
   line("return seen;");
 }
@@ -312,27 +264,6 @@ void Printer::print_grad(const Instruction& instruction) {
   }
 }
 
-/// Text on one line, as the preprocessor leaves it, broken up again.
-std::string broken_up(std::string_view text) {
-  std::string out;
-  int indent = 0;
-  int round = 0;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    round += c == '(' ? 1 : c == ')' ? -1 : 0;
-    indent += c == '{' ? 1 : c == '}' ? -1 : 0;
-    out += c;
-    const bool ends = round == 0 && (c == ';' || c == '{' || c == '}') && i + 1 < text.size() &&
-                      text[i + 1] == ' ' && text.substr(i + 2, 1) != ";";
-    if (ends) {
-      const bool closes = text.substr(i + 2, 1) == "}";
-      out += "\n" + std::string(static_cast<size_t>(indent - (closes ? 1 : 0)) * 2, ' ');
-      ++i;
-    }
-  }
-  return out;
-}
-
 }  // namespace
 
 std::string function_text(const Program& program) {
@@ -347,10 +278,8 @@ std::string function_text(const Program& program) {
   return text + body;
 }
 
-std::string program_text(const Program& program, const std::string& comment) {
-  std::ostringstream text;
-  text << "// Seed " << program.seed << ". " << comment << "\n"
-       << R"(#include <reprise/autocast.h>
+std::string includes_text() {
+  return R"(#include <reprise/autocast.h>
 #include <reprise/reprise.h>
 
 #include <ATen/CPUGeneratorImpl.h>
@@ -358,22 +287,41 @@ std::string program_text(const Program& program, const std::string& comment) {
 
 #include <future>
 #include <iostream>
+#include <map>
 #include <mutex>
 #include <stdexcept>
+#include <string>
+#include <vector>
 
-)" << function_text(program)
-       << R"(
+)";
+}
+
+std::string program_text(const Program& program, const std::string& comment) {
+  return "// Seed " + std::to_string(program.seed) + ". " + comment + "\n" + includes_text() +
+         function_text(program) + R"(
 int main() {
-  const auto plain = program(false);
-  const auto regions = program(true);
-  for (size_t i = 0; i < plain.size(); ++i) {
-    const bool is_same = plain[i].defined() == regions[i].defined() &&
-                         (!plain[i].defined() || torch::equal(plain[i], regions[i]));
-    std::cout << i << (is_same ? ": same\n" : ": DIFFERENT\n");
+  auto regions = program(true);
+  for (const auto& [name, plain] : program(false)) {
+    const bool is_same = plain.defined() == regions[name].defined() &&
+                         (!plain.defined() || torch::equal(plain, regions[name]));
+    std::cout << name << (is_same ? ": same\n" : ": DIFFERENT\n");
   }
 }
 )";
-  return text.str();
+}
+
+std::string programs_text(const std::vector<Program>& programs) {
+  std::string functions;
+  std::string list;
+  for (const auto& program : programs) {
+    const auto seed = std::to_string(program.seed);
+    functions += "namespace seed_" + seed + " {\n\n" + function_text(program) + "\n}\n\n";
+    list += "      {" + seed + "ULL, &seed_" + seed + "::program},\n";
+  }
+  return includes_text() + "#include \"fuzz/programs/printed_programs.h\"\n\n" +
+         "namespace reprise::fuzz {\nnamespace {\n\n" + functions +
+         "}  // namespace\n\nstd::vector<PrintedProgram> printed_programs() {\n  return {\n" +
+         list + "  };\n}\n\n}  // namespace reprise::fuzz\n";
 }
 
 }  // namespace reprise::fuzz

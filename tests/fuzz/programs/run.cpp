@@ -217,7 +217,9 @@ struct GradientReset {
   explicit GradientReset(Tensors leaf_tensors) : leaves(std::move(leaf_tensors)) {}
   ~GradientReset() {
     for (const auto& leaf : leaves) {
-      leaf.mutable_grad().reset();
+      if (leaf.is_leaf()) {
+        leaf.mutable_grad().reset();
+      }
     }
   }
   GradientReset(const GradientReset&) = delete;
@@ -255,7 +257,8 @@ std::vector<at::Tensor> run(const Program& program, const RunOptions& options) {
     seen.push_back(value_of(scope.at(reg)));
   }
   for (const auto& leaf : leaves) {
-    seen.push_back(value_of(leaf.grad()));
+    // One that was written with a history is no longer a leaf.
+    seen.push_back(leaf.is_leaf() ? value_of(leaf.grad()) : at::Tensor());
   }
   seen.push_back(default_generator.get_state());
   for (const auto& generator : context.generators) {
