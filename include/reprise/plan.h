@@ -118,14 +118,24 @@ class REPRISE_API MemoryPlan {
 /// (twice on a GPU), with every region recomputed in full. Afterwards gradients, the default random
 /// generators and tensors that forward writes in place are as they were before. On the CPU, call
 /// track_cpu_memory() at the start of main(). If no plan fits, throws and names the least budget.
+///
+/// Several threads may plan at once, and others may train meanwhile: only the calling thread's
+/// regions and bytes are traced. (Times are measured, so they are those of a busy machine then; and
+/// random numbers that other threads draw from the default generators meanwhile are drawn again.)
 REPRISE_API MemoryPlan plan(const std::function<void()>& step,
                             c10::Device device,
                             const PlanOptions& options);
 
 /// Applies the plan on this thread while the guard lives: around the forward of one step that has
 /// the planned regions, in the same order and with the same names. Only outermost regions are
-/// planned; a region inside another one runs with its own options. A step that differs from the
-/// plan is an error. A step that is captured (ops/step_graph.h) makes its guard inside the capture.
+/// planned; a region inside another one runs with its own options.
+///
+/// A step that differs from the plan is an error: other regions, a region called with tensors of
+/// other shapes or types, one in which autograd saves another number of tensors or, if it is
+/// recomputed, tensors of other shapes. Where the plan keeps results, another number of operators
+/// is an error too. (Decisions without a signature are matched by name alone.) What a step does
+/// outside of its regions is compared by its bytes: see finish(). A step that is captured
+/// (ops/step_graph.h) makes its guard inside the capture.
 class REPRISE_API PlanGuard {
  public:
   explicit PlanGuard(const MemoryPlan& plan);
@@ -133,8 +143,11 @@ class REPRISE_API PlanGuard {
   PlanGuard(const PlanGuard&) = delete;
   PlanGuard& operator=(const PlanGuard&) = delete;
 
-  /// Call when the step's forward is over. Throws if it ran fewer regions than planned, which
-  /// nothing else would notice.
+  /// Call when the step's backward is over (or its forward, if the guard covers no more). Throws if
+  /// it ran fewer regions than planned, or if the thread's activations exceeded the plan's budget
+  /// by more than allocators round. The bytes are those from the guard's construction to the last
+  /// node of backward. They are not compared if the plan has no trace (MemoryPlan::of), or if the
+  /// step is captured.
   void finish() const;
 
  private:

@@ -19,6 +19,7 @@
 #include <atomic>
 #include <mutex>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -31,6 +32,8 @@ using torch::autograd::GraphTask;
 thread_local HookSource* hook_source = nullptr;
 // The graph task that it serves, or -1. See Note [A backward call inside a region].
 thread_local int hook_source_graph_task = -1;
+thread_local int hook_depth = 0;  // sources on this thread's stack
+thread_local SaveCounter* save_counter = nullptr;
 
 // Graph task ids start at 0, but key 0 means "no backward call". Group keys are far above.
 constexpr TaskKey kFirstGroupKey = TaskKey{1} << 62;
@@ -38,15 +41,31 @@ TaskKey key_of(uint64_t graph_task_id) {
   return graph_task_id + 1;
 }
 
+// The group that was made last on this thread. It is active until it is destroyed, on whatever
+// thread, so the registry knows.
 thread_local TaskKey active_group = 0;
 
-/// The frames that hold recomputed tensors for each running task, and the tasks of each group.
+/// The frames that hold recomputed tensors for each running task, the open groups, and the tasks of
+/// each. A group may be destroyed on any thread, also while a task of it runs: from then on the
+/// task stands for itself.
 class TaskRegistry {
  public:
+  void open_group(TaskKey group) {
+    const std::scoped_lock lock(mutex_);
+    open_groups_.insert(group);
+  }
+
+  bool is_open(TaskKey group) {
+    const std::scoped_lock lock(mutex_);
+    return open_groups_.contains(group);
+  }
+
   void join_group(TaskKey task, TaskKey group) {
     const std::scoped_lock lock(mutex_);
-    group_of_[task] = group;
-    has_groups_.store(true, std::memory_order_relaxed);
+    if (open_groups_.contains(group)) {
+      group_of_[task] = group;
+      has_groups_.store(true, std::memory_order_relaxed);
+    }
   }
 
   TaskKey group_or_self(TaskKey task) {
@@ -58,13 +77,15 @@ class TaskRegistry {
     return found == group_of_.end() ? task : found->second;
   }
 
-  void add(TaskKey task, std::weak_ptr<Frame> frame) {
+  /// `running`: the backward call that has recomputed the frame for `task`, itself or its group.
+  void add(TaskKey task, TaskKey running, std::weak_ptr<Frame> frame) {
     const std::scoped_lock lock(mutex_);
-    frames_[task].push_back(std::move(frame));
+    const bool has_ended = task >= kFirstGroupKey && !open_groups_.contains(task);
+    frames_[has_ended ? running : task].push_back({task, std::move(frame)});
   }
 
   void end(TaskKey task) {
-    std::vector<std::weak_ptr<Frame>> frames;
+    std::vector<Held> frames;
     {
       const std::scoped_lock lock(mutex_);
       if (const auto found = frames_.find(task); found != frames_.end()) {
@@ -72,20 +93,28 @@ class TaskRegistry {
         frames_.erase(found);
       }
       group_of_.erase(task);
+      if (open_groups_.erase(task) > 0) {
+        std::erase_if(group_of_, [task](const auto& member) { return member.second == task; });
+      }
       has_groups_.store(!group_of_.empty(), std::memory_order_relaxed);
     }
-    for (const auto& weak : frames) {
-      if (const auto frame = weak.lock()) {
-        frame->forget(task);
+    for (const auto& held : frames) {
+      if (const auto frame = held.frame.lock()) {
+        frame->forget(held.task);
       }
     }
   }
 
  private:
+  struct Held {
+    TaskKey task;  // for which the frame was recomputed
+    std::weak_ptr<Frame> frame;
+  };
   std::mutex mutex_;
   std::atomic<bool> has_groups_{false};
-  std::unordered_map<TaskKey, std::vector<std::weak_ptr<Frame>>> frames_;
+  std::unordered_map<TaskKey, std::vector<Held>> frames_;
   std::unordered_map<TaskKey, TaskKey> group_of_;
+  std::unordered_set<TaskKey> open_groups_;
 };
 
 TaskRegistry& registry() {
@@ -104,6 +133,7 @@ class CheckpointEngine final : public Engine {
   ~CheckpointEngine() override { stop(); }
 
   std::unique_ptr<torch::autograd::SavedVariableHooks> get_default_saved_variable_hooks() override {
+    SaveCounter::note_save();
     const bool serves = hook_source != nullptr &&
                         hook_source_graph_task == torch::autograd::get_current_graph_task_id();
     return serves ? hook_source->make_hooks() : nullptr;
@@ -176,11 +206,30 @@ const bool installed_at_load = [] {
 HookSourceGuard::HookSourceGuard(HookSource* source)
     : previous_(std::exchange(hook_source, source)),
       previous_graph_task_(
-          std::exchange(hook_source_graph_task, torch::autograd::get_current_graph_task_id())) {}
+          std::exchange(hook_source_graph_task, torch::autograd::get_current_graph_task_id())) {
+  ++hook_depth;
+}
 
 HookSourceGuard::~HookSourceGuard() {
+  --hook_depth;
   hook_source = previous_;
   hook_source_graph_task = previous_graph_task_;
+}
+
+SaveCounter::SaveCounter(Scope scope)
+    : previous_(std::exchange(save_counter, this)),
+      depth_(hook_depth + (scope == Scope::Region ? 1 : 0)),
+      graph_task_(torch::autograd::get_current_graph_task_id()) {}
+
+SaveCounter::~SaveCounter() {
+  save_counter = previous_;
+}
+
+void SaveCounter::note_save() {
+  if (save_counter != nullptr && save_counter->depth_ == hook_depth &&
+      save_counter->graph_task_ == torch::autograd::get_current_graph_task_id()) {
+    ++save_counter->count_;
+  }
 }
 
 void require_engine() {
@@ -202,7 +251,8 @@ TaskKey current_task() {
 }
 
 void release_at_task_end(TaskKey task, std::weak_ptr<Frame> frame) {
-  registry().add(task, std::move(frame));
+  const int id = torch::autograd::get_current_graph_task_id();
+  registry().add(task, id < 0 ? task : key_of(static_cast<uint64_t>(id)), std::move(frame));
 }
 
 }  // namespace reprise::detail
@@ -211,14 +261,14 @@ namespace reprise {
 
 GraphExecGroup::GraphExecGroup() {
   static std::atomic<uint64_t> next{detail::kFirstGroupKey};
-  TORCH_CHECK(detail::active_group == 0,
+  TORCH_CHECK(detail::active_group == 0 || !detail::registry().is_open(detail::active_group),
               "[reprise] a GraphExecGroup is already active on this thread; groups do not nest.");
   id_ = next++;
+  detail::registry().open_group(id_);
   detail::active_group = id_;
 }
 
 GraphExecGroup::~GraphExecGroup() {
-  detail::active_group = 0;
   detail::registry().end(id_);
 }
 

@@ -4,6 +4,7 @@
 
 #include <torch/csrc/autograd/saved_variable_hooks.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 
@@ -39,6 +40,29 @@ class HookSourceGuard {
  private:
   HookSource* previous_;
   int previous_graph_task_;
+};
+
+/// Counts the tensors that autograd saves on this thread in its scope, with wrapped numbers, which
+/// are never packed. What regions inside the scope save does not count, nor what a backward call
+/// inside it saves.
+class SaveCounter {
+ public:
+  enum class Scope : uint8_t { Plain, Region };
+  /// Region: what counts is saved through a hook source that is about to be pushed.
+  explicit SaveCounter(Scope scope);
+  ~SaveCounter();
+  SaveCounter(const SaveCounter&) = delete;
+  SaveCounter& operator=(const SaveCounter&) = delete;
+
+  size_t count() const { return count_; }
+  /// Autograd saves a tensor on this thread.
+  static void note_save();
+
+ private:
+  SaveCounter* const previous_;
+  const int depth_;
+  const int graph_task_;
+  size_t count_ = 0;
 };
 
 /// Throws if another library has installed its own engine, so that saved tensors would not be

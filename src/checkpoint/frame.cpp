@@ -1,5 +1,6 @@
 #include "checkpoint/frame.h"
 
+#include "checkpoint/state/content_sample.h"
 #include "checkpoint/state/value_hash.h"
 #include "checkpoint/stats.h"
 
@@ -96,6 +97,7 @@ Frame::Frame(const CheckpointOptions& options,
     : region_(options, std::move(body), inputs),
       recording_(options.policy ? std::make_unique<OpRecording>(options.policy) : nullptr),
       forward_thread_(at::RecordFunction::currentThreadId()),
+      listener_(region_listener()),
       drops_(counts_stats() ? std::make_unique<DropCount>() : nullptr) {}
 
 Frame::~Frame() = default;
@@ -108,17 +110,32 @@ std::unique_ptr<ForwardRecorder> Frame::make_recorder() {
 size_t Frame::pack(const at::Tensor& tensor) {
   slots_.emplace_back(tensor, region_.options.determinism_check);
   const size_t slot = slots_.size() - 1;
-  if (region_.options.determinism_check == DeterminismCheck::Values) {
+  if (region_.options.determinism_check != DeterminismCheck::None) {
     if (is_about_to_be_written(tensor)) {
       unwritten_.emplace_back(slot, tensor.detach());
     } else {
-      slots_.back().hash = value_hash(tensor);
+      note_values(slot, tensor);
     }
   }
   if (drops_) {
     drops_->add(tensor);
   }
   return slot;
+}
+
+void Frame::note_values(size_t slot, const at::Tensor& tensor) {
+  if (region_.options.determinism_check == DeterminismCheck::Values) {
+    slots_[slot].hash = value_hash(tensor);
+  } else {
+    slots_[slot].sample = content_sample(tensor);
+  }
+}
+
+void Frame::before_kernel_write(const at::Tensor& target) {
+  if (recording_ && target.has_storage()) {
+    recording_->preserve(target);
+  }
+  region_.write_log.record_kernel_write(target);
 }
 
 void Frame::before_write(const at::Tensor& target) {
@@ -131,7 +148,7 @@ void Frame::before_write(const at::Tensor& target) {
 
 void Frame::hash_written() {
   for (auto& [slot, tensor] : std::exchange(unwritten_, {})) {
-    slots_[slot].hash = value_hash(tensor);
+    note_values(slot, tensor);
   }
 }
 
@@ -151,14 +168,17 @@ void Frame::complete_forward() {
   }
   if (recording_) {
     recording_->verify();
+    region_.check_lossy(recording_->is_lossy());
   }
   region_.complete_forward(/*will_run_again=*/!slots_.empty());
   offload_storages(counts);
 }
 
 bool Frame::stops_early_at(size_t slot) const {
-  return region_.options.early_stop && !(ends_with_last_slot_ && slot + 1 == slots_.size()) &&
-         !is_saved_with_custom_result(slot);
+  // Inside the region's own forward, what follows has not been done yet and must not be.
+  return (!forward_complete_ ||
+          region_.early_stop_in_scope.value_or(region_.options.early_stop)) &&
+         !(ends_with_last_slot_ && slot + 1 == slots_.size()) && !is_saved_with_custom_result(slot);
 }
 
 /// Note [Custom functions save undisturbed]

@@ -5,6 +5,7 @@
 #include "checkpoint/engine.h"
 #include "checkpoint/ops/op_recorder.h"
 #include "checkpoint/region.h"
+#include "checkpoint/region_listener.h"
 
 #include <reprise/options.h>
 
@@ -44,8 +45,11 @@ struct Slot {
   bool is_result;
   /// Saved by the custom function that computed it: see Note [Custom functions save undisturbed].
   bool is_custom_result;
-  /// Content hash for DeterminismCheck::Values, on the tensor's device.
+  /// Content hash for DeterminismCheck::Values, on the tensor's device; undefined if the content is
+  /// not compared.
   at::Tensor hash;
+  /// See Note [Samples of values]; 0: none.
+  uint64_t sample = 0;
   /// False once autograd has released the slot.
   std::atomic<bool> is_needed{true};
 };
@@ -65,8 +69,9 @@ class Frame final : public std::enable_shared_from_this<Frame> {
   size_t pack(const at::Tensor& tensor);
   /// Called before forward writes `target`.
   void before_write(const at::Tensor& target);
+  void before_kernel_write(const at::Tensor& target);
   Region& region() { return region_; }
-  /// Hashes the saved tensors that were not computed yet when they were packed.
+  /// Hashes or samples the saved tensors that were not computed yet when they were packed.
   void hash_written();
   void complete_forward();
   /// Called if forward failed.
@@ -79,6 +84,9 @@ class Frame final : public std::enable_shared_from_this<Frame> {
   void forget(TaskKey task);
 
   std::string label() const { return region_.label(); }
+
+  /// The listener of the thread that ran forward; null if there was none, or if it is gone.
+  ListenerPtr listener() const { return listener_.lock(); }
 
   /// Whether this thread is recomputing any region.
   static bool is_recomputing_any();
@@ -99,6 +107,7 @@ class Frame final : public std::enable_shared_from_this<Frame> {
   bool is_saved_with_custom_result(size_t slot) const;
   void check_not_modified(size_t slot) const;
   Recomputed& recomputed_for(TaskKey task);
+  void note_values(size_t slot, const at::Tensor& tensor);
   /// Recomputes all needed slots into `into`, or `only` that one.
   void recompute(Recomputed& into, std::optional<size_t> only);
   /// Throws if a second recompute gives other tensors.
@@ -112,6 +121,7 @@ class Frame final : public std::enable_shared_from_this<Frame> {
   std::unique_ptr<OpRecording> recording_;
   std::shared_ptr<OffloadGroup> offload_group_;  // null if nothing was given away
   const uint64_t forward_thread_;
+  const std::weak_ptr<RegionListener> listener_;
   bool forward_complete_ = false;
   bool ends_with_last_slot_ = false;
   std::unique_ptr<DropCount> drops_;  // during forward, if statistics are on

@@ -29,7 +29,7 @@ class ForwardHooks final : public torch::autograd::SavedVariableHooks {
   // wrapped numbers and never packs those.
   void call_pack_hook(const at::Tensor& tensor) override {
     slot_ = frame_->pack(tensor);
-    if (auto* listener = region_listener()) {
+    if (const auto& listener = region_listener()) {
       listener->packed(*frame_, tensor);
     }
   }
@@ -44,13 +44,13 @@ OpObserver* forward_observer(const std::shared_ptr<Frame>& frame,
                              const CheckpointOptions& options,
                              const std::vector<at::Tensor>& inputs,
                              OpObserver* recorder) {
-  auto* listener = region_listener();
+  const auto& listener = region_listener();
   return listener == nullptr ? recorder
                              : listener->forward_begins(frame, options, inputs, recorder);
 }
 
 void notify_forward_ended(const Frame& frame) {
-  if (auto* listener = region_listener()) {
+  if (const auto listener = frame.listener()) {
     listener->forward_ended(frame);
   }
 }
@@ -62,6 +62,7 @@ struct RecordingScope::State final : HookSource, WriteListener {
         const CheckpointOptions& options,
         const std::vector<at::Tensor>& inputs)
       : frame(std::move(region_frame)),
+        users_scope(Region::enter(options.forward_scope)),
         recorder(frame->make_recorder()),
         hooks(this),
         effects(kWriteKey),
@@ -76,7 +77,7 @@ struct RecordingScope::State final : HookSource, WriteListener {
   void before_write(const at::Tensor& target) override { frame->before_write(target); }
   void after_write() override { frame->hash_written(); }
   void before_kernel_write(const at::Tensor& target) override {
-    frame->region().write_log.record_kernel_write(target);
+    frame->before_kernel_write(target);
   }
   void before_set(const at::Tensor& target) override {
     frame->region().tensor_log.before_set(target);
@@ -84,12 +85,13 @@ struct RecordingScope::State final : HookSource, WriteListener {
   void before_accumulation(const torch::autograd::edge_list& roots) override {
     frame->region().tensor_log.before_accumulation(roots);
   }
-  bool allows_hook(const at::Tensor& tensor) override {
-    frame->region().tensor_log.before_hook(tensor);
-    return true;
+  void hook_added(const at::Tensor& tensor, unsigned number) override {
+    frame->region().tensor_log.hook_added(tensor, number);
   }
 
   const std::shared_ptr<Frame> frame;
+  // Around the observers: what the user's scope does is no part of the region.
+  const std::shared_ptr<void> users_scope;
   const std::unique_ptr<ForwardRecorder> recorder;
   const HookSourceGuard hooks;
   const c10::impl::IncludeDispatchKeyGuard effects;

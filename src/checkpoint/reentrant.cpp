@@ -8,6 +8,7 @@
 #include "checkpoint/ops/engine_ops.h"
 #include "checkpoint/ops/op_observer.h"
 #include "checkpoint/region.h"
+#include "checkpoint/state/content_sample.h"
 #include "checkpoint/state/unseen_draws.h"
 #include "checkpoint/stats.h"
 
@@ -53,9 +54,8 @@ struct ForwardWrites final : WriteListener {
   void before_accumulation(const torch::autograd::edge_list& roots) override {
     region.tensor_log.before_accumulation(roots);
   }
-  bool allows_hook(const at::Tensor& tensor) override {
-    region.tensor_log.before_hook(tensor);
-    return true;
+  void hook_added(const at::Tensor& tensor, unsigned number) override {
+    region.tensor_log.hook_added(tensor, number);
   }
   Region& region;
 };
@@ -63,7 +63,10 @@ struct ForwardWrites final : WriteListener {
 /// Undoes the writes of a recompute.
 struct RecomputeWrites final : WriteListener {
   explicit RecomputeWrites(const Region& written_region)
-      : region(written_region), undo(region.write_log), tensor_undo(region.tensor_log) {}
+      : region(written_region),
+        undo(region.write_log),
+        tensor_undo(region.tensor_log),
+        hooks(region.tensor_log) {}
   void before_write(const at::Tensor& target) override { refuse(undo.before_write(target)); }
   void after_write() override {
     if (tensor_undo.gave_history()) {
@@ -75,23 +78,23 @@ struct RecomputeWrites final : WriteListener {
   void before_kernel_write(const at::Tensor& target) override {
     refuse(undo.before_kernel_write(target));
   }
-  bool allows_hook(const at::Tensor& tensor) override {
-    const auto& node = tensor.grad_fn();
-    const bool is_input = std::any_of(inputs.begin(), inputs.end(), [&](const at::Tensor& input) {
-      return input.is_same(tensor);
-    });
-    return node ? !start.is_older(*node) : !is_input && !region.tensor_log.has_hooked(tensor);
+  bool adds_hooks_again(const at::Tensor& tensor) override {
+    return hooks.is_outside(tensor) ||
+           std::any_of(inputs.begin(), inputs.end(), [&](const at::Tensor& input) {
+             return input.is_same(tensor);
+           });
   }
+  unsigned next_hook(const at::Tensor& tensor) override { return hooks.next(tensor); }
   void refuse(const char* why) const {
     if (why != nullptr) {
       throw CheckpointError(c10::str("[reprise] ", region.label(), " ", why));
     }
   }
   const Region& region;
-  const GraphMark start{};
   variable_list inputs;
   WriteUndo undo;
   TensorUndo tensor_undo;
+  HookReplay hooks;
 };
 
 // Note [Reentrant regions and autocast's cache]
@@ -127,6 +130,8 @@ class ReentrantNode final : public Node {
   /// Metadata of the outputs in forward, to compare with.
   std::vector<at::TensorOptions> output_options;
   std::vector<std::vector<int64_t>> output_sizes;
+  /// See Note [Samples of values].
+  std::vector<uint64_t> output_samples;
 
  private:
   variable_list run_backward(const variable_list& grads);
@@ -168,6 +173,8 @@ std::vector<at::Tensor> ReentrantNode::rerun(std::vector<at::Tensor> inputs,
   // Must come first: it sets the dispatch keys that the other guards add to.
   const ThreadStateGuard state(region_->thread_state);
   const NoAutocastCache no_cache;
+  const RecomputingGuard recomputing(region_->early_stop_in_scope);
+  const auto users_scope = Region::enter(region_->options.recompute_scope);
   const c10::impl::IncludeDispatchKeyGuard observed(kWriteKey);
   const WriteListenerGuard listening(&writes, WriteListenerGuard::Others::Pause);
   const RngGuard listed(region_->listed);
@@ -182,6 +189,8 @@ std::vector<at::Tensor> ReentrantNode::rerun(std::vector<at::Tensor> inputs,
   const DrawGuard drawing(draws ? &*draws : nullptr);
   ReadCheck reads(region_->reads);
   const ReadGuard reading(&reads);
+  const GradientGuard gradients(region_->reads);
+  const NodeHooksGuard read_hooks(region_->reads.alive());
   const HookSourceGuard no_hooks(nullptr);
   const OpObserverGuard no_observer(nullptr);
   auto outputs = region_->body->run(std::move(inputs), /*wants_outputs=*/true);
@@ -260,6 +269,18 @@ void ReentrantNode::check_outputs(const std::vector<at::Tensor>& outputs) const 
               (outputs[i].sizes() == at::IntArrayRef(output_sizes[i]) &&
                outputs[i].scalar_type() == c10::typeMetaToScalarType(output_options[i].dtype()) &&
                outputs[i].device() == output_options[i].device());
+  }
+  if (is_same && region_->options.determinism_check != DeterminismCheck::None) {
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      if (output_samples[i] != 0 && output_samples[i] != content_sample(outputs[i])) {
+        throw CheckpointError(c10::str("[reprise] ",
+                                       region_->label(),
+                                       " did different work when it was recomputed: output #",
+                                       i,
+                                       " came back with different values. The callable must "
+                                       "compute the same from the same arguments."));
+      }
+    }
   }
   if (!is_same) {
     throw CheckpointError(
@@ -355,6 +376,7 @@ std::vector<at::Tensor> run_reentrant(const CheckpointOptions& options,
     ForwardWrites writes(*region);
     const at::NoGradGuard no_grad;
     const NoAutocastCache no_cache;
+    const auto users_scope = Region::enter(options.forward_scope);
     const c10::impl::IncludeDispatchKeyGuard observed(kWriteKey);
     const WriteListenerGuard listening(&writes, WriteListenerGuard::Others::Listen);
     const DrawGuard drawing(region->draws ? &*region->draws : nullptr);
@@ -376,6 +398,7 @@ std::vector<at::Tensor> run_reentrant(const CheckpointOptions& options,
   for (auto& output : outputs) {
     node->output_options.push_back(output.defined() ? output.options() : at::TensorOptions());
     node->output_sizes.push_back(output.defined() ? output.sizes().vec() : std::vector<int64_t>());
+    node->output_samples.push_back(output.defined() ? content_sample(output) : 0);
     if (is_differentiable(output)) {
       // A new tensor, even for an input that is returned unchanged: it gets this node as its
       // history.

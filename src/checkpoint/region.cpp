@@ -53,6 +53,17 @@ void Region::check_options() const {
         "allow_lossy changes values, which DeterminismCheck::Values would report. "
         "Use DeterminismCheck::Metadata.");
   }
+  if (!options.generators.empty() && !options.preserve_rng_state) {
+    refuse("generators have no effect with preserve_rng_state = false. Leave one of the two out.");
+  }
+  for (const auto& generator : options.generators) {
+    if (!generator.defined()) {
+      refuse("generators contains an undefined at::Generator, which has no state to restore.");
+    }
+  }
+  if (!options.early_stop && options.use_reentrant) {
+    refuse("early_stop = false has no effect in a reentrant region, which never stops early.");
+  }
   if (options.offload_inputs && options.use_reentrant) {
     refuse("offload_inputs has no effect in a reentrant region. Use use_reentrant = false.");
   }
@@ -63,6 +74,18 @@ void Region::check_options() const {
   }
 }
 
+void Region::check_lossy(bool was_lossy) const {
+  if (options.allow_lossy && !was_lossy) {
+    throw CheckpointError(
+        c10::str("[reprise] ",
+                 label(),
+                 ": allow_lossy had no effect, because policy ",
+                 options.policy->describe(),
+                 " compressed no floating-point result. Leave it off; masks are compressed "
+                 "exactly without it."));
+  }
+}
+
 void Region::complete_forward(bool will_run_again) {
   write_log.prune();
   tensor_log.finish();
@@ -70,7 +93,6 @@ void Region::complete_forward(bool will_run_again) {
   if (draws) {
     draws->finish();
   }
-  listed.keep_changed();
   if (!will_run_again) {
     return;
   }

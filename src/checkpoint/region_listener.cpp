@@ -1,30 +1,40 @@
 #include "checkpoint/region_listener.h"
 
-#include <c10/util/Exception.h>
+#include <utility>
 
 namespace reprise::detail {
+namespace {
 
-std::atomic<RegionListener*> RegionListener::current_{nullptr};
+thread_local ListenerPtr listener_of_thread;
 
-RegionListenerGuard::RegionListenerGuard(RegionListener* listener) {
-  RegionListener* nobody = nullptr;
-  TORCH_CHECK(RegionListener::current_.compare_exchange_strong(nobody, listener),
-              "[reprise] a step is being traced already: trace one step at a time.");
+}  // namespace
+
+const ListenerPtr& region_listener() {
+  return listener_of_thread;
 }
+
+RegionListenerGuard::RegionListenerGuard(ListenerPtr listener)
+    : previous_(std::exchange(listener_of_thread, std::move(listener))) {}
 
 RegionListenerGuard::~RegionListenerGuard() {
-  RegionListener::current_.store(nullptr, std::memory_order_release);
+  listener_of_thread = std::move(previous_);
 }
 
-RecomputeNotice::RecomputeNotice(const Frame& frame, OpObserver* replayer)
-    : frame_(frame),
-      listener_(region_listener()),
-      observer_(listener_ == nullptr ? replayer : listener_->recompute_begins(frame, replayer)) {}
+RecomputeNotice::RecomputeNotice(const Frame& frame, const std::weak_ptr<RegionListener>& listener)
+    : frame_(frame), listener_(listener.lock()) {
+  if (listener_ != nullptr) {
+    listener_->recompute_begins(frame_);
+  }
+}
 
 RecomputeNotice::~RecomputeNotice() {
   if (listener_ != nullptr) {
     listener_->recompute_ended(frame_);
   }
+}
+
+OpObserver* RecomputeNotice::observer(OpObserver* replayer) const {
+  return listener_ == nullptr ? replayer : listener_->recompute_runs(frame_, replayer);
 }
 
 }  // namespace reprise::detail

@@ -1,8 +1,12 @@
-// Lets the planner observe regions as they run. There is at most one listener per process; without
-// one, each check costs a region one atomic load.
+// Lets the planner observe regions as they run.
 //
-// Only non-reentrant regions are reported. A listener may be called on threads of the autograd
-// engine, and must not throw from forward_ended and recompute_ended.
+// A listener hears of the regions of one thread: those whose forward begins there while its guard
+// lives, and their recompute, which may run on a thread of the autograd engine, for as long as the
+// listener exists. Regions of other threads report to their own listener, or to nobody. Without a
+// listener, each check costs a region one thread-local load.
+//
+// Only non-reentrant regions are reported. A listener must not throw from packed, forward_ended and
+// recompute_ended.
 #pragma once
 
 #include "checkpoint/ops/op_observer.h"
@@ -11,7 +15,6 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <atomic>
 #include <memory>
 #include <vector>
 
@@ -31,49 +34,48 @@ class RegionListener {
   virtual void packed(const Frame& frame, const at::Tensor& tensor) = 0;
   /// Forward has returned or thrown.
   virtual void forward_ended(const Frame& frame) = 0;
-  /// The recompute of `frame` begins. Returns the observer of its operators, as forward_begins
-  /// does.
-  virtual OpObserver* recompute_begins(const Frame& frame, OpObserver* replayer) = 0;
+  /// The recompute of `frame` begins, before the engine copies anything for it.
+  virtual void recompute_begins(const Frame& frame) = 0;
+  /// Its callable is about to run. Returns the observer of its operators, as forward_begins does.
+  virtual OpObserver* recompute_runs(const Frame& frame, OpObserver* replayer) = 0;
+  /// It has ended, and the engine has dropped what it copied.
   virtual void recompute_ended(const Frame& frame) = 0;
 
  protected:
   ~RegionListener() = default;
-
- private:
-  friend RegionListener* region_listener();
-  friend class RegionListenerGuard;
-  static std::atomic<RegionListener*> current_;
 };
 
-/// The current listener, or null.
-inline RegionListener* region_listener() {
-  return RegionListener::current_.load(std::memory_order_acquire);
-}
+using ListenerPtr = std::shared_ptr<RegionListener>;
 
-/// Installs `listener` for its scope. Throws if there is one already.
+/// The listener of this thread, or null.
+const ListenerPtr& region_listener();
+
+/// Makes `listener` the listener of this thread for its scope; null: there is none.
 class RegionListenerGuard {
  public:
-  explicit RegionListenerGuard(RegionListener* listener);
+  explicit RegionListenerGuard(ListenerPtr listener);
   ~RegionListenerGuard();
   RegionListenerGuard(const RegionListenerGuard&) = delete;
   RegionListenerGuard& operator=(const RegionListenerGuard&) = delete;
+
+ private:
+  ListenerPtr previous_;
 };
 
-/// Reports a recompute to the listener for its scope.
+/// Reports a recompute to the listener under which the frame was recorded, if it still exists.
 class RecomputeNotice {
  public:
-  RecomputeNotice(const Frame& frame, OpObserver* replayer);
+  RecomputeNotice(const Frame& frame, const std::weak_ptr<RegionListener>& listener);
   ~RecomputeNotice();
   RecomputeNotice(const RecomputeNotice&) = delete;
   RecomputeNotice& operator=(const RecomputeNotice&) = delete;
 
-  /// The observer of the recompute's operators.
-  OpObserver* observer() const { return observer_; }
+  /// The observer of the recompute's operators, which begins now.
+  OpObserver* observer(OpObserver* replayer) const;
 
  private:
   const Frame& frame_;
-  RegionListener* listener_;
-  OpObserver* observer_;
+  const ListenerPtr listener_;
 };
 
 }  // namespace reprise::detail

@@ -10,6 +10,7 @@
 #include "memory/allocation_watch.h"
 #include "memory/byte_count.h"
 #include "memory/large_blocks.h"
+#include "memory/thread_bytes.h"
 
 #include <c10/core/CPUAllocator.h>
 
@@ -42,10 +43,12 @@ class CpuCountingAllocator final : public c10::Allocator {
       const int64_t size = size_of(data);
       const int64_t live = cpu_bytes.add(size);
       if (auto& watch = cpu_watch(); watch.is_on() && !watch.admits(live)) {
-        free_counted(data);
+        cpu_bytes.subtract(size);
+        free_block(data);
         watch.refuse(size, live, c10::kCPU);
       }
       cpu_bytes.raise_peak(live);
+      thread_bytes::note_allocated(data, size);
     }
     return {data, data, &free_counted, c10::Device(c10::kCPU)};
   }
@@ -70,10 +73,16 @@ class CpuCountingAllocator final : public c10::Allocator {
 
   static void free_counted(void* data) {
     if (data != nullptr) {
-      cpu_bytes.subtract(size_of(data));
-      if (!large().free(data)) {
-        small_->raw_deallocate(data);
-      }
+      const int64_t size = size_of(data);
+      cpu_bytes.subtract(size);
+      thread_bytes::note_freed(data, size);
+      free_block(data);
+    }
+  }
+
+  static void free_block(void* data) {
+    if (!large().free(data)) {
+      small_->raw_deallocate(data);
     }
   }
 

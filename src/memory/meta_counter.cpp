@@ -3,6 +3,7 @@
 #include "memory/byte_count.h"
 #include "memory/large_blocks.h"
 #include "memory/planned_device.h"
+#include "memory/thread_bytes.h"
 
 #include <c10/core/Allocator.h>
 
@@ -29,6 +30,7 @@ class MetaCountingAllocator final : public c10::Allocator {
   c10::DataPtr allocate(size_t bytes) override {
     const int64_t size = MetaCounter::rounded(bytes);
     meta_bytes.raise_peak(meta_bytes.add(size));
+    thread_bytes::meta_allocated(size);
     // NOLINTNEXTLINE(performance-no-int-to-ptr): a number, not an address
     return {nullptr, reinterpret_cast<void*>(size), &forget, c10::Device(c10::kMeta)};
   }
@@ -36,7 +38,10 @@ class MetaCountingAllocator final : public c10::Allocator {
   void copy_data(void* /*to*/, const void* /*from*/, std::size_t /*bytes*/) const override {}
 
  private:
-  static void forget(void* size) { meta_bytes.subtract(reinterpret_cast<int64_t>(size)); }
+  static void forget(void* size) {
+    meta_bytes.subtract(reinterpret_cast<int64_t>(size));
+    thread_bytes::meta_freed(reinterpret_cast<int64_t>(size));
+  }
 };
 
 }  // namespace

@@ -110,7 +110,8 @@ StepDecisions step_decisions(std::vector<RegionDecision> decisions) {
   return std::make_shared<const std::vector<DecidedRegion>>(std::move(regions));
 }
 
-DecisionsGuard::DecisionsGuard(StepDecisions step) : step_(std::move(step)), in_force_(this) {}
+DecisionsGuard::DecisionsGuard(StepDecisions step)
+    : step_(std::move(step)), listening_(check_), in_force_(this) {}
 
 DecisionsGuard::~DecisionsGuard() = default;
 
@@ -158,6 +159,7 @@ std::optional<detail::JoinedRegions> DecisionsGuard::join(
   joined.outer = *chain.front();
   joined.outer.offload_inputs = (*step_)[entered_].decision.offload_inputs;
   joined.outer.name += " to " + chain[following]->name;
+  first_joined_ = entered_;
   for (size_t i = 0; i <= following; ++i) {
     const bool is_plain = enter(*chain[i]).decision.is_plain;
     joined.inside.push_back(is_plain ? std::nullopt : std::optional(*chain[i]));
@@ -165,9 +167,26 @@ std::optional<detail::JoinedRegions> DecisionsGuard::join(
   return joined;
 }
 
-std::optional<CheckpointOptions> DecisionsGuard::plan(const CheckpointOptions& asked) {
+void DecisionsGuard::begin(const RegionDecision& planned,
+                           const std::vector<at::Tensor>& inputs,
+                           RegionCheck::Arguments which) {
+  const auto runs = planned.is_plain ? RegionCheck::Runs::Plainly : RegionCheck::Runs::AsRegion;
+  check_->begin(planned, runs, inputs, which);
+}
+
+void DecisionsGuard::joined_begins(size_t index, const std::vector<at::Tensor>& inputs) {
+  begin((*step_)[first_joined_ + index].decision, inputs, RegionCheck::Arguments::First);
+}
+
+void DecisionsGuard::ended(size_t saves) {
+  check_->end(saves);
+}
+
+std::optional<CheckpointOptions> DecisionsGuard::plan(const CheckpointOptions& asked,
+                                                      const std::vector<at::Tensor>& inputs) {
   const auto& planned = enter(asked);
   check_chain(planned.decision, /*regions=*/1);
+  begin(planned.decision, inputs, RegionCheck::Arguments::All);
   if (planned.decision.is_plain) {
     return std::nullopt;
   }

@@ -2,8 +2,12 @@
 //
 // The regions of a step are matched with the decisions by order of entry and checked by name. Only
 // outermost regions count; whatever runs inside one belongs to its decision. A step that differs
-// from the decisions is an error.
+// from the decisions is an error, also if a region is called with other shapes than planned or does
+// other work (region_check.h), where a decision has a signature.
 #pragma once
+
+#include "checkpoint/region_listener.h"
+#include "plan/region_check.h"
 
 #include <reprise/detail/planned_region.h>
 #include <reprise/export.h>
@@ -44,17 +48,29 @@ class REPRISE_API DecisionsGuard final : detail::RegionPlanner {
   /// Call when the step's forward is over: throws if it ran fewer regions than were decided about.
   /// Without this call that goes unnoticed, since a destructor cannot throw.
   void finish() const;
+  /// Ends its effect, also from another thread. Its destructor must still run on its own.
+  void end() { in_force_.end(); }
 
  private:
-  std::optional<CheckpointOptions> plan(const CheckpointOptions& asked) override;
+  std::optional<CheckpointOptions> plan(const CheckpointOptions& asked,
+                                        const std::vector<at::Tensor>& inputs) override;
   std::optional<detail::JoinedRegions> join(
       const std::vector<const CheckpointOptions*>& chain) override;
+  void joined_begins(size_t index, const std::vector<at::Tensor>& inputs) override;
+  void ended(size_t saves) override;
+  /// Compares the arguments of a region.
+  void begin(const RegionDecision& planned,
+             const std::vector<at::Tensor>& inputs,
+             RegionCheck::Arguments which);
   /// The next region of the step. Throws unless it is the one that asks.
   const DecidedRegion& enter(const CheckpointOptions& asked);
   std::string names() const;
 
   const StepDecisions step_;
   size_t entered_ = 0;
+  size_t first_joined_ = 0;  // of the regions that were joined last
+  const std::shared_ptr<RegionCheck> check_ = std::make_shared<RegionCheck>();
+  const detail::RegionListenerGuard listening_;
   detail::RegionPlannerGuard in_force_;
 };
 

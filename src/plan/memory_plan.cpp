@@ -1,8 +1,11 @@
 // The public interface of the planner: include/reprise/plan.h.
 #include <reprise/plan.h>
 
+#include "checkpoint/state/rng_state.h"
+#include "memory/allocator_rounding.h"
 #include "plan/decisions_guard.h"
 #include "plan/plan_explanation.h"
+#include "plan/step_meter.h"
 #include "plan/step_planner.h"
 #include "plan/step_timeline.h"
 #include "plan/trace/step_trace.h"
@@ -11,7 +14,9 @@
 
 #include <c10/util/Exception.h>
 
+#include <optional>
 #include <sstream>
+#include <thread>
 #include <utility>
 
 namespace reprise {
@@ -83,6 +88,14 @@ struct MemoryPlan::State {
   int64_t budget = 0;
   std::shared_ptr<const planning::StepPlan> chosen;
   planning::StepDecisions step;  // the chosen decisions, ready to be applied
+
+  /// The plan with what each region was called with and did.
+  planning::StepPlan signed_plan(planning::StepPlan plan) const {
+    for (size_t i = 0; i < plan.decisions.size(); ++i) {
+      plan.decisions[i].signature = trace->regions[i].signature;
+    }
+    return plan;
+  }
 
   planning::Counted counted() const {
     return planner != nullptr ? planner->options().counted() : planning::Counted::Activations;
@@ -156,7 +169,8 @@ MemoryPlan MemoryPlan::with_budget(int64_t bytes) const {
   state_->traced();
   auto state = std::make_shared<State>(*state_);
   state->budget = bytes;
-  state->chosen = {state->planner, &state->planner->plan_for(bytes)};  // shares its lifetime
+  state->chosen = std::make_shared<const planning::StepPlan>(
+      state->signed_plan(state->planner->plan_for(bytes)));
   state->step = planning::step_decisions(state->chosen->decisions);
   return MemoryPlan(std::move(state));
 }
@@ -211,18 +225,58 @@ MemoryPlan plan(const std::function<void()>& step, c10::Device device, const Pla
 
 class PlanGuard::InForce {
  public:
-  explicit InForce(planning::StepDecisions step) : guard(std::move(step)) {}
+  explicit InForce(std::shared_ptr<const MemoryPlan::State> state)
+      : plan(std::move(state)), guard(plan->step) {
+    const bool is_measured = plan->trace != nullptr &&
+                             planning::StepMeter::can_measure(plan->trace->device) &&
+                             !detail::is_capturing_graph();
+    if (is_measured) {
+      meter.emplace(plan->trace->device,
+                    plan->counted() == planning::Counted::WithGradients
+                        ? planning::StepMeter::Gradients::Counted
+                        : planning::StepMeter::Gradients::SetAside);
+    }
+  }
 
+  void check_bytes() const {
+    if (!meter) {
+      return;
+    }
+    const int64_t peak = meter->peak();
+    TORCH_CHECK(peak <= memory::budget_for(plan->budget, plan->trace->device.type()),
+                "[plan] the step took ",
+                peak,
+                plan->counted() == planning::Counted::WithGradients
+                    ? " bytes of activations and gradients"
+                    : " bytes of activations",
+                "; its budget is ",
+                plan->budget,
+                ", and ",
+                plan->chosen->peak_bytes,
+                " were predicted. Outside of its regions, the step is not the one that was "
+                "planned: plan again.");
+  }
+
+  const std::shared_ptr<const MemoryPlan::State> plan;
+  const std::thread::id thread = std::this_thread::get_id();
   planning::DecisionsGuard guard;
+  std::optional<planning::StepMeter> meter;
 };
 
-PlanGuard::PlanGuard(const MemoryPlan& plan)
-    : in_force_(std::make_unique<InForce>(plan.state_->step)) {}
+PlanGuard::PlanGuard(const MemoryPlan& plan) : in_force_(std::make_unique<InForce>(plan.state_)) {}
 
-PlanGuard::~PlanGuard() = default;
+PlanGuard::~PlanGuard() {
+  if (in_force_->thread != std::this_thread::get_id()) {
+    // What belongs to the other thread stays there, without effect: only that thread could remove
+    // it.
+    in_force_->guard.end();
+    static_cast<void>(in_force_.release());
+  }
+}
 
 void PlanGuard::finish() const {
   in_force_->guard.finish();
+  in_force_->check_bytes();
 }
 
 }  // namespace reprise

@@ -138,6 +138,7 @@ double recompute_ms(const TracedRegion& region, const RegionDecision& decision) 
 bool decide_the_same(const RegionDecision& a, const RegionDecision& b) {
   RegionDecision renamed = a;
   renamed.name = b.name;
+  renamed.signature = b.signature;
   return renamed == b;
 }
 

@@ -220,5 +220,57 @@ TEST(Threads, AnExceptionOnOneThreadDoesNotDisturbTheOthers) {
   expect_bitwise_equal(expected, parallel);
 }
 
+/// Two backward calls over disjoint parts of one region.
+size_t recomputes_of_two_calls() {
+  const auto x = float_leaf({4, 4}, 1);
+  const auto [y, z] = checkpoint(
+      CheckpointOptions{.name = "grouped"},
+      [](const at::Tensor& h) { return std::pair(h.exp(), h.tanh()); },
+      x);
+  record_checkpoint_stats(true);
+  reset_checkpoint_stats();
+  y.sum().backward();
+  z.sum().backward();
+  const auto recomputed = checkpoint_stats().regions.at("grouped").recomputed;
+  record_checkpoint_stats(false);
+  return recomputed;
+}
+
+TEST(Threads, AGraphExecGroupMayBeDestroyedOnAnother) {
+  auto group = std::make_unique<GraphExecGroup>();
+  on_another_thread([&] { group.reset(); });
+  EXPECT_EQ(recomputes_of_two_calls(), 2U) << "the group is over";
+  {
+    const GraphExecGroup next;  // is not be refused
+    EXPECT_EQ(recomputes_of_two_calls(), 1U);
+    EXPECT_THROW(GraphExecGroup(), c10::Error);
+  }
+  EXPECT_EQ(recomputes_of_two_calls(), 2U);
+}
+
+TEST(Threads, AGraphExecGroupThatEndsElsewhereFreesWhatWasRecomputed) {
+  track_cpu_memory();
+  const auto x = torch::randn({256, 256}).requires_grad_();
+  const auto y = checkpoint([](const at::Tensor& h) { return h.exp().sin().exp(); }, x);
+  const auto halves = y.chunk(2);
+  const auto in_backward = [&](std::unique_ptr<GraphExecGroup> group, bool ends_inside) {
+    if (ends_inside) {
+      // Between the two parts of one backward call, after the first has recomputed.
+      halves[0].register_hook([&group](const at::Tensor& gradient) {
+        on_another_thread([&] { group.reset(); });
+        return gradient;
+      });
+    }
+    torch::autograd::grad({halves[1].sum(), halves[0].sum()}, {x}, {}, /*retain_graph=*/true);
+    on_another_thread([&] { group.reset(); });
+  };
+  in_backward(std::make_unique<GraphExecGroup>(), false);
+  const auto before = live_bytes(c10::kCPU);
+  in_backward(std::make_unique<GraphExecGroup>(), false);
+  EXPECT_EQ(live_bytes(c10::kCPU), before);
+  in_backward(std::make_unique<GraphExecGroup>(), true);
+  EXPECT_LE(live_bytes(c10::kCPU), before + 4096);  // the hook
+}
+
 }  // namespace
 }  // namespace reprise::testing

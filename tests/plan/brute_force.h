@@ -130,14 +130,14 @@ class BruteForce {
       surplus += (digits[k] == 0 || digits[k] == 2) && !op.needed ? op.result_bytes : 0;
     }
     surplus += small;
-    const int64_t forward =
-        std::min(b.region_forward_bytes + kept + small + moved, b.plain_forward_bytes + surplus);
+    const int64_t forward = std::min(b.region_forward_bytes + kept + small + moved,
+                                     b.plain_forward_bytes + surplus + b.log_bytes);
     const int64_t backward =
         std::min(b.region_backward_bytes + surplus,
                  b.region_backward_bytes - b.freed_early_bytes + kept + small + moved) +
         gradients_from(i);
     const int64_t host = in_pages(moved + (offloads_input ? b.input_bytes : 0));
-    const int64_t held = kept + small + (offloads_input ? 0 : b.input_bytes);
+    const int64_t held = kept + small + b.log_bytes + (offloads_input ? 0 : b.input_bytes);
     units_[i].push_back({std::max(forward, backward), ns + stall(i, host), host, held, 1});
   }
 

@@ -49,6 +49,7 @@ class RandomChain {
     block.backward_ns = number(0, 60);
     block.region_ns = number(0, 2);
     block.input_bytes = number(0, 12);
+    block.log_bytes = coin() ? 0 : number(0, 6);
     block.can_offload_input = coin();
     block.plain_bytes = number(0, 60);
     block.plain_forward_bytes = number(0, 80);

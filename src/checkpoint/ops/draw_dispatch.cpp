@@ -54,7 +54,9 @@ class DrawingCall {
     (*stack_)[stack_->size() - op_.schema().arguments().size() + index] = generator;
     run_as_is();
   }
-  void record(const GeneratorState& before, const std::optional<GeneratorMark>& mark_after);
+  /// Calls `visit(log)` for the regions whose forward this is.
+  template <class Visit>
+  static void for_each_log(const Visit& visit);
   void run_in_forward(const at::Generator& shared, size_t index);
   void run_in_recompute(DrawReplay& replay, const at::Generator& shared, size_t index);
   void run_own_draw(DrawReplay* replay, const at::Generator& shared);
@@ -109,12 +111,12 @@ void DrawingCall::run(std::optional<size_t> index) {
   }
 }
 
-void DrawingCall::record(const GeneratorState& before,
-                         const std::optional<GeneratorMark>& mark_after) {
+template <class Visit>
+void DrawingCall::for_each_log(const Visit& visit) {
   for (auto* guard = innermost_draws; guard != nullptr && guard->replay_ == nullptr;
        guard = guard->outer_) {
     if (guard->log_ != nullptr) {
-      guard->log_->add({&op_.schema(), before}, mark_after);
+      visit(*guard->log_);
     }
   }
 }
@@ -126,25 +128,24 @@ void DrawingCall::run_in_forward(const at::Generator& shared, size_t index) {
     }
   }
   auto locked = shared;
-  std::unique_lock lock(locked.mutex());
+  const std::scoped_lock lock(locked.mutex());
   const auto before = GeneratorState::of_locked(shared);
+  for_each_log([&](DrawLog& log) { log.add({&op_.schema(), before}); });
   const PrivateGenerator lent(before);
-  struct Return {
-    ~Return() {
+  /// Also after an exception: the operator may have drawn.
+  struct GiveBack {
+    ~GiveBack() {
       lent_generators.pop_back();
-      lent.state().restore_to_locked(shared);
+      const auto after = lent.state();
+      after.restore_to_locked(shared);
+      for_each_log([&](DrawLog& log) { log.drew(shared, after.mark()); });
     }
     const PrivateGenerator& lent;
     const at::Generator& shared;
   };
-  {
-    lent_generators.push_back({shared, lent.get()});
-    const Return at_end{lent, shared};
-    run_with(lent.get(), index);
-  }
-  const auto mark_after = GeneratorMark::of(lent.get());
-  lock.unlock();
-  record(before, mark_after);
+  lent_generators.push_back({shared, lent.get()});
+  const GiveBack at_end{lent, shared};
+  run_with(lent.get(), index);
 }
 
 void DrawingCall::run_in_recompute(DrawReplay& replay, const at::Generator& shared, size_t index) {
@@ -152,12 +153,12 @@ void DrawingCall::run_in_recompute(DrawReplay& replay, const at::Generator& shar
   if (draw == nullptr) {
     return run_as_is();  // reported when the recompute ends
   }
+  for_each_log([&](DrawLog& log) { log.add({&op_.schema(), draw->before}); });
   const PrivateGenerator copy(draw->before);
   run_with(copy.get(), index);
   if (replay.lists(shared)) {
     copy.state().restore_to(shared);
   }
-  record(draw->before, std::nullopt);
 }
 
 /// Note [Operators that draw by themselves]
@@ -175,11 +176,10 @@ void DrawingCall::run_own_draw(DrawReplay* replay, const at::Generator& shared) 
     const GeneratorState before(shared);
     run_as_is();
     const GeneratorState after(shared);
-    for (auto* guard = innermost_draws; guard != nullptr; guard = guard->outer_) {
-      if (guard->log_ != nullptr) {
-        guard->log_->add({&op_.schema(), before, after}, after.mark());
-      }
-    }
+    for_each_log([&](DrawLog& log) {
+      log.add({&op_.schema(), before, after});
+      log.drew(shared, after.mark());
+    });
     return;
   }
   const GeneratorState callers(shared);
@@ -202,12 +202,7 @@ void DrawingCall::run_own_draw(DrawReplay* replay, const at::Generator& shared) 
                  " at the same moment. This operator takes no other generator: let the other "
                  "thread use a generator of its own."));
   }
-  for (auto* guard = innermost_draws; guard != nullptr && guard->replay_ == nullptr;
-       guard = guard->outer_) {
-    if (guard->log_ != nullptr) {
-      guard->log_->add({&op_.schema(), draw->before, *draw->after}, std::nullopt);
-    }
-  }
+  for_each_log([&](DrawLog& log) { log.add({&op_.schema(), draw->before, *draw->after}); });
 }
 
 DrawGuard::DrawGuard(DrawLog* log)

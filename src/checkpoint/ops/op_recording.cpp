@@ -31,6 +31,12 @@ c10::IValue map_tensors(const c10::IValue& value, const Replace& replace) {
   return value;
 }
 
+/// Inference tensors have no version.
+uint32_t version_of_kept(const at::Tensor& tensor) {
+  const auto& counter = tensor.unsafeGetTensorImpl()->version_counter();
+  return counter.enabled() ? counter.current_version() : 0;
+}
+
 }  // namespace
 
 KeptResult::KeptResult(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
@@ -38,7 +44,7 @@ KeptResult::KeptResult(const c10::OperatorHandle& op, const torch::jit::Stack& s
   for (size_t i = stack.size() - count; i < stack.size(); ++i) {
     values_.push_back(map_tensors(stack[i], [&](const at::Tensor& tensor) {
       const auto& counter = tensor.unsafeGetTensorImpl()->version_counter();
-      tensors_.push_back({alias_of(tensor, counter), counter.current_version()});
+      tensors_.push_back({alias_of(tensor, counter), version_of_kept(tensor)});
       return tensors_.back().alias;
     }));
   }
@@ -46,8 +52,7 @@ KeptResult::KeptResult(const c10::OperatorHandle& op, const torch::jit::Stack& s
 
 bool KeptResult::is_intact() const {
   return std::all_of(tensors_.begin(), tensors_.end(), [](const Tensor& tensor) {
-    return tensor.alias.unsafeGetTensorImpl()->version_counter().current_version() ==
-           tensor.version;
+    return version_of_kept(tensor.alias) == tensor.version;
   });
 }
 
@@ -123,6 +128,12 @@ bool KeptResult::is_compressible(bool allow_lossy) const {
   return std::any_of(tensors_.begin(), tensors_.end(), [allow_lossy](const Tensor& tensor) {
     const auto form = Compressed::form_of(tensor.alias);
     return form == Compressed::Form::Bits || (form == Compressed::Form::Int8 && allow_lossy);
+  });
+}
+
+bool KeptResult::has_lossy_form() const {
+  return std::any_of(tensors_.begin(), tensors_.end(), [](const Tensor& tensor) {
+    return Compressed::form_of(tensor.alias) == Compressed::Form::Int8;
   });
 }
 

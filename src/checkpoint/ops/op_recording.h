@@ -45,6 +45,8 @@ class KeptResult {
   size_t compress(bool allow_lossy);
   /// Whether any of them can be compressed.
   bool is_compressible(bool allow_lossy) const;
+  /// Whether compressing them with allow_lossy changes values, if they are large enough.
+  bool has_lossy_form() const;
 
   /// Calls `visit(storage)` for the storage of each tensor that can be offloaded.
   template <class Visit>
@@ -120,6 +122,8 @@ class OpRecording {
   size_t bytes_before_compression() const { return bytes_before_compression_; }
   /// Bytes that the policy wants compressed but that cannot be.
   size_t bytes_not_compressed() const { return bytes_not_compressed_; }
+  /// Whether the policy wanted a floating-point result compressed.
+  bool is_lossy() const { return is_lossy_; }
   const Policy& policy() const { return *policy_; }
 
  private:
@@ -138,6 +142,7 @@ class OpRecording {
   std::shared_ptr<OffloadGroup> offload_group_;  // null if nothing was offloaded
   size_t bytes_before_compression_ = 0;
   size_t bytes_not_compressed_ = 0;
+  bool is_lossy_ = false;
 
   template <class Visit>
   void for_each_result(const Visit& visit) const {

@@ -70,6 +70,7 @@ class SavedInputs {
     std::unique_ptr<Shape> shape;  // only of inputs of an enclosing region
     // The history, unless it is a leaf.
     bool has_history = false;
+    bool requires_grad = false;
     bool is_activation = false;
     std::weak_ptr<torch::autograd::Node> grad_fn;
     uint32_t output_nr = 0;

@@ -40,6 +40,7 @@ void check_block(const BlockCosts& block) {
                       block.backward_ns,
                       block.region_ns,
                       block.input_bytes,
+                      block.log_bytes,
                       block.plain_bytes,
                       block.plain_forward_bytes,
                       block.plain_backward_bytes,

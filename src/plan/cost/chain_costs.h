@@ -50,6 +50,7 @@ struct BlockCosts {
   int64_t region_ns = 0;  ///< overhead of being a region, each step
 
   int64_t input_bytes = 0;  ///< held by a region under any policy
+  int64_t log_bytes = 0;    ///< copies of written buffers: as its input, but never offloaded
   bool can_offload_input = false;
   int64_t plain_bytes = 0;  ///< held until backward if it is no region, including its input
   // Peaks on top of what earlier blocks hold, including the block's own input and results.

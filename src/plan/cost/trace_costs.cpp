@@ -46,15 +46,19 @@ std::vector<size_t> all_worth_keeping(const TracedRegion& region, Which which = 
   return ops;
 }
 
-/// What each region holds under any decision: the growth of the bytes alive from one region's start
-/// to the next.
+/// What each region holds under any decision beside its copies of buffers: the growth of the bytes
+/// alive from one region's start to the next.
 std::vector<int64_t> inputs_of(const StepTrace& trace) {
   std::vector<int64_t> inputs;
   for (size_t i = 0; i < trace.regions.size(); ++i) {
     const TracedRegion& region = trace.regions[i];
+    if (i == 0) {
+      inputs.push_back(region.input_bytes);
+      continue;
+    }
+    const TracedRegion& before = trace.regions[i - 1];
     inputs.push_back(
-        i == 0 ? region.input_bytes
-               : std::max<int64_t>(region.entry_bytes - trace.regions[i - 1].entry_bytes, 0));
+        std::max<int64_t>(region.entry_bytes - before.entry_bytes - before.log_bytes, 0));
   }
   return inputs;
 }
@@ -166,7 +170,8 @@ BlockCosts block_costs(const StepTrace& trace,
   block.region_ns = nanoseconds(region.recompute_ms - rerun_ms);
   block.input_bytes = input;
   block.can_offload_input = offloads && input > 0 && can_offload_input(region);
-  block.plain_bytes = input + plain.held;
+  block.log_bytes = region.log_bytes;
+  block.plain_bytes = input + region.log_bytes + plain.held;
   block.plain_forward_bytes = input + plain.forward;
   block.plain_backward_bytes = input + plain.backward;
   block.region_forward_bytes = input + full.forward;
@@ -212,22 +217,23 @@ ChainCosts costs_of(const StepTrace& trace, const PlannerOptions& options) {
       options.counts_gradients ? gradients_of(trace) : std::vector<int64_t>(count + 1);
   const Storages storages(trace);
   ChainCosts costs;
-  std::map<std::tuple<size_t, int64_t, int64_t, bool>, size_t> kinds;
+  std::map<std::tuple<size_t, int64_t, int64_t, int64_t, bool>, size_t> kinds;
   for (size_t i = 0; i < count; ++i) {
     const int64_t gradient = gradients[i] - gradients[i + 1];
     const auto& region = trace.regions[i];
     const auto [kind, is_new] = kinds.try_emplace(
-        {region.kind, inputs[i], gradient, can_offload_input(region)}, costs.kinds.size());
+        {region.kind, inputs[i], region.log_bytes, gradient, can_offload_input(region)},
+        costs.kinds.size());
     if (is_new) {
       costs.kinds.push_back(block_costs(trace, storages, i, inputs[i], options));
       costs.kinds.back().gradient_bytes = gradient;
     }
     costs.blocks.push_back(kind->second);
   }
-  costs.base_bytes = trace.regions.front().entry_bytes - inputs.front();
+  costs.base_bytes = std::max<int64_t>(trace.regions.front().entry_bytes - inputs.front(), 0);
   int64_t held = costs.base_bytes;
-  for (const int64_t input : inputs) {
-    held += input;
+  for (size_t i = 0; i < count; ++i) {
+    held += inputs[i] + trace.regions[i].log_bytes;
   }
   costs.head = {.peak_bytes = std::max<int64_t>(trace.head_bytes - held + trace.head_peak, 0),
                 .forward_ns = nanoseconds(trace.head_ms),

@@ -207,7 +207,9 @@ StepPeaks predict_peaks(const StepTrace& trace,
   for (size_t i = 0; i < count; ++i) {
     const TracedRegion& region = trace.regions[i];
     if (step.is_plain(i) && !joined.covers(i)) {
-      changes.add(region.forward_end, region.released, -region.log_bytes);
+      for (const TracedCopy& copy : region.copies) {
+        changes.add(copy.made, region.released, -copy.bytes);
+      }
     }
     for (const auto& input : region.inputs) {
       if (step.frees(i, input)) {

@@ -29,17 +29,15 @@ int64_t rounded_bytes(int64_t bytes, c10::Device device) {
 }
 
 ActivationCounter::ActivationCounter(c10::Device device)
-    : device_(device.is_cpu() ? c10::Device(c10::kCPU) : device), start_(live_bytes(device)) {
-  interval_.emplace(device_);
-}
+    : device_(device.is_cpu() ? c10::Device(c10::kCPU) : device), bytes_(device_) {}
 
 int64_t ActivationCounter::now() const {
-  return live_bytes(device_) - start_ - aside_;
+  return bytes_.live() - aside_;
 }
 
 int64_t ActivationCounter::cut() {
-  const int64_t peak = interval_->peak() - start_ - aside_;
-  interval_.emplace(device_);
+  const int64_t peak = bytes_.peak() - aside_;
+  bytes_.reset_peak();
   return peak;
 }
 

@@ -1,5 +1,5 @@
-// Counts the activation bytes of a device: the bytes alive, less those alive at the start and those
-// set aside since.
+// Counts the activation bytes of a thread: the bytes that it keeps alive on a device, less those
+// alive at the start and those set aside since. Note [Whose bytes they are].
 //
 // Note [What an activation is]
 // ~~~~~~~~~~~~~~~~~~~~~~~~~~~~
@@ -10,14 +10,13 @@
 // nothing new stays alive, and nothing is set aside.
 #pragma once
 
-#include <reprise/memory.h>
+#include "memory/thread_bytes.h"
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
 #include <c10/core/Storage.h>
 
 #include <cstdint>
-#include <optional>
 #include <set>
 #include <vector>
 
@@ -30,6 +29,7 @@ int64_t counted_bytes(const c10::Storage& storage, c10::Device device);
 /// Bytes that a new allocation of `bytes` counts for.
 int64_t rounded_bytes(int64_t bytes, c10::Device device);
 
+/// For the thread that constructs it, which must also destroy it.
 class ActivationCounter {
  public:
   explicit ActivationCounter(c10::Device device);
@@ -44,9 +44,7 @@ class ActivationCounter {
 
  private:
   c10::Device device_;
-  int64_t start_;
-  // One per interval, so that trackers around this one and inside it do not lose their peaks.
-  std::optional<PeakTracker> interval_;
+  memory::ThreadBytes bytes_;
   int64_t aside_ = 0;
   // Weak references: they keep no bytes alive, but keep the addresses above from being reused.
   std::set<const void*> seen_;

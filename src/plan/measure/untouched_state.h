@@ -15,7 +15,8 @@ namespace reprise::planning {
 class UntouchedState {
  public:
   /// `counter` sets aside what this class allocates.
-  explicit UntouchedState(ActivationCounter& counter) : counter_(counter), rng_(detail::RngState::of_defaults()) {}
+  explicit UntouchedState(ActivationCounter& counter)
+      : counter_(counter), rng_(detail::RngState::of_defaults()) {}
   ~UntouchedState();
   UntouchedState(const UntouchedState&) = delete;
   UntouchedState& operator=(const UntouchedState&) = delete;

@@ -82,13 +82,14 @@ BlockOption price(const BlockCosts& block, std::vector<Choice> choices, bool off
   option.is_region = true;
   option.offloads_input = offloads_input;
   option.choices = std::move(choices);
-  option.held_bytes = held + (offloads_input ? 0 : block.input_bytes);
+  option.held_bytes = held + block.log_bytes + (offloads_input ? 0 : block.input_bytes);
   option.moved_bytes = moved + (offloads_input ? block.input_bytes : 0);
   // The smaller of two upper bounds each. One: what is held comes on top of the region's
   // transients. The other: apart from the surplus, nothing is alive that would not be alive without
-  // a region (forward) or with every needed result held (backward).
-  option.forward_bytes =
-      std::min(block.region_forward_bytes + held + moved, block.plain_forward_bytes + surplus);
+  // a region (forward, where the region's copies of buffers come on top) or with every needed
+  // result held (backward).
+  option.forward_bytes = std::min(block.region_forward_bytes + held + moved,
+                                  block.plain_forward_bytes + surplus + block.log_bytes);
   option.backward_bytes =
       block.region_backward_bytes + std::min(surplus, held + moved - block.freed_early_bytes);
   option.extra_ns = ns;

@@ -14,8 +14,7 @@ MetaScope::MetaScope(const DeviceProfile& device)
 PredictedStep predict_step(const std::function<void()>& step, const DeviceProfile& device) {
   OpTimer timer(device);
   PredictedStep predicted;
-  StepTracer tracer(c10::Device(c10::kMeta), &timer);
-  predicted.trace = tracer.run(step);
+  predicted.trace = std::make_shared<StepTracer>(c10::Device(c10::kMeta), &timer)->run(step);
   predicted.plain_ms = timer.ms();
   for (const TracedRegion& region : predicted.trace.regions) {
     predicted.plain_ms -= region.recompute_ms;

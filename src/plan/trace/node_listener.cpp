@@ -1,33 +1,57 @@
 #include "plan/trace/node_listener.h"
 
-#include <atomic>
-#include <memory>
+#include <utility>
 
 namespace reprise::planning {
 namespace {
 
-// A callback is a plain function, so it finds the listener here.
-std::atomic<NodeListener*> node_listener{nullptr};
+// Nothing in LibTorch reads this kind of debug information.
+constexpr auto kKind = c10::DebugInfoKind::TEST_INFO_2;
 
 }  // namespace
 
-NodeListenerGuard::NodeListenerGuard(NodeListener* listener) {
-  node_listener.store(listener);
-  handle_ = at::addThreadLocalCallback(
-      at::RecordFunctionCallback(
-          [](const at::RecordFunction&) -> std::unique_ptr<at::ObserverContext> {
-            node_listener.load()->node_begins();
-            return nullptr;
-          },
-          [](const at::RecordFunction&, at::ObserverContext*) {
-            node_listener.load()->node_ended();
-          })
-          .scopes({at::RecordScope::BACKWARD_FUNCTION}));
-}
+/// A callback is a plain function, so it finds the listeners here.
+class NodeListenerGuard::Info final : public c10::DebugInfoBase {
+ public:
+  explicit Info(std::shared_ptr<NodeListener> listener)
+      : listener_(std::move(listener)), around_(c10::ThreadLocalDebugInfo::current()) {
+    outer_ = current();
+  }
+
+  static Info* current() { return dynamic_cast<Info*>(c10::ThreadLocalDebugInfo::get(kKind)); }
+
+  template <class Tell>
+  static void tell_all(const Tell& tell) {
+    for (Info* info = current(); info != nullptr; info = info->outer_) {
+      tell(*info->listener_);
+    }
+  }
+
+ private:
+  const std::shared_ptr<NodeListener> listener_;
+  const std::shared_ptr<c10::ThreadLocalDebugInfo> around_;  // owns outer_
+  Info* outer_ = nullptr;
+};
+
+NodeListenerGuard::NodeListenerGuard(std::shared_ptr<NodeListener> listener)
+    : handle_(Info::current() == nullptr
+                  ? std::optional(at::addThreadLocalCallback(
+                        at::RecordFunctionCallback(
+                            [](const at::RecordFunction&) -> std::unique_ptr<at::ObserverContext> {
+                              Info::tell_all([](NodeListener& each) { each.node_begins(); });
+                              return nullptr;
+                            },
+                            [](const at::RecordFunction&, at::ObserverContext*) {
+                              Info::tell_all([](NodeListener& each) { each.node_ended(); });
+                            })
+                            .scopes({at::RecordScope::BACKWARD_FUNCTION})))
+                  : std::nullopt),
+      in_force_(kKind, std::make_shared<Info>(std::move(listener))) {}
 
 NodeListenerGuard::~NodeListenerGuard() {
-  at::removeCallback(handle_);
-  node_listener.store(nullptr);
+  if (handle_) {
+    at::removeCallback(*handle_);
+  }
 }
 
 }  // namespace reprise::planning

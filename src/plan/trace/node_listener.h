@@ -2,6 +2,10 @@
 #pragma once
 
 #include <ATen/record_function.h>
+#include <c10/util/ThreadLocalDebugInfo.h>
+
+#include <memory>
+#include <optional>
 
 namespace reprise::planning {
 
@@ -16,17 +20,19 @@ class NodeListener {
 };
 
 /// While it lives, `listener` hears of every node of the backward calls made on this thread, also
-/// where the engine's own threads run them: LibTorch carries thread-local callbacks there. One
-/// guard at a time in the process.
+/// where the engine's own threads run them: LibTorch carries thread-local callbacks and debug
+/// information there. Other threads may have their own listeners. Guards of a thread may be nested.
 class NodeListenerGuard {
  public:
-  explicit NodeListenerGuard(NodeListener* listener);
+  explicit NodeListenerGuard(std::shared_ptr<NodeListener> listener);
   ~NodeListenerGuard();
   NodeListenerGuard(const NodeListenerGuard&) = delete;
   NodeListenerGuard& operator=(const NodeListenerGuard&) = delete;
 
  private:
-  at::CallbackHandle handle_;
+  class Info;
+  std::optional<at::CallbackHandle> handle_;  // of the outermost guard
+  c10::DebugInfoGuard in_force_;
 };
 
 }  // namespace reprise::planning

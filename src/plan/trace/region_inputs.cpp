@@ -28,10 +28,10 @@ RegionInputs::RegionInputs(const std::vector<at::Tensor>& tensors,
     }
     const auto& entry = storages.entry(*number);
     Input input{.number = *number,
-                .tensor = c10::weak_intrusive_ptr<c10::TensorImpl>(tensor.getIntrusivePtr()),
                 .traced = {.storage = entry.traced, .bytes = entry.bytes, .made = entry.made}};
     if (!tensor.is_inference()) {
-      input.version = tensor.unsafeGetTensorImpl()->version_counter().current_version();
+      input.version_counter = tensor.unsafeGetTensorImpl()->version_counter();
+      input.version = input.version_counter.current_version();
       input.traced.host_bytes = is_activation(tensor) ? host_bytes_of(tensor) : 0;
     }
     inputs_.push_back(std::move(input));
@@ -47,13 +47,13 @@ void RegionInputs::note_saved(size_t number) {
 
 void RegionInputs::find_private(const StorageRecorder& storages) {
   for (auto& input : inputs_) {
-    const size_t owners = input.tensor.use_count();
-    const auto tensor = input.tensor.lock();
-    const bool is_changed = !tensor || tensor->version_counter().current_version() != input.version;
+    const bool is_changed =
+        input.version_counter.enabled() && input.version_counter.current_version() != input.version;
     if (is_changed) {
       input.traced.host_bytes = 0;
     }
-    input.traced.is_private = owners == 1 && storages.holders(input.number) == 1;
+    // The region holds a detached alias, and nothing else holds the storage.
+    input.traced.is_private = storages.holders(input.number) == 1;
   }
 }
 

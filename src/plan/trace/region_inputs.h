@@ -6,7 +6,6 @@
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/TensorImpl.h>
-#include <c10/util/intrusive_ptr.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -19,7 +18,7 @@ class RegionInputs {
   /// A storage that the region was called with.
   struct Input {
     size_t number = 0;  ///< in the StorageRecorder
-    c10::weak_intrusive_ptr<c10::TensorImpl> tensor;
+    c10::VariableVersion version_counter = {};
     uint32_t version = 0;
     TracedInput traced;
   };

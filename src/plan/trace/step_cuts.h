@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace reprise::planning {
@@ -24,7 +25,7 @@ class StepCuts {
            StorageRecorder& storages,
            const std::vector<RegionRecord>& regions);
 
-  ActivationCounter& counter() { return counter_; }
+  ActivationCounter& counter() { return *counter_; }
   StepPhase phase() const { return phase_; }
   size_t region() const { return region_; }
   bool is_in_region() const;
@@ -33,6 +34,8 @@ class StepCuts {
 
   /// The step begins.
   void begin();
+  /// Stops counting, on the thread that made it. No cuts after that.
+  void stop() { counter_.reset(); }
   /// From here on the step is in this phase of this region.
   void enter(StepPhase phase, size_t region);
   /// A region inside the one that runs has begun, and may copy buffers of its own.
@@ -45,7 +48,7 @@ class StepCuts {
   /// bytes of the interval.
   int64_t end_work(size_t op);
   /// Storages were set aside since the last cut.
-  void refresh_level() { level_ = counter_.now(); }
+  void refresh_level() { level_ = counter_->now(); }
   /// A gradient is in place. `is_new`: there was none when the step began.
   void set_gradient_aside(const c10::Storage& gradient, bool is_new);
 
@@ -55,7 +58,7 @@ class StepCuts {
   StepTrace& trace_;
   StorageRecorder& storages_;
   const std::vector<RegionRecord>& regions_;
-  ActivationCounter counter_;
+  std::optional<ActivationCounter> counter_;
   StepPhase phase_ = StepPhase::Outside;
   size_t region_ = 0;
   int64_t level_ = 0;

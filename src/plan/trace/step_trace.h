@@ -12,6 +12,7 @@
 
 #include <reprise/export.h>
 #include <reprise/policy.h>
+#include <reprise/region_decision.h>
 
 #include <c10/core/Device.h>
 
@@ -78,6 +79,13 @@ struct TracedInput {
   size_t died = kNone;
 };
 
+/// Copies that the engine makes in a region's forward and that a plain run does not make, of
+/// buffers that the region writes.
+struct TracedCopy {
+  size_t made = 0;    ///< the first interval in which it is there
+  int64_t bytes = 0;  ///< less than 0: earlier copies were dropped
+};
+
 /// Host memory, as the engine would use it for this step.
 struct TracedHost {
   bool can_offload = false;  ///< host memory is not the device's own
@@ -105,6 +113,7 @@ struct TracedRegion {
   std::string name;
   size_t kind = 0;  ///< regions that did the same work on the same sizes are of one kind
   std::vector<TracedOp> ops;
+  RegionSignature signature;
   size_t rerun_ops = 0;  ///< operators that a recompute runs before it stops
   bool is_recomputed = false;
   std::vector<TracedInput> inputs;
@@ -112,7 +121,8 @@ struct TracedRegion {
   int64_t saved_bytes = 0;   ///< that autograd would save inside it if it ran plainly, without
                              ///< inputs, parameters and what the region returns
   int64_t output_bytes = 0;  ///< made by it and alive when its forward has ended
-  int64_t log_bytes = 0;     ///< copies of buffers that it writes, which a plain run does not make
+  std::vector<TracedCopy> copies;
+  int64_t log_bytes = 0;  ///< of all copies; held to the end of its backward
   double forward_ms = 0;
   double recompute_ms = 0;
   double backward_ms = 0;   ///< without its recompute, to the start of the next region's

@@ -5,6 +5,7 @@
 #include "checkpoint/ops/op_info.h"
 #include "checkpoint/state/thread_state.h"
 #include "plan/measure/op_timer.h"
+#include "plan/trace/region_signature.h"
 #include "plan/trace/storage_facts.h"
 #include "plan/trace/trace_summary.h"
 
@@ -25,37 +26,67 @@ bool is_in_backward() {
   return torch::autograd::get_current_graph_task_id() >= 0;
 }
 
+/// Adds up the copies that are left when the region's forward has ended.
+void note_copies(TracedRegion& region) {
+  for (const TracedCopy& copy : region.copies) {
+    region.log_bytes += copy.bytes;
+  }
+  if (region.log_bytes <= 0) {  // the region freed older tensors
+    region.log_bytes = 0;
+    region.copies.clear();
+  }
+}
+
 }  // namespace
 
 StepTrace trace_step(const std::function<void()>& step, c10::Device device) {
   if (!device.is_cpu()) {
     // Libraries allocate workspaces and load kernels on first use, which is not the step's own
     // memory and time. A traced run leaves everything as it was, so it serves as a rehearsal.
-    StepTracer(device).run(step);
+    std::make_shared<StepTracer>(device)->run(step);
   }
-  return StepTracer(device).run(step);
+  return std::make_shared<StepTracer>(device)->run(step);
 }
+
+class StepTracer::Closing {
+ public:
+  explicit Closing(StepTracer& tracer) : tracer_(tracer) {}
+  ~Closing() {
+    const std::scoped_lock lock(tracer_.mutex_);
+    tracer_.is_over_ = true;
+    tracer_.state_.reset();
+    tracer_.cuts_.stop();
+  }
+  Closing(const Closing&) = delete;
+  Closing& operator=(const Closing&) = delete;
+
+ private:
+  StepTracer& tracer_;
+};
 
 StepTracer::StepTracer(c10::Device device, OpTimer* timer)
     : timer_(timer),
       clock_(device, timer),
       cuts_(device, trace_, storages_, regions_),
       ops_(trace_, regions_, storages_, cuts_, clock_),
-      state_(cuts_.counter()) {}
+      state_(std::in_place, cuts_.counter()) {}
 
 StepTrace StepTracer::run(const std::function<void()>& step) {
+  const Closing closing(*this);
   TORCH_CHECK(!detail::has_region_planner(),
               "[plan] a step cannot be traced while a plan is applied: trace it first.");
   TORCH_CHECK(at::GradMode::is_enabled(),
               "[plan] a step is traced with gradients on: remove the NoGradGuard around it.");
   detail::observe_effects();
   {
-    const detail::RegionListenerGuard regions(this);
+    const detail::RegionListenerGuard regions(
+        detail::ListenerPtr(shared_from_this(), static_cast<detail::RegionListener*>(this)));
     const detail::RegionPlannerGuard planning(this);
     const c10::impl::IncludeDispatchKeyGuard writes(detail::kWriteKey);
     const detail::WriteListenerGuard listening(this, detail::WriteListenerGuard::Others::Listen);
     const detail::OpObserverGuard observing(this);
-    const NodeListenerGuard nodes(this);
+    const NodeListenerGuard nodes(
+        std::shared_ptr<NodeListener>(shared_from_this(), static_cast<NodeListener*>(this)));
     cuts_.begin();
     begun_ = clock_.mark();
     step();
@@ -84,7 +115,7 @@ StepTrace StepTracer::finish() {
 }
 
 bool StepTracer::is_running(const detail::Frame& frame, StepPhase phase) const {
-  return cuts_.phase() == phase && regions_[cuts_.region()].id == &frame;
+  return !is_over_ && cuts_.phase() == phase && regions_[cuts_.region()].id == &frame;
 }
 
 detail::OpObserver* StepTracer::forward_begins(const std::shared_ptr<detail::Frame>& frame,
@@ -92,7 +123,7 @@ detail::OpObserver* StepTracer::forward_begins(const std::shared_ptr<detail::Fra
                                                const std::vector<at::Tensor>& inputs,
                                                detail::OpObserver* recorder) {
   const std::scoped_lock lock(mutex_);
-  if (cuts_.is_in_region() || is_in_backward() || std::this_thread::get_id() != thread_) {
+  if (is_over_ || cuts_.is_in_region() || is_in_backward()) {
     cuts_.note_inner_region();
     return recorder;
   }
@@ -107,6 +138,9 @@ detail::OpObserver* StepTracer::forward_begins(const std::shared_ptr<detail::Fra
   }
   TracedRegion region;
   region.name = options.name;
+  for (const at::Tensor& input : inputs) {
+    region.signature.inputs.push_back(shape_of(input));
+  }
   region.entry_bytes = cuts_.level();
   region.joinable = std::exchange(joinable_, 0);
   cuts_.enter(StepPhase::Forward, index);
@@ -121,6 +155,7 @@ void StepTracer::packed(const detail::Frame& frame, const at::Tensor& tensor) {
   if (!is_running(frame, StepPhase::Forward)) {
     return;
   }
+  trace_.regions[cuts_.region()].signature.saved.push_back(shape_of(tensor));
   if (const auto number = storages_.find(tensor)) {
     regions_[cuts_.region()].inputs.note_saved(*number);
     storages_.note_saved(*number, cuts_.region());
@@ -136,19 +171,19 @@ void StepTracer::forward_ended(const detail::Frame& frame) {
   cuts_.end_gap();
   regions_[region].ended = clock_.mark();
   trace_.regions[region].forward_end = trace_.intervals.size() - 1;
+  note_copies(trace_.regions[region]);
   storages_.note_forward_ended(region);
   cuts_.enter(StepPhase::Outside, trace_.regions.size());
   trace_.head_bytes = cuts_.level();
 }
 
-detail::OpObserver* StepTracer::recompute_begins(const detail::Frame& frame,
-                                                 detail::OpObserver* replayer) {
+void StepTracer::recompute_begins(const detail::Frame& frame) {
   const std::scoped_lock lock(mutex_);
   const auto record = std::find_if(regions_.begin(),
                                    regions_.end(),
                                    [&](const RegionRecord& known) { return known.id == &frame; });
-  if (record == regions_.end() || cuts_.is_in_region()) {
-    return replayer;
+  if (is_over_ || record == regions_.end() || cuts_.is_in_region()) {
+    return;
   }
   cuts_.end_work(kNone);
   const size_t now = clock_.mark();
@@ -163,7 +198,12 @@ detail::OpObserver* StepTracer::recompute_begins(const detail::Frame& frame,
   region.recompute_entry_bytes = cuts_.level();
   region.is_recomputed = true;
   record->ops.begin_recompute();
-  return this;
+}
+
+detail::OpObserver* StepTracer::recompute_runs(const detail::Frame& frame,
+                                               detail::OpObserver* replayer) {
+  const std::scoped_lock lock(mutex_);
+  return is_running(frame, StepPhase::Recompute) ? this : replayer;
 }
 
 void StepTracer::recompute_ended(const detail::Frame& frame) {
@@ -187,13 +227,15 @@ void StepTracer::call(const c10::OperatorHandle& op,
     timer_->settle(results);
   }
   const std::scoped_lock lock(mutex_);
-  ops_.end(call, results);
+  if (call && !is_over_) {
+    ops_.end(*call, results);
+  }
 }
 
-OpRecorder::Call StepTracer::begin_op(const c10::OperatorHandle& op,
-                                      c10::ArrayRef<c10::IValue> arguments) {
+std::optional<OpRecorder::Call> StepTracer::begin_op(const c10::OperatorHandle& op,
+                                                     c10::ArrayRef<c10::IValue> arguments) {
   const std::scoped_lock lock(mutex_);
-  return ops_.begin(op, arguments);
+  return is_over_ ? std::nullopt : std::optional(ops_.begin(op, arguments));
 }
 
 void StepTracer::before_write(const at::Tensor& target) {
@@ -204,12 +246,15 @@ void StepTracer::before_write(const at::Tensor& target) {
   const std::scoped_lock lock(mutex_);
   if (!storages_.find(target)) {
     cuts_.end_gap();
-    state_.before_write(target.storage());
+    state_->before_write(target.storage());
     cuts_.refresh_level();
   }
 }
 
-std::optional<CheckpointOptions> StepTracer::plan(const CheckpointOptions& asked) {
+std::optional<CheckpointOptions> StepTracer::plan(const CheckpointOptions& asked,
+                                                  const std::vector<at::Tensor>& /*inputs*/) {
+  const std::scoped_lock lock(mutex_);
+  planned_ = trace_.regions.size();
   return asked;
 }
 
@@ -219,8 +264,28 @@ std::optional<detail::JoinedRegions> StepTracer::join(
   return std::nullopt;
 }
 
+void StepTracer::joined_begins(size_t /*index*/, const std::vector<at::Tensor>& /*inputs*/) {
+  TORCH_INTERNAL_ASSERT(false, "a tracer joins no regions");
+}
+
+void StepTracer::ended(size_t saves) {
+  const std::scoped_lock lock(mutex_);
+  if (planned_ + 1 != trace_.regions.size()) {
+    return;  // a region in a hook of backward
+  }
+  TracedRegion& region = trace_.regions.back();
+  region.signature.saves = saves;
+  region.signature.ops = static_cast<size_t>(
+      std::count_if(region.ops.begin(), region.ops.end(), [](const TracedOp& op) {
+        return op.call_index != kNone;
+      }));
+}
+
 void StepTracer::node_begins() {
   const std::scoped_lock lock(mutex_);
+  if (is_over_) {
+    return;
+  }
   cuts_.end_gap();
   if (nodes_++ == 0) {
     for (auto& region : regions_) {
@@ -229,18 +294,21 @@ void StepTracer::node_begins() {
   }
   const auto node = torch::autograd::get_current_node();
   if (const auto* accumulation = dynamic_cast<const AccumulateGrad*>(node.get())) {
-    state_.before_accumulation(accumulation->variable);
+    state_->before_accumulation(accumulation->variable);
   }
 }
 
 void StepTracer::node_ended() {
   const std::scoped_lock lock(mutex_);
+  if (is_over_) {
+    return;
+  }
   cuts_.end_work(kNone);
   const auto node = torch::autograd::get_current_node();
   if (const auto* accumulation = dynamic_cast<const AccumulateGrad*>(node.get())) {
     const auto& gradient = accumulation->variable.grad();
     if (gradient.defined() && gradient.has_storage()) {
-      cuts_.set_gradient_aside(gradient.storage(), !state_.had_gradient(accumulation->variable));
+      cuts_.set_gradient_aside(gradient.storage(), !state_->had_gradient(accumulation->variable));
     }
   }
 }

@@ -1,7 +1,8 @@
 // Watches one step as it runs and writes its trace: Note [A step in intervals].
 //
 // It hears of operators (inside and outside of regions), in-place writes, regions, and the nodes of
-// backward. Some of these calls come from threads of the autograd engine, so each takes the lock.
+// backward, of the thread that runs it; what other threads do meanwhile it does not hear, and does
+// not count. Some calls come from threads of the autograd engine, so each takes the lock.
 // What is heard goes to StepCuts (where the step is, and its bytes), OpRecorder (operators),
 // StorageRecorder (the life of storages) and a RegionRecord per region; TraceSummary computes the
 // rest.
@@ -25,7 +26,6 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <thread>
 #include <vector>
 
 namespace reprise::planning {
@@ -34,12 +34,14 @@ class StepTracer final : detail::RegionListener,
                          detail::OpObserver,
                          detail::WriteListener,
                          detail::RegionPlanner,
-                         NodeListener {
+                         NodeListener,
+                         public std::enable_shared_from_this<StepTracer> {
  public:
   /// `timer` predicts the time where nothing is computed (the meta device).
   explicit StepTracer(c10::Device device, OpTimer* timer = nullptr);
 
-  /// Once per tracer.
+  /// Once per tracer, which a std::shared_ptr must own. A region that outlives the step may refer
+  /// to the tracer for longer, but is no longer heard.
   StepTrace run(const std::function<void()>& step);
 
  private:
@@ -50,24 +52,30 @@ class StepTracer final : detail::RegionListener,
                                      detail::OpObserver* recorder) override;
   void packed(const detail::Frame& frame, const at::Tensor& tensor) override;
   void forward_ended(const detail::Frame& frame) override;
-  detail::OpObserver* recompute_begins(const detail::Frame& frame,
-                                       detail::OpObserver* replayer) override;
+  void recompute_begins(const detail::Frame& frame) override;
+  detail::OpObserver* recompute_runs(const detail::Frame& frame,
+                                     detail::OpObserver* replayer) override;
   void recompute_ended(const detail::Frame& frame) override;
 
   // OpObserver
   void call(const c10::OperatorHandle& op,
             c10::DispatchKeySet below,
             torch::jit::Stack* stack) override;
-  OpRecorder::Call begin_op(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> arguments);
+  /// std::nullopt: the step is over.
+  std::optional<OpRecorder::Call> begin_op(const c10::OperatorHandle& op,
+                                           c10::ArrayRef<c10::IValue> arguments);
 
   // WriteListener
   void before_write(const at::Tensor& target) override;
   void after_write() override {}
 
   // RegionPlanner: every region runs as it asks, and none are joined.
-  std::optional<CheckpointOptions> plan(const CheckpointOptions& asked) override;
+  std::optional<CheckpointOptions> plan(const CheckpointOptions& asked,
+                                        const std::vector<at::Tensor>& inputs) override;
   std::optional<detail::JoinedRegions> join(
       const std::vector<const CheckpointOptions*>& chain) override;
+  void joined_begins(size_t index, const std::vector<at::Tensor>& inputs) override;
+  void ended(size_t saves) override;
 
   // NodeListener
   void node_begins() override;
@@ -76,9 +84,11 @@ class StepTracer final : detail::RegionListener,
   /// Whether `frame` is the outermost region that runs, in this phase.
   bool is_running(const detail::Frame& frame, StepPhase phase) const;
   StepTrace finish();
+  /// Restores what the step has changed and stops counting, on the thread that runs the step.
+  class Closing;
 
   std::mutex mutex_;
-  const std::thread::id thread_ = std::this_thread::get_id();
+  bool is_over_ = false;
   OpTimer* timer_;  // null where steps are computed
   TraceClock clock_;
   StepTrace trace_;
@@ -86,9 +96,10 @@ class StepTracer final : detail::RegionListener,
   std::vector<RegionRecord> regions_;  // as trace_.regions
   StepCuts cuts_;
   OpRecorder ops_;
-  UntouchedState state_;
+  std::optional<UntouchedState> state_;
   size_t begun_ = 0;     // mark of the clock
   size_t nodes_ = 0;     // of backward, so far
+  size_t planned_ = 0;   // regions before the one that asked last
   size_t joinable_ = 0;  // regions that can be joined with the one that is about to begin
 };
 

@@ -205,6 +205,12 @@ std::optional<StepTrace> trace_between(const StepTrace& from, const StepTrace& t
              &Region::recompute_peak,
              &Region::backward_peak,
              &Region::recompute_entry_bytes);
+    region.signature = {};  // no step was like this
+    // Small copies may come at other moments. At the end of forward all of them are there.
+    region.copies.clear();
+    if (region.log_bytes > 0) {
+      region.copies.push_back({region.forward_end, region.log_bytes});
+    }
     for (size_t k = 0; k < region.inputs.size(); ++k) {
       mix.move(region.inputs[k],
                large.regions[i].inputs[k],

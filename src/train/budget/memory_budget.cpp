@@ -1,6 +1,8 @@
 // Parses budgets, and converts between budgets and predictions.
 #include <reprise/train/memory_budget.h>
 
+#include "memory/allocator_rounding.h"
+
 #include <reprise/report/units.h>
 
 #include <c10/util/Exception.h>
@@ -29,15 +31,6 @@ constexpr std::array<std::pair<std::string_view, double>, 9> kUnits = {{
 
 // More than any machine has, and doubles are exact up to here.
 constexpr double kMostBytes = 1024.0 * 1024 * 1024 * 1024 * 1024;
-
-struct Rounding {
-  double share = 0;
-  int64_t bytes = 0;
-};
-
-Rounding rounding(c10::DeviceType device) {
-  return device == c10::kCPU ? Rounding{0.01, 16 << 10} : Rounding{0.002, 2 << 20};
-}
 
 struct Amount {
   double number = 0;
@@ -78,13 +71,12 @@ int64_t bytes_of(const std::string& name, const std::string& text, const Amount&
 }  // namespace
 
 int64_t planned_bytes(int64_t bytes, c10::DeviceType device) {
-  const auto [share, fixed] = rounding(device);
+  const auto [share, fixed] = memory::allocator_rounding(device);
   return static_cast<int64_t>(static_cast<double>(bytes) * (1 - share)) - fixed;
 }
 
 int64_t budget_for(int64_t bytes, c10::DeviceType device) {
-  const auto [share, fixed] = rounding(device);
-  return static_cast<int64_t>(static_cast<double>(bytes + fixed) / (1 - share)) + 2;
+  return memory::budget_for(bytes, device);
 }
 
 std::string Budget::describe() const {

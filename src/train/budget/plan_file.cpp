@@ -24,7 +24,8 @@ constexpr const char* kEverything = "everything";
 constexpr int64_t kAnyInteger = std::numeric_limits<int64_t>::max();
 constexpr JsonLimits kLimits{.max_bytes = size_t{64} << 20, .max_depth = 20};
 // A policy stores a byte for each call up to the last one that it decides about, so a short file
-// could demand much memory. This limits the calls over all regions of a file.
+// could demand much memory. This limits the calls over all regions of a file, with the sizes in
+// their signatures.
 constexpr int64_t kMostCalls = int64_t{1} << 21;
 
 constexpr std::array<const char*, 4> kDecisions = {"keep", "recompute", "offload", "compress"};
@@ -54,6 +55,62 @@ OpDecision read_op(const JsonFields& fields) {
   fields.refuse("decision", "keep, recompute, offload or compress", text::describe(decision));
 }
 
+/// ["Float", 8, 16]
+Json write_shapes(const std::vector<TensorShape>& shapes) {
+  Json json = Json::array();
+  for (const TensorShape& shape : shapes) {
+    Json one = Json::array({c10::toString(shape.dtype)});
+    for (const int64_t size : shape.sizes) {
+      one.push_back(size);
+    }
+    json.push_back(std::move(one));
+  }
+  return json;
+}
+
+c10::ScalarType read_dtype(const JsonFields& fields, std::string_view key, const Json& name) {
+  for (int8_t i = 0; i <= static_cast<int8_t>(c10::ScalarType::Undefined); ++i) {
+    const auto dtype = static_cast<c10::ScalarType>(i);
+    if (name.is_string() && name.get<std::string>() == c10::toString(dtype)) {
+      return dtype;
+    }
+  }
+  fields.refuse(key, "a list that begins with an element type", text::describe(name));
+}
+
+std::vector<TensorShape> read_shapes(const JsonFields& fields, std::string_view key) {
+  std::vector<TensorShape> shapes;
+  for (const Json& one : fields.array(key)) {
+    if (!one.is_array() || one.empty()) {
+      fields.refuse(key, "lists of an element type and sizes", text::describe(one));
+    }
+    TensorShape shape{.dtype = read_dtype(fields, key, one.front())};
+    for (size_t i = 1; i < one.size(); ++i) {
+      if (!one[i].is_number_integer()) {
+        fields.refuse(key, "sizes", text::describe(one[i]));
+      }
+      shape.sizes.push_back(one[i].get<int64_t>());
+    }
+    shapes.push_back(std::move(shape));
+  }
+  return shapes;
+}
+
+Json write_signature(const RegionSignature& signature) {
+  return {{"inputs", write_shapes(signature.inputs)},
+          {"saved", write_shapes(signature.saved)},
+          {"saves", signature.saves},
+          {"ops", signature.ops}};
+}
+
+RegionSignature read_signature(const JsonFields& fields) {
+  fields.allow_only({"inputs", "saved", "saves", "ops"});
+  return {.inputs = read_shapes(fields, "inputs"),
+          .saved = read_shapes(fields, "saved"),
+          .saves = static_cast<size_t>(fields.integer("saves", 0, kAnyInteger)),
+          .ops = static_cast<size_t>(fields.integer("ops", 0, kAnyInteger))};
+}
+
 /// All but the name.
 Json write_decision(const RegionDecision& decision) {
   Json json = Json::object();
@@ -72,11 +129,15 @@ Json write_decision(const RegionDecision& decision) {
   for (const OpDecision& op : decision.ops) {
     json["ops"].push_back(write_op(op));
   }
+  if (decision.signature) {
+    json["signature"] = write_signature(*decision.signature);
+  }
   return json;
 }
 
 RegionDecision read_decision(const JsonFields& fields) {
-  fields.allow_only({"names", "plain", "offload_inputs", "allow_lossy", "joined", "ops"});
+  fields.allow_only(
+      {"names", "plain", "offload_inputs", "allow_lossy", "joined", "ops", "signature"});
   RegionDecision decision;
   decision.is_plain = fields.boolean("plain", false);
   decision.offload_inputs = fields.boolean("offload_inputs", false);
@@ -89,6 +150,9 @@ RegionDecision read_decision(const JsonFields& fields) {
     for (const JsonFields& op : fields.objects("ops")) {
       decision.ops.push_back(read_op(op));
     }
+  }
+  if (fields.has("signature")) {
+    decision.signature = read_signature(fields.object("signature"));
   }
   if (decision.is_plain && !decision.ops.empty()) {
     fields.refuse("ops", "nothing, as the region is plain", "decisions");
@@ -183,6 +247,13 @@ class Reader {
     int64_t calls = 1;
     for (const OpDecision& op : decision.ops) {
       calls += static_cast<int64_t>(op.call_index) + 1;
+    }
+    if (decision.signature) {  // copied for every name, too
+      for (const auto* shapes : {&decision.signature->inputs, &decision.signature->saved}) {
+        for (const TensorShape& shape : *shapes) {
+          calls += static_cast<int64_t>(shape.sizes.size()) + 1;
+        }
+      }
     }
     const Json& names = fields.array("names");
     if (names.empty()) {

@@ -34,7 +34,14 @@ PlanFile sample_plan() {
                              {.name = "layers.1", .ops = ops},
                              {.name = "layers.2", .is_plain = true},
                              {.name = "layers.3", .is_plain = true},
-                             {.name = "layers.4", .offload_inputs = true}}},
+                             {.name = "layers.4",
+                              .offload_inputs = true,
+                              .signature =
+                                  RegionSignature{
+                                      .inputs = {{c10::kFloat, {8, 2048}}, {c10::kLong, {}}, {}},
+                                      .saved = {{c10::kBFloat16, {8, 0, 3}}},
+                                      .saves = 2,
+                                      .ops = 17}}}},
               {.key = {{"rows", 1}}, .peak_bytes = 1, .extra_ms = 0, .decisions = {{.name = ""}}}}};
 }
 
@@ -105,6 +112,12 @@ TEST_F(PlanFiles, WithWrongValuesAreRefusedByField) {
          ops + "call: expected an integer");
   expect([](Json& entry) { entry["regions"][0]["ops"][0]["call"] = int64_t{1} << 40; },
          ops + "call: expected an integer");
+  expect([](Json& entry) { entry["regions"][2]["signature"]["inputs"][0][0] = "Complex"; },
+         "signature.inputs: expected a list that begins with an element type, found \"Complex\"");
+  expect([](Json& entry) { entry["regions"][2]["signature"]["saved"][0][1] = "8"; },
+         "signature.saved: expected sizes");
+  expect([](Json& entry) { entry["regions"][2]["signature"]["saved"][0] = 8; },
+         "signature.saved: expected lists of an element type and sizes");
   // Within bounds each, but not together.
   expect([](Json& entry) { entry["regions"][0]["ops"][0]["call"] = int64_t{1} << 21; },
          "expected fewer operator calls");

@@ -1,0 +1,278 @@
+// Plans and threads: a step is planned while other threads train, draw random numbers, allocate,
+// and plan steps of their own.
+#include "memory/thread_bytes.h"
+#include "plan/chain.h"
+#include "plan/trace/step_trace.h"
+#include "support/bitwise.h"
+
+#include <reprise/reprise.h>
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <atomic>
+#include <exception>
+#include <functional>
+#include <latch>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace reprise::testing {
+namespace {
+
+using namespace reprise::literals;
+
+/// Runs `work` again and again on threads of its own, from construction to destruction.
+class Busy {
+ public:
+  Busy(size_t threads, const std::function<void(size_t)>& work)
+      : ready_(static_cast<ptrdiff_t>(threads)) {
+    for (size_t i = 0; i < threads; ++i) {
+      threads_.emplace_back([this, work, i] {
+        try {
+          work(i);
+          ready_.count_down();
+          while (!is_over_) {
+            work(i);
+            ++rounds_;
+          }
+        } catch (...) {
+          failure_ = std::current_exception();
+        }
+      });
+    }
+    ready_.wait();
+  }
+  ~Busy() { stop(); }
+  Busy(const Busy&) = delete;
+  Busy& operator=(const Busy&) = delete;
+
+  void stop() {
+    is_over_ = true;
+    for (auto& thread : std::exchange(threads_, {})) {
+      thread.join();
+    }
+    EXPECT_EQ(failure_, nullptr);
+  }
+  /// Returns when the threads have done `count` more rounds.
+  void let_run(size_t count) const {
+    const size_t end = rounds_ + count;
+    while (rounds_ < end && failure_ == nullptr) {
+      std::this_thread::yield();
+    }
+  }
+
+ private:
+  std::latch ready_;
+  std::atomic<bool> is_over_{false};
+  std::atomic<size_t> rounds_{0};
+  std::exception_ptr failure_;
+  std::vector<std::thread> threads_;
+};
+
+/// What other threads do: regions in forward and recompute, nodes, writes, allocations.
+void train_something(size_t i) {
+  const auto w = torch::full({64, 64}, 0.01 * static_cast<double>(i + 1)).requires_grad_();
+  const auto buffer = torch::zeros({64});
+  const auto fn = [w, buffer](const at::Tensor& h) {
+    const auto y = torch::mm(h, w).tanh();
+    auto written = buffer;
+    written.add_(y.detach().sum(0));
+    return torch::mm(y, w).exp();
+  };
+  auto h = checkpoint(CheckpointOptions{.name = "other"}, fn, torch::ones({64, 64}));
+  h = checkpoint(CheckpointOptions{.name = "another"}, fn, h);
+  h.sum().backward();
+}
+
+/// Allocates and frees tensors of the size that the chain has.
+void allocate_something(size_t) {
+  auto a = torch::empty({kSide, kSide});
+  const auto b = torch::empty({3 * kSide, kSide});
+  a = torch::empty({2 * kSide, kSide});
+}
+
+void expect_same_bytes(const planning::StepTrace& a, const planning::StepTrace& b) {
+  ASSERT_EQ(a.regions.size(), b.regions.size());
+  ASSERT_EQ(a.intervals.size(), b.intervals.size());
+  EXPECT_EQ(a.storages.size(), b.storages.size());
+  for (size_t i = 0; i < a.intervals.size(); ++i) {
+    EXPECT_NEAR(static_cast<double>(a.intervals[i].peak_bytes),
+                static_cast<double>(b.intervals[i].peak_bytes),
+                kScalars)
+        << "interval " << i;
+  }
+  for (size_t i = 0; i < a.regions.size(); ++i) {
+    EXPECT_EQ(a.regions[i].ops.size(), b.regions[i].ops.size());
+    EXPECT_EQ(a.regions[i].log_bytes, b.regions[i].log_bytes);
+  }
+  EXPECT_NEAR(static_cast<double>(a.peak), static_cast<double>(b.peak), kScalars);
+}
+
+TEST(PlanThreads, OtherThreadsMayTrainWhileAStepIsPlanned) {
+  const Chain chain(3);
+  const auto expected = trace_of(chain);
+  Busy others(3, train_something);
+  for (int i = 0; i < 6; ++i) {
+    expect_same_bytes(trace_of(chain), expected);
+    others.let_run(1);
+  }
+}
+
+TEST(PlanThreads, OtherThreadsMayAllocateWhileAStepIsPlanned) {
+  const Chain chain(3);
+  const auto expected = trace_of(chain);
+  Busy others(3, allocate_something);
+  for (int i = 0; i < 4; ++i) {
+    const auto trace = planning::trace_step(
+        [&] {
+          others.let_run(2);
+          chain.step([&] { others.let_run(2); });
+        },
+        c10::kCPU);
+    expect_same_bytes(trace, expected);
+  }
+}
+
+TEST(PlanThreads, SeveralThreadsMayPlanAtOnce) {
+  std::vector<std::unique_ptr<Chain>> chains;
+  std::vector<planning::StepTrace> expected;
+  for (size_t i = 0; i < 4; ++i) {
+    chains.push_back(std::make_unique<Chain>(2 + i));
+    expected.push_back(trace_of(*chains.back()));
+  }
+  std::latch start(4);
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < 4; ++i) {
+    threads.emplace_back([&, i] {
+      start.arrive_and_wait();
+      for (int k = 0; k < 3; ++k) {
+        expect_same_bytes(trace_of(*chains[i]), expected[i]);
+        const auto planned = plan(
+            [&] { chains[i]->step(); }, c10::kCPU, {.budget = 1_GiB, .allow_lossy = k % 2 > 0});
+        EXPECT_EQ(planned.decisions().size(), 2 + i);
+        EXPECT_FALSE(chains[i]->weights[0][0].grad().defined());
+      }
+    });
+  }
+  for (auto& thread : threads) {
+    thread.join();
+  }
+}
+
+TEST(PlanThreads, PlansOfSeveralThreadsAreAppliedAtOnce) {
+  const Chain reference(3);
+  reference.step();
+  const auto expected = reference.gradients();
+  std::vector<std::thread> threads;
+  std::vector<std::vector<at::Tensor>> found(4);
+  for (size_t i = 0; i < 4; ++i) {
+    threads.emplace_back([&, i] {
+      Chain mine(3);
+      mine.x = reference.x;
+      for (size_t k = 0; k < 3; ++k) {
+        for (size_t n = 0; n < 2; ++n) {
+          mine.weights[k][n] = reference.weights[k][n].detach().clone().requires_grad_();
+        }
+      }
+      const auto step = [&] { mine.step(); };
+      const auto widest = plan(step, c10::kCPU, {.budget = 1_GiB});
+      for (const auto& point : widest.curve()) {
+        mine.clear_gradients();
+        const PlanGuard use(widest.with_budget(point.peak_bytes));
+        step();
+        use.finish();
+      }
+      found[i] = mine.gradients();
+    });
+  }
+  for (auto& thread : threads) {
+    thread.join();
+  }
+  for (const auto& gradients : found) {
+    expect_bitwise_equal(gradients, expected);
+  }
+}
+
+TEST(PlanThreads, ARegionThatOutlivesItsTraceIsRecomputedElsewhere) {
+  const auto w = torch::randn({8, 8}).requires_grad_();
+  at::Tensor left;
+  const auto step = [&] {
+    const auto y = checkpoint(
+        CheckpointOptions{.name = "a"},
+        [w](const at::Tensor& h) { return torch::mm(h, w).exp().sin(); },
+        torch::ones({8, 8}));
+    left = y.sum();
+    y.square().sum().backward({}, /*retain_graph=*/true);
+  };
+  planning::trace_step(step, c10::kCPU);
+  EXPECT_FALSE(w.grad().defined());
+  std::thread([&] { left.backward(); }).join();
+  const auto found = w.grad().clone();
+  w.mutable_grad() = at::Tensor();
+  torch::mm(torch::ones({8, 8}), w).exp().sin().sum().backward();
+  expect_bitwise_equal({found}, {w.grad()});
+}
+
+TEST(PlanThreads, AStepThatFailsLeavesNothingBehind) {
+  const Chain chain(2);
+  const auto failing = [&] { chain.step([] { throw std::runtime_error("the step fails"); }); };
+  EXPECT_THROW(planning::trace_step(failing, c10::kCPU), std::runtime_error);
+  const auto trace = trace_of(chain);
+  EXPECT_EQ(trace.regions.size(), 2U);
+  EXPECT_FALSE(chain.weights[0][0].grad().defined());
+}
+
+TEST(PlanThreads, RegionsOnThreadsThatAStepStartsAreNotPlanned) {
+  const Chain chain(2), other(1);
+  const auto trace = planning::trace_step(
+      [&] {
+        std::thread([&] { other.step(); }).join();
+        chain.step();
+      },
+      c10::kCPU);
+  EXPECT_EQ(trace.regions.size(), 2U);
+  EXPECT_TRUE(other.weights[0][0].grad().defined()) << "nobody undoes what other threads do";
+}
+
+TEST(ThreadBytes, CountOnlyTheirThread) {
+  const auto older = std::make_unique<at::Tensor>(torch::empty({kSide, kSide}));
+  memory::ThreadBytes mine(c10::kCPU);
+  at::Tensor theirs;
+  std::thread([&] { theirs = torch::empty({4 * kSide, kSide}); }).join();
+  EXPECT_EQ(mine.live(), 0);
+  EXPECT_EQ(mine.peak(), 0);
+  at::Tensor ours = torch::empty({2 * kSide, kSide});
+  EXPECT_EQ(mine.live(), 2 * kTensor);
+  theirs = at::Tensor();  // was never counted
+  EXPECT_EQ(mine.live(), 2 * kTensor);
+  std::thread([&] { ours = at::Tensor(); }).join();  // ours, whoever frees it
+  EXPECT_EQ(mine.live(), 0);
+  EXPECT_EQ(mine.peak(), 2 * kTensor);
+  *older = at::Tensor();  // makes room
+  EXPECT_EQ(mine.live(), -kTensor);
+  mine.reset_peak();
+  EXPECT_EQ(mine.peak(), -kTensor);
+}
+
+TEST(ThreadBytes, MayBeNested) {
+  memory::ThreadBytes outer(c10::kCPU);
+  at::Tensor before = torch::empty({kSide, kSide}), inside;
+  {
+    memory::ThreadBytes inner(c10::kCPU);
+    inside = torch::empty({kSide, kSide});
+    before = at::Tensor();
+    EXPECT_EQ(inner.live(), 0);  // the older one made room
+    EXPECT_EQ(inner.peak(), kTensor);
+    EXPECT_EQ(outer.live(), kTensor);
+    EXPECT_EQ(outer.peak(), 2 * kTensor);
+  }
+  inside = at::Tensor();
+  EXPECT_EQ(outer.live(), 0);
+}
+
+}  // namespace
+}  // namespace reprise::testing
