@@ -10,12 +10,14 @@
 #include <reprise/detail/planned_region.h>
 #include <reprise/detail/region.h>
 #include <reprise/export.h>
+#include <reprise/ivalue_fields.h>
 #include <reprise/options.h>
 #include <reprise/tensor_fields.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -94,6 +96,24 @@ T checkpoint_sequential(std::vector<Fn> functions, size_t segments, T input) {
   return checkpoint_sequential(
       CheckpointOptions{}, std::move(functions), segments, std::move(input));
 }
+
+/// Whether this thread runs a region's callable again for a backward call: true in code that is
+/// recomputed, and in whatever it calls on this thread.
+REPRISE_API bool is_recomputing();
+
+/// In its scope, decides for the regions whose forward begins on this thread whether their
+/// recompute stops early, whatever their options say. Guards may be nested. Like PyTorch's
+/// set_checkpoint_early_stop. Reentrant regions never stop early.
+class REPRISE_API EarlyStopGuard {
+ public:
+  explicit EarlyStopGuard(bool enabled);
+  ~EarlyStopGuard();
+  EarlyStopGuard(const EarlyStopGuard&) = delete;
+  EarlyStopGuard& operator=(const EarlyStopGuard&) = delete;
+
+ private:
+  std::optional<bool> previous_;
+};
 
 /// In its scope, several backward calls of this thread over disjoint parts of one graph share
 /// recomputed tensors: each region is recomputed at most once. Otherwise every backward call

@@ -9,6 +9,7 @@
 #include <reprise/checkpoint.h>
 #include <reprise/export.h>
 #include <reprise/options.h>
+#include <reprise/torch_fields.h>
 
 #include <torch/nn/module.h>
 #include <torch/nn/modules/container/sequential.h>
@@ -26,7 +27,8 @@ namespace reprise {
 /// Checkpoints every submodule of `model` (but not `model` itself) for which `is_region` returns
 /// true. Options are copied; the name of a region is the module's path unless options.name is set.
 /// Returns the number of affected modules. Throws if there are none, and lists the types it saw, or
-/// if a match cannot be affected.
+/// if a match cannot be affected. `is_region` is asked once about every module before the first one
+/// is changed, so an error leaves the model as it was.
 ///
 /// Parameters, buffers, names and train/eval state do not change. A child of a Sequential must map
 /// one tensor to one tensor; Sequential::at<T>() no longer finds a wrapped child by its type.

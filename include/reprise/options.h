@@ -7,6 +7,7 @@
 #include <ATen/core/Generator.h>
 #include <c10/util/Exception.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -20,6 +21,10 @@ enum class DeterminismCheck : uint8_t {
   Values,    ///< also their contents, by hash: slow and synchronizing; to find nondeterminism
 };
 
+/// Makes an object whose lifetime is a scope: a guard, for example
+///   [] { return std::make_shared<AutocastScope>(at::kCUDA); }
+using ScopeMaker = std::function<std::shared_ptr<void>()>;
+
 struct CheckpointOptions {
   /// Use PyTorch's older variant, which runs a nested backward call for the region. It has limits
   /// (docs/checkpointing.md); what it cannot do throws.
@@ -27,7 +32,8 @@ struct CheckpointOptions {
   /// Restore the state of the random number generators for the recompute, so that random operators
   /// return the same numbers again.
   bool preserve_rng_state = true;
-  /// Stop the recompute as soon as the last needed tensor has been recomputed.
+  /// Stop the recompute as soon as the last needed tensor has been recomputed. An EarlyStopGuard
+  /// overrides it.
   bool early_stop = true;
   DeterminismCheck determinism_check = DeterminismCheck::Metadata;
   /// Which operator results to keep instead of recomputing them; null: none.
@@ -39,6 +45,13 @@ struct CheckpointOptions {
   bool offload_inputs = false;
   /// Random generators that the region uses besides the default ones.
   std::vector<at::Generator> generators = {};
+  /// Called when the region's forward begins; the object lives until forward ends, also by an
+  /// exception. Its counterpart in PyTorch is context_fn. What it does itself is no part of the
+  /// region.
+  ScopeMaker forward_scope = {};
+  /// The same for every recompute, where it begins after the state of forward's thread is restored
+  /// and ends before the caller's is.
+  ScopeMaker recompute_scope = {};
   /// Name of the region in messages and statistics.
   std::string name = {};
 };

@@ -5,9 +5,11 @@
 // regions would free nothing), and with the version check that detects in-place changes.
 //
 // Supported types: at::Tensor; std::optional, std::vector, std::array, std::pair, std::tuple,
-// std::map and std::unordered_map of supported types; plain values (arithmetic, enums, strings,
-// trivially copyable structs); at::Scalar, at::Generator, shared pointers, module holders and
-// std::function.
+// std::variant, std::map and std::unordered_map of supported types; plain values (arithmetic,
+// enums, strings, trivially copyable structs); at::Scalar, at::Generator, shared pointers, module
+// holders and std::function. c10::IValue, c10::List and c10::Dict are in ivalue_fields.h, which
+// checkpoint.h includes; torch::OrderedDict and PackedSequence in torch_fields.h, which modules.h
+// includes.
 //
 // A struct with tensors needs one member:
 //
@@ -40,6 +42,7 @@
 #include <type_traits>
 #include <unordered_map>
 #include <utility>
+#include <variant>
 #include <vector>
 
 namespace reprise {
@@ -48,6 +51,8 @@ namespace reprise {
 ///   template <> struct TensorFields<Batch> {
 ///     template <class Visit> static void visit(Batch& batch, Visit&& visit) { visit(batch.ids); }
 ///   };
+/// A type whose copies share their content (a handle) also needs `static void unshare(Batch&)`,
+/// which gives the handle content of its own.
 template <class T>
 struct TensorFields;
 
@@ -76,6 +81,12 @@ concept HasTensorFields = requires(T& value) {
 template <class T>
 concept HasForEachTensor = requires(T& value) {
   value.for_each_tensor([](at::Tensor&) {});
+};
+
+/// Copies of a T share their content.
+template <class T>
+concept SharesContent = requires(T& value) {
+  TensorFields<T>::unshare(value);
 };
 
 /// Non-owning views would dangle by the time of backward.
@@ -111,6 +122,11 @@ constexpr bool elements_visitable(std::index_sequence<I...>) {
   return (visitable<std::tuple_element_t<I, Tuple>>() && ...);
 }
 
+template <class Variant, std::size_t... I>
+constexpr bool alternatives_visitable(std::index_sequence<I...>) {
+  return (visitable<std::variant_alternative_t<I, Variant>>() && ...);
+}
+
 /// Whether every tensor inside a T can be found.
 template <class T>
 constexpr bool visitable() {
@@ -122,6 +138,8 @@ constexpr bool visitable() {
     return visitable<typename T::mapped_type>();
   } else if constexpr (kIsA<T, std::tuple> || kIsA<T, std::pair>) {
     return elements_visitable<T>(std::make_index_sequence<std::tuple_size_v<T>>());
+  } else if constexpr (kIsA<T, std::variant>) {
+    return alternatives_visitable<T>(std::make_index_sequence<std::variant_size_v<T>>());
   } else {
     return PlainValue<T> && !NonOwningView<T> && !PointsToTensor<T>;
   }
@@ -161,12 +179,43 @@ void for_each_tensor(T& value, Visit&& visit) {
     }
   } else if constexpr (kIsA<T, std::tuple> || kIsA<T, std::pair>) {
     std::apply([&](auto&... elements) { (for_each_tensor(elements, visit), ...); }, value);
+  } else if constexpr (kIsA<T, std::variant>) {
+    std::visit([&](auto& alternative) { for_each_tensor(alternative, visit); }, value);
   } else {
     static_assert(
         PlainValue<T>,
         "[reprise] this argument type may hide tensors from the checkpointed region. Give it a "
         "`template <class Visit> void for_each_tensor(Visit&& visit)` member or specialise "
         "reprise::TensorFields for it; pass a std::shared_ptr to it if it holds none.");
+  }
+}
+
+/// Gives every handle in `value` whose copies share their content (c10::List) content of its own.
+/// The tensors stay the same.
+template <class T>
+void unshare(T& value) {
+  if constexpr (SharesContent<T>) {
+    TensorFields<T>::unshare(value);
+  } else if constexpr (PlainValue<T> || std::is_same_v<T, at::Tensor> || HasTensorFields<T>) {
+    return;
+  } else if constexpr (kIsA<T, std::optional>) {
+    if (value) {
+      unshare(*value);
+    }
+  } else if constexpr (std::is_same_v<T, std::vector<bool>>) {
+    return;
+  } else if constexpr (kIsA<T, std::vector> || kIsStdArray<T>) {
+    for (auto& element : value) {
+      unshare(element);
+    }
+  } else if constexpr (kIsA<T, std::map> || kIsA<T, std::unordered_map>) {
+    for (auto& entry : value) {
+      unshare(entry.second);
+    }
+  } else if constexpr (kIsA<T, std::tuple> || kIsA<T, std::pair>) {
+    std::apply([](auto&... elements) { (unshare(elements), ...); }, value);
+  } else if constexpr (kIsA<T, std::variant>) {
+    std::visit([](auto& alternative) { unshare(alternative); }, value);
   }
 }
 

@@ -45,8 +45,11 @@ struct Slot {
   bool is_result;
   /// Saved by the custom function that computed it: see Note [Custom functions save undisturbed].
   bool is_custom_result;
-  /// Content hash for DeterminismCheck::Values, on the tensor's device.
+  /// Content hash for DeterminismCheck::Values, on the tensor's device; undefined if the content is
+  /// not compared.
   at::Tensor hash;
+  /// See Note [Samples of values]; 0: none.
+  uint64_t sample = 0;
   /// False once autograd has released the slot.
   std::atomic<bool> is_needed{true};
 };
@@ -66,8 +69,9 @@ class Frame final : public std::enable_shared_from_this<Frame> {
   size_t pack(const at::Tensor& tensor);
   /// Called before forward writes `target`.
   void before_write(const at::Tensor& target);
+  void before_kernel_write(const at::Tensor& target);
   Region& region() { return region_; }
-  /// Hashes the saved tensors that were not computed yet when they were packed.
+  /// Hashes or samples the saved tensors that were not computed yet when they were packed.
   void hash_written();
   void complete_forward();
   /// Called if forward failed.
@@ -117,6 +121,8 @@ class Frame final : public std::enable_shared_from_this<Frame> {
   std::shared_ptr<OffloadGroup> offload_group_;  // null if nothing was given away
   const uint64_t forward_thread_;
   const std::weak_ptr<RegionListener> listener_;
+  // Without them where the program asked for other values.
+  const bool has_samples_;
   bool forward_complete_ = false;
   bool ends_with_last_slot_ = false;
   std::unique_ptr<DropCount> drops_;  // during forward, if statistics are on

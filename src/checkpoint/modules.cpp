@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <map>
 #include <mutex>
 #include <set>
 #include <unordered_map>
@@ -252,6 +253,36 @@ void check_caller(const Edge& edge) {
   }
 }
 
+/// What apply_activation_checkpointing does to a model, prepared before the first change.
+class Changes {
+ public:
+  void add(const Edge& edge, CheckpointOptions options) {
+    const auto handles = handles_of(edge);
+    for (auto* handle : handles) {
+      wrapped_.emplace_back(
+          handle,
+          torch::nn::AnyModule(std::make_shared<CheckpointedChild>(unwrapped(*handle), options)));
+    }
+    if (handles.empty() && edge.is_first) {
+      check_caller(edge);
+      marked_.emplace_back(edge.child, std::move(options));
+    }
+  }
+
+  void apply() {
+    for (auto& [handle, wrapper] : wrapped_) {
+      *handle = std::move(wrapper);
+    }
+    for (auto& [module, options] : marked_) {
+      marks().set(module, std::move(options));
+    }
+  }
+
+ private:
+  std::vector<std::pair<torch::nn::AnyModule*, torch::nn::AnyModule>> wrapped_;
+  std::vector<std::pair<std::shared_ptr<torch::nn::Module>, CheckpointOptions>> marked_;
+};
+
 [[noreturn]] void refuse_none(const std::set<std::string>& types) {
   std::string list;
   for (const auto& type : types) {
@@ -276,28 +307,27 @@ size_t apply_activation_checkpointing(
     torch::nn::Module& model,
     const CheckpointOptions& options,
     const std::function<bool(const torch::nn::Module&)>& is_region) {
-  std::set<const torch::nn::Module*> affected;
+  // Everything that may throw comes first, so that a model is changed as a whole or not at all.
+  std::map<const torch::nn::Module*, bool> matches;
   std::set<std::string> types;
+  detail::Changes changes;
   detail::ModuleWalk(model).run([&](const detail::Edge& edge) {
     types.insert(detail::type_of(*edge.child));
-    if (!is_region(*edge.child)) {
-      return;
+    auto match = matches.find(edge.child.get());
+    if (match == matches.end()) {
+      match = matches.emplace(edge.child.get(), is_region(*edge.child)).first;
     }
-    const auto handles = detail::handles_of(edge);
-    for (auto* handle : handles) {
-      *handle = torch::nn::AnyModule(std::make_shared<detail::CheckpointedChild>(
-          detail::unwrapped(*handle), detail::named(options, edge.path)));
+    if (match->second) {
+      changes.add(edge, detail::named(options, edge.path));
     }
-    if (handles.empty() && edge.is_first) {
-      detail::check_caller(edge);
-      detail::marks().set(edge.child, detail::named(options, edge.path));
-    }
-    affected.insert(edge.child.get());
   });
-  if (affected.empty()) {
+  const auto affected =
+      std::count_if(matches.begin(), matches.end(), [](const auto& match) { return match.second; });
+  if (affected == 0) {
     detail::refuse_none(types);
   }
-  return affected.size();
+  changes.apply();
+  return static_cast<size_t>(affected);
 }
 
 size_t remove_activation_checkpointing(torch::nn::Module& model) {

@@ -47,6 +47,12 @@ void check_plannable(const CheckpointOptions& asked) {
               "\" has the policy ",
               asked.policy->describe(),
               ", which the plan would override. Leave it to the plan.");
+  TORCH_CHECK(
+      !asked.forward_scope && !asked.recompute_scope,
+      "[plan] region \"",
+      asked.name,
+      "\" has a forward_scope or recompute_scope, which a plan that runs the region plainly "
+      "or joins it with others cannot keep. Put the guard inside the callable.");
   TORCH_CHECK(!asked.offload_inputs,
               "[plan] region \"",
               asked.name,

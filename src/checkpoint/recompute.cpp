@@ -2,12 +2,14 @@
 #include "checkpoint/frame.h"
 #include "checkpoint/ops/engine_ops.h"
 #include "checkpoint/region_listener.h"
+#include "checkpoint/state/content_sample.h"
 #include "checkpoint/state/unseen_draws.h"
 #include "checkpoint/state/value_hash.h"
 #include "checkpoint/stats.h"
 
 #include <ATen/ops/equal.h>
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -83,7 +85,8 @@ class RecomputePass final : public HookSource, public WriteListener {
         last_needed_(find_last_needed()),
         undo_(frame.region_.write_log),
         tensor_undo_(frame.region_.tensor_log),
-        reads_(frame.region_.reads) {
+        hooks_(frame.region_.tensor_log),
+        reads_(frame.region_.reads, frame.region_.write_log) {
     if (frame.region_.draws) {
       draws_.emplace(*frame.region_.draws, frame.region_.options.generators);
     }
@@ -98,7 +101,8 @@ class RecomputePass final : public HookSource, public WriteListener {
   void before_write(const at::Tensor& target) override;
   void after_write() override;
   void before_kernel_write(const at::Tensor& target) override;
-  bool allows_hook(const at::Tensor& tensor) override;
+  bool adds_hooks_again(const at::Tensor& tensor) override { return hooks_.is_outside(tensor); }
+  unsigned next_hook(const at::Tensor& tensor) override { return hooks_.next(tensor); }
 
   void receive(const at::Tensor& tensor, const at::Tensor& alias);
 
@@ -115,9 +119,9 @@ class RecomputePass final : public HookSource, public WriteListener {
   std::vector<at::Tensor>& into_;
   const std::optional<size_t> only_;
   const size_t last_needed_;
-  const GraphMark start_{};
   WriteUndo undo_;
   TensorUndo tensor_undo_;
+  HookReplay hooks_;
   ReadCheck reads_;
   std::optional<DrawReplay> draws_;
   bool is_suspect_ = false;
@@ -201,20 +205,17 @@ void RecomputePass::receive(const at::Tensor& tensor, const at::Tensor& alias) {
 }
 
 void RecomputePass::before_kernel_write(const at::Tensor& target) {
+  if (frame_.recording_ && target.has_storage()) {
+    frame_.recording_->preserve(target.storage());
+  }
   if (const char* why_not = undo_.before_kernel_write(target)) {
     throw UnrepeatableError(c10::str("[reprise] ", frame_.label(), " ", why_not));
   }
 }
 
-/// See Note [Hooks are registered once].
-bool RecomputePass::allows_hook(const at::Tensor& tensor) {
-  const auto& node = tensor.grad_fn();
-  return node ? !start_.is_older(*node) : !frame_.region_.tensor_log.has_hooked(tensor);
-}
-
 void RecomputePass::before_write(const at::Tensor& target) {
   if (frame_.recording_ && target.has_storage()) {
-    frame_.recording_->preserve(target);
+    frame_.recording_->preserve(target.storage());
   }
   if (const char* why_not = undo_.before_write(target)) {
     throw UnrepeatableError(c10::str("[reprise] ", frame_.label(), " ", why_not));
@@ -253,20 +254,24 @@ void RecomputePass::compare(size_t index, const at::Tensor& tensor) {
                  describe(slot.dtype, slot.sizes, slot.device),
                  " in forward and came back as ",
                  describe(tensor.scalar_type(), comparable_sizes(tensor), tensor.device()));
-  } else if (check == DeterminismCheck::Values) {
-    if (is_about_to_be_written(tensor)) {
-      unwritten_.emplace_back(index, tensor);
-    } else {
-      compare_values(index, tensor);
-    }
+  } else if (check == DeterminismCheck::Values && is_about_to_be_written(tensor)) {
+    unwritten_.emplace_back(index, tensor);
+  } else {
+    compare_values(index, tensor);
   }
 }
 
 void RecomputePass::compare_values(size_t index, const at::Tensor& tensor) {
   const auto& slot = frame_.slots_[index];
-  const EngineOpsGuard guard;
-  const auto before = slot.hash.item<int64_t>();
-  const auto now = value_hash(tensor).item<int64_t>();
+  uint64_t before = slot.sample;
+  uint64_t now = 0;
+  if (slot.hash.defined()) {
+    const EngineOpsGuard guard;
+    before = static_cast<uint64_t>(slot.hash.item<int64_t>());
+    now = static_cast<uint64_t>(value_hash(tensor).item<int64_t>());
+  } else if (before != 0) {
+    now = content_sample(tensor);
+  }
   if (before != now && difference_.empty()) {
     difference_ = c10::str("tensor #",
                            index,
@@ -275,9 +280,9 @@ void RecomputePass::compare_values(size_t index, const at::Tensor& tensor) {
                            ", ",
                            describe(slot.dtype, slot.sizes, slot.device),
                            ") came back with different values: content hash ",
-                           static_cast<uint64_t>(before),
+                           before,
                            " in forward, ",
-                           static_cast<uint64_t>(now),
+                           now,
                            " now");
   }
 }
@@ -374,8 +379,12 @@ void RecomputePass::run(const RecomputeNotice* notice) {
   }
   {
     const ThreadStateGuard state(frame_.region_.thread_state);
+    const RecomputingGuard recomputing(frame_.region_.early_stop_in_scope);
+    const auto users_scope = Region::enter(frame_.region_.options.recompute_scope);
     const RngGuard listed(frame_.region_.listed);
-    const NodeHooksGuard node_hooks(inputs);
+    const NodeHooksGuard input_hooks(inputs);
+    const NodeHooksGuard read_hooks(frame_.region_.reads.alive());
+    const GradientGuard gradients(frame_.region_.reads, frame_.slots_.front().device);
     const HookSourceGuard hooks(this);
     const c10::impl::IncludeDispatchKeyGuard effects(kWriteKey);
     const WriteListenerGuard listening(this, WriteListenerGuard::Others::Pause);
@@ -403,8 +412,10 @@ void Frame::check_draws(const std::vector<at::Tensor>& tensors, std::optional<si
   RecomputePass(*this, again, only).run(/*notice=*/nullptr);
   const EngineOpsGuard guard;
   for (size_t i = 0; i < tensors.size(); ++i) {
-    const bool is_comparable =
-        tensors[i].defined() && again[i].defined() && tensors[i].layout() == c10::kStrided;
+    // Not bytes: see Note [Workspaces are not compared].
+    const bool is_comparable = tensors[i].defined() && again[i].defined() &&
+                               tensors[i].layout() == c10::kStrided &&
+                               tensors[i].scalar_type() != at::kByte;
     if (is_comparable && !at::equal(value_hash(tensors[i]), value_hash(again[i]))) {
       throw CheckpointError(c10::str(
           "[reprise] ",
@@ -438,7 +449,11 @@ void Frame::recompute(Recomputed& into, std::optional<size_t> only) {
     RecomputePass pass(*this, tensors, only);
     region_.check_inputs();
     pass.run(&notice);
-    if (pass.is_suspect() && !is_beyond_suspicion(region_.callable)) {
+    // On the CPU samples of the values tell.
+    const bool has_samples = std::all_of(slots_.begin(), slots_.end(), [](const Slot& slot) {
+      return slot.sample != 0 || slot.hash.defined();
+    });
+    if (pass.is_suspect() && !has_samples && !is_beyond_suspicion(region_.callable)) {
       check_draws(tensors, only);
     }
   } catch (const UnrepeatableError&) {

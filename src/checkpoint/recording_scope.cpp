@@ -62,6 +62,7 @@ struct RecordingScope::State final : HookSource, WriteListener {
         const CheckpointOptions& options,
         const std::vector<at::Tensor>& inputs)
       : frame(std::move(region_frame)),
+        users_scope(Region::enter(options.forward_scope)),
         recorder(frame->make_recorder()),
         hooks(this),
         effects(kWriteKey),
@@ -76,7 +77,7 @@ struct RecordingScope::State final : HookSource, WriteListener {
   void before_write(const at::Tensor& target) override { frame->before_write(target); }
   void after_write() override { frame->hash_written(); }
   void before_kernel_write(const at::Tensor& target) override {
-    frame->region().write_log.record_kernel_write(target);
+    frame->before_kernel_write(target);
   }
   void before_set(const at::Tensor& target) override {
     frame->region().tensor_log.before_set(target);
@@ -84,12 +85,13 @@ struct RecordingScope::State final : HookSource, WriteListener {
   void before_accumulation(const torch::autograd::edge_list& roots) override {
     frame->region().tensor_log.before_accumulation(roots);
   }
-  bool allows_hook(const at::Tensor& tensor) override {
-    frame->region().tensor_log.before_hook(tensor);
-    return true;
+  void hook_added(const at::Tensor& tensor, unsigned number) override {
+    frame->region().tensor_log.hook_added(tensor, number);
   }
 
   const std::shared_ptr<Frame> frame;
+  // Around the observers: what the user's scope does is no part of the region.
+  const std::shared_ptr<void> users_scope;
   const std::unique_ptr<ForwardRecorder> recorder;
   const HookSourceGuard hooks;
   const c10::impl::IncludeDispatchKeyGuard effects;

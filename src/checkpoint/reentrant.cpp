@@ -8,6 +8,7 @@
 #include "checkpoint/ops/engine_ops.h"
 #include "checkpoint/ops/op_observer.h"
 #include "checkpoint/region.h"
+#include "checkpoint/state/content_sample.h"
 #include "checkpoint/state/unseen_draws.h"
 #include "checkpoint/stats.h"
 
@@ -24,6 +25,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <memory>
 #include <unordered_set>
 #include <utility>
@@ -53,9 +55,8 @@ struct ForwardWrites final : WriteListener {
   void before_accumulation(const torch::autograd::edge_list& roots) override {
     region.tensor_log.before_accumulation(roots);
   }
-  bool allows_hook(const at::Tensor& tensor) override {
-    region.tensor_log.before_hook(tensor);
-    return true;
+  void hook_added(const at::Tensor& tensor, unsigned number) override {
+    region.tensor_log.hook_added(tensor, number);
   }
   Region& region;
 };
@@ -63,7 +64,10 @@ struct ForwardWrites final : WriteListener {
 /// Undoes the writes of a recompute.
 struct RecomputeWrites final : WriteListener {
   explicit RecomputeWrites(const Region& written_region)
-      : region(written_region), undo(region.write_log), tensor_undo(region.tensor_log) {}
+      : region(written_region),
+        undo(region.write_log),
+        tensor_undo(region.tensor_log),
+        hooks(region.tensor_log) {}
   void before_write(const at::Tensor& target) override { refuse(undo.before_write(target)); }
   void after_write() override {
     if (tensor_undo.gave_history()) {
@@ -75,12 +79,22 @@ struct RecomputeWrites final : WriteListener {
   void before_kernel_write(const at::Tensor& target) override {
     refuse(undo.before_kernel_write(target));
   }
-  bool allows_hook(const at::Tensor& tensor) override {
-    const auto& node = tensor.grad_fn();
-    const bool is_input = std::any_of(inputs.begin(), inputs.end(), [&](const at::Tensor& input) {
-      return input.is_same(tensor);
-    });
-    return node ? !start.is_older(*node) : !is_input && !region.tensor_log.has_hooked(tensor);
+  bool adds_hooks_again(const at::Tensor& tensor) override {
+    return hooks.is_outside(tensor) ||
+           std::any_of(inputs.begin(), inputs.end(), [&](const at::Tensor& input) {
+             return input.is_same(tensor);
+           });
+  }
+  unsigned next_hook(const at::Tensor& tensor) override { return hooks.next(tensor); }
+  /// The inputs are leaves here. One that has got a history was written with gradients.
+  void check_inputs() const {
+    for (const auto& input : inputs) {
+      if (input.defined() && input.grad_fn()) {
+        refuse(
+            "changed an input in place and so gave it a history (a grad_fn), which a reentrant "
+            "region cannot. Return the new value, or use use_reentrant = false.");
+      }
+    }
   }
   void refuse(const char* why) const {
     if (why != nullptr) {
@@ -88,10 +102,10 @@ struct RecomputeWrites final : WriteListener {
     }
   }
   const Region& region;
-  const GraphMark start{};
   variable_list inputs;
   WriteUndo undo;
   TensorUndo tensor_undo;
+  HookReplay hooks;
 };
 
 // Note [Reentrant regions and autocast's cache]
@@ -116,6 +130,16 @@ std::vector<at::Tensor> detach_all(const std::vector<at::Tensor>& inputs) {
   return leaves;
 }
 
+/// Equal but for rounding: operators may compute differently in no-grad mode (LSTM on the CPU).
+bool are_near(const std::vector<double>& a, const std::vector<double>& b) {
+  constexpr double kTolerance = 0.02;
+  const auto is_near = [](double x, double y) {
+    return x == y || (std::isnan(x) && std::isnan(y)) ||
+           std::abs(x - y) <= kTolerance * (1e-3 + std::max(std::abs(x), std::abs(y)));
+  };
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), is_near);
+}
+
 class ReentrantNode final : public Node {
  public:
   explicit ReentrantNode(std::unique_ptr<Region> region) : region_(std::move(region)) {}
@@ -127,6 +151,8 @@ class ReentrantNode final : public Node {
   /// Metadata of the outputs in forward, to compare with.
   std::vector<at::TensorOptions> output_options;
   std::vector<std::vector<int64_t>> output_sizes;
+  /// See Note [Samples of values].
+  std::vector<std::vector<double>> output_samples;
 
  private:
   variable_list run_backward(const variable_list& grads);
@@ -168,6 +194,8 @@ std::vector<at::Tensor> ReentrantNode::rerun(std::vector<at::Tensor> inputs,
   // Must come first: it sets the dispatch keys that the other guards add to.
   const ThreadStateGuard state(region_->thread_state);
   const NoAutocastCache no_cache;
+  const RecomputingGuard recomputing(region_->early_stop_in_scope);
+  const auto users_scope = Region::enter(region_->options.recompute_scope);
   const c10::impl::IncludeDispatchKeyGuard observed(kWriteKey);
   const WriteListenerGuard listening(&writes, WriteListenerGuard::Others::Pause);
   const RngGuard listed(region_->listed);
@@ -180,11 +208,18 @@ std::vector<at::Tensor> ReentrantNode::rerun(std::vector<at::Tensor> inputs,
     unseen.emplace(*region_->draws, region_->options.generators);
   }
   const DrawGuard drawing(draws ? &*draws : nullptr);
-  ReadCheck reads(region_->reads);
+  ReadCheck reads(region_->reads, region_->write_log);
   const ReadGuard reading(&reads);
+  const auto device = inputs.empty() || !inputs.front().defined() ? c10::Device(c10::kCPU)
+                                                                  : inputs.front().device();
+  const GradientGuard gradients(region_->reads, device);
+  const NodeHooksGuard read_hooks(region_->reads.alive());
   const HookSourceGuard no_hooks(nullptr);
   const OpObserverGuard no_observer(nullptr);
   auto outputs = region_->body->run(std::move(inputs), /*wants_outputs=*/true);
+  if (unseen) {
+    unseen->settle();
+  }
   const auto& difference = !reads.difference().empty() ? reads.difference()
                            : draws                     ? draws->difference()
                                                        : std::string();
@@ -207,6 +242,7 @@ variable_list ReentrantNode::run_backward(const variable_list& grads) {
     inputs = detach_all(region_->inputs.unpack());
     writes.inputs = inputs;
     outputs = rerun(inputs, writes);
+    writes.check_inputs();
     writes.undo.put_back();
   }
   if (counts_stats()) {
@@ -260,6 +296,18 @@ void ReentrantNode::check_outputs(const std::vector<at::Tensor>& outputs) const 
               (outputs[i].sizes() == at::IntArrayRef(output_sizes[i]) &&
                outputs[i].scalar_type() == c10::typeMetaToScalarType(output_options[i].dtype()) &&
                outputs[i].device() == output_options[i].device());
+  }
+  if (is_same && region_->options.determinism_check != DeterminismCheck::None) {
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      if (outputs[i].defined() && !are_near(output_samples[i], value_sample(outputs[i]))) {
+        throw CheckpointError(c10::str("[reprise] ",
+                                       region_->label(),
+                                       " did different work when it was recomputed: output #",
+                                       i,
+                                       " came back with different values. The callable must "
+                                       "compute the same from the same arguments."));
+      }
+    }
   }
   if (!is_same) {
     throw CheckpointError(
@@ -355,6 +403,7 @@ std::vector<at::Tensor> run_reentrant(const CheckpointOptions& options,
     ForwardWrites writes(*region);
     const at::NoGradGuard no_grad;
     const NoAutocastCache no_cache;
+    const auto users_scope = Region::enter(options.forward_scope);
     const c10::impl::IncludeDispatchKeyGuard observed(kWriteKey);
     const WriteListenerGuard listening(&writes, WriteListenerGuard::Others::Listen);
     const DrawGuard drawing(region->draws ? &*region->draws : nullptr);
@@ -365,7 +414,7 @@ std::vector<at::Tensor> run_reentrant(const CheckpointOptions& options,
     error.add_context("while running " + region->label());
     throw;
   }
-  region->complete_forward(/*will_run_again=*/true);
+  region->complete_forward(/*will_run_again=*/true, [](const c10::StorageImpl*) { return false; });
   if (counts_stats()) {
     RegionStats delta;
     delta.entered = 1;
@@ -376,6 +425,7 @@ std::vector<at::Tensor> run_reentrant(const CheckpointOptions& options,
   for (auto& output : outputs) {
     node->output_options.push_back(output.defined() ? output.options() : at::TensorOptions());
     node->output_sizes.push_back(output.defined() ? output.sizes().vec() : std::vector<int64_t>());
+    node->output_samples.push_back(output.defined() ? value_sample(output) : std::vector<double>());
     if (is_differentiable(output)) {
       // A new tensor, even for an input that is returned unchanged: it gets this node as its
       // history.

@@ -53,6 +53,17 @@ void Region::check_options() const {
         "allow_lossy changes values, which DeterminismCheck::Values would report. "
         "Use DeterminismCheck::Metadata.");
   }
+  if (!options.generators.empty() && !options.preserve_rng_state) {
+    refuse("generators have no effect with preserve_rng_state = false. Leave one of the two out.");
+  }
+  for (const auto& generator : options.generators) {
+    if (!generator.defined()) {
+      refuse("generators contains an undefined at::Generator, which has no state to restore.");
+    }
+  }
+  if (!options.early_stop && options.use_reentrant) {
+    refuse("early_stop = false has no effect in a reentrant region, which never stops early.");
+  }
   if (options.offload_inputs && options.use_reentrant) {
     refuse("offload_inputs has no effect in a reentrant region. Use use_reentrant = false.");
   }
@@ -63,14 +74,29 @@ void Region::check_options() const {
   }
 }
 
-void Region::complete_forward(bool will_run_again) {
+void Region::check_lossy(bool was_lossy) const {
+  if (options.allow_lossy && !was_lossy) {
+    throw CheckpointError(
+        c10::str("[reprise] ",
+                 label(),
+                 ": allow_lossy had no effect, because policy ",
+                 options.policy->describe(),
+                 " compressed no floating-point result. Leave it off; masks are compressed "
+                 "exactly without it."));
+  }
+}
+
+void Region::complete_forward(bool will_run_again,
+                              const std::function<bool(const c10::StorageImpl*)>& is_kept) {
   write_log.prune();
   tensor_log.finish();
-  reads.finish();
+  // Inputs are compared by themselves; where they were offloaded, they are other tensors.
+  reads.finish([&](const c10::StorageImpl* storage) {
+    return storage != nullptr && (is_kept(storage) || inputs.are_in(storage));
+  });
   if (draws) {
     draws->finish();
   }
-  listed.keep_changed();
   if (!will_run_again) {
     return;
   }

@@ -9,6 +9,7 @@
 #include "checkpoint/state/tensor_log.h"
 #include "checkpoint/state/thread_state.h"
 #include "checkpoint/state/write_log.h"
+#include "checkpoint/thread_switches.h"
 
 #include <reprise/detail/region.h>
 #include <reprise/options.h>
@@ -28,10 +29,14 @@ struct Region {
          const std::vector<at::Tensor>& region_inputs);
 
   /// Call after forward. Throws if it modified an input so that the region cannot be run again.
-  void complete_forward(bool will_run_again);
+  /// `is_kept`: whether a policy keeps a result in that storage.
+  void complete_forward(bool will_run_again,
+                        const std::function<bool(const c10::StorageImpl*)>& is_kept);
 
   /// Throws if an option has no effect here.
   void check_options() const;
+  /// Throws if allow_lossy had no effect: the policy wanted no floating-point result compressed.
+  void check_lossy(bool was_lossy) const;
   /// Throws if process-wide settings have changed since forward.
   void check_globals() const;
   /// Throws if an input was modified in place since forward. Call it while the writes of forward
@@ -49,7 +54,11 @@ struct Region {
   /// The region in messages: its name, or the type of its callable.
   std::string label() const;
 
+  /// Empty without such a function.
+  static std::shared_ptr<void> enter(const ScopeMaker& scope) { return scope ? scope() : nullptr; }
+
   const CheckpointOptions options;
+  const std::optional<bool> early_stop_in_scope = detail::early_stop_in_scope();
   std::unique_ptr<RegionBody> body;
   const std::type_info& callable;
   SavedInputs inputs;

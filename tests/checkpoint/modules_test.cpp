@@ -9,6 +9,7 @@
 #include <torch/torch.h>
 
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -311,6 +312,60 @@ TEST(Apply, AModelWithoutSubmodulesIsRefused) {
   EXPECT_TRUE(contains(
       message_of<CheckpointError>([&] { apply_activation_checkpointing(model, {}, is_anything); }),
       "no submodules"));
+}
+
+/// A model is changed as a whole or not at all.
+TEST(Apply, APredicateThatThrowsLeavesTheModelAsItWas) {
+  struct ModelImpl : torch::nn::Module {
+    ModelImpl() {
+      register_module("marked", Block());
+      register_module("wrapped", torch::nn::Sequential(Block(), torch::nn::Tanh(), Block()));
+      register_module("last", torch::nn::Linear(2, 2));
+    }
+  };
+  ModelImpl model;
+  const auto throws_at_the_last = [](const torch::nn::Module& module) {
+    if (dynamic_cast<const torch::nn::LinearImpl*>(&module) != nullptr) {
+      throw std::runtime_error("cannot tell");
+    }
+    return is_block(module);
+  };
+  EXPECT_THROW(apply_activation_checkpointing(model, {}, throws_at_the_last), std::runtime_error);
+  EXPECT_EQ(remove_activation_checkpointing(model), 0U);
+  EXPECT_EQ(apply_activation_checkpointing(model, {}, is_block), 3U);
+}
+
+TEST(Apply, AMatchThatCannotBeAffectedLeavesTheOthersAsTheyWere) {
+  struct ModelImpl : torch::nn::Module {
+    ModelImpl() {
+      register_module("block", Block());
+      register_module("encoder",
+                      torch::nn::TransformerEncoder(torch::nn::TransformerEncoderLayer(8, 2), 1));
+    }
+  };
+  ModelImpl model;
+  EXPECT_THROW(apply_activation_checkpointing(model, {}, is_anything), CheckpointError);
+  EXPECT_EQ(remove_activation_checkpointing(model), 0U);
+}
+
+TEST(Apply, AsksOnceAboutAModuleWithSeveralParents) {
+  struct ModelImpl : torch::nn::Module {
+    ModelImpl() {
+      register_module("first", first);
+      register_module("second", second);
+    }
+    Block shared;
+    torch::nn::Sequential first{shared}, second{shared};
+  };
+  ModelImpl model;
+  int asked = 0;
+  const auto alternates = [&asked](const torch::nn::Module& module) {
+    return is_block(module) && asked++ % 2 == 0;
+  };
+  EXPECT_EQ(apply_activation_checkpointing(model, {}, alternates), 1U);
+  EXPECT_EQ(asked, 1);
+  model.second->forward(model.first->forward(block_input().requires_grad_())).sum().backward();
+  EXPECT_EQ(model.shared->runs, 4);  // both uses are checkpointed
 }
 
 TEST(Call, PassesSeveralArgumentsOfAnyKind) {

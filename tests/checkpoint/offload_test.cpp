@@ -80,7 +80,7 @@ std::vector<at::Tensor> train(const ZooEntry& entry,
   for (int step = 0; step < 2; ++step) {
     model->zero_grad();
     x.mutable_grad() = at::Tensor();
-    const auto loss = model->loss(x, region);
+    const auto loss = model->loss(x.clone(), region);  // an activation, which may be offloaded
     loss.backward();
     all.push_back(loss.detach());
     all.push_back(x.grad().clone());
@@ -146,6 +146,7 @@ class Offload : public ::testing::Test {
     return torch::autograd::grad({y.sum()}, {x})[0];
   }
   static at::Tensor chain(const Fn& fn, at::Tensor x, int regions) {
+    x = x.clone();  // an activation, which may be offloaded
     for (int i = 0; i < regions; ++i) {
       x = checkpoint(
           {.policy = offload_everything(), .offload_inputs = true, .name = "part"}, fn, x);

@@ -131,6 +131,19 @@ inline std::vector<RegionDecision> deciding(
   return decisions;
 }
 
+/// Offloads the inputs of every region that has one to offload, unless it is plain.
+inline void offload_inputs(const planning::StepTrace& trace,
+                           std::vector<RegionDecision>& decisions) {
+  for (size_t i = 0; i < decisions.size(); ++i) {
+    const auto& inputs = trace.regions[i].inputs;
+    decisions[i].offload_inputs =
+        !decisions[i].is_plain &&
+        std::any_of(inputs.begin(), inputs.end(), [](const planning::TracedInput& input) {
+          return input.host_bytes > 0;
+        });
+  }
+}
+
 /// Decisions for all regions: `decide` says for a region and an operator whether it is kept.
 inline std::vector<RegionDecision> keeping(
     const planning::StepTrace& trace,

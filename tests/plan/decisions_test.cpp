@@ -144,11 +144,9 @@ TEST(Plan, ChangesNoBitsWhereItOffloads) {
       const auto model = entry.make();
       const auto step = step_of(model, model->input());
       if (is_planned) {
-        auto decisions = deciding(trace_step(step, c10::kCPU),
-                                  [](size_t, const TracedOp&) { return Decision::Offload; });
-        for (auto& decision : decisions) {
-          decision.offload_inputs = true;
-        }
+        const auto trace = trace_step(step, c10::kCPU);
+        auto decisions = deciding(trace, [](size_t, const TracedOp&) { return Decision::Offload; });
+        offload_inputs(trace, decisions);
         run_planned(decisions, step);
       } else {
         step();
@@ -337,6 +335,9 @@ TEST(Plan, RefusesWhatItDecidesItselfAndWhatContradictsItself) {
   };
   EXPECT_TRUE(contains(asking({.offload_inputs = true, .name = "a"}), "asks for offload_inputs"));
   EXPECT_TRUE(contains(asking({.allow_lossy = true, .name = "a"}), "asks for allow_lossy"));
+  const auto scope = [] { return std::make_shared<int>(); };
+  EXPECT_TRUE(contains(asking({.forward_scope = scope, .name = "a"}), "forward_scope"));
+  EXPECT_TRUE(contains(asking({.recompute_scope = scope, .name = "a"}), "recompute_scope"));
   EXPECT_TRUE(
       contains(refusal({{.name = "a", .is_plain = true, .offload_inputs = true}, {.name = "b"}}),
                "plainly and to offload its inputs"));
@@ -361,9 +362,7 @@ TEST(Plan, OffloadsAndCompressesWithoutChangingBits) {
            : op.name.find("dropout") != std::string::npos ? Decision::Compress
                                                           : Decision::Recompute;
   });
-  for (auto& decision : decisions) {
-    decision.offload_inputs = true;
-  }
+  offload_inputs(trace, decisions);
   chain.clear_gradients();
   run_planned(decisions, step);
   expect_bitwise_equal(chain.gradients(), expected);

@@ -260,8 +260,8 @@ void expect_exact_with_host(const Chain& chain,
                             std::vector<RegionDecision> decisions,
                             const std::string& name) {
   for (const bool offloads_inputs : {false, true}) {
-    for (auto& decision : decisions) {
-      decision.offload_inputs = offloads_inputs && !decision.is_plain;
+    if (offloads_inputs) {
+      offload_inputs(trace, decisions);
     }
     trim_offload_memory();
     SCOPED_TRACE(name + (offloads_inputs ? " and inputs" : ""));
@@ -375,9 +375,7 @@ TEST(PredictedPeaks, EqualRealStepsOfTheZooThatOffload) {
     const auto step = [&] { model->loss(x, with({.name = "region"})).backward(); };
     const auto trace = trace_step(step, c10::kCPU);
     auto decisions = deciding(trace, [](size_t, const auto&) { return Decision::Offload; });
-    for (auto& decision : decisions) {
-      decision.offload_inputs = true;
-    }
+    offload_inputs(trace, decisions);
     trim_offload_memory();
     const auto measured = measured_peak(c10::kCPU, model->parameters(), decisions, step);
     const auto predicted = predict_peaks(trace, decisions);

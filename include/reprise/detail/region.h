@@ -108,6 +108,7 @@ class TypedBody final : public RegionBody {
     // Copies, so that a callable that modifies itself or its arguments starts from the same state
     // each time.
     Arguments arguments = arguments_;
+    unshare(arguments);
     put_tensors(arguments, std::move(inputs));
     Fn fn = fn_;
     auto call = [&fn](auto&... args) -> decltype(auto) { return std::invoke(fn, args...); };
@@ -163,6 +164,7 @@ auto call_recording(const CheckpointOptions& options, Fn&& fn, Args&&... args) {
   using Body = TypedBody<std::decay_t<Fn>, std::decay_t<Args>...>;
   typename Body::Arguments arguments(std::forward<Args>(args)...);
   typename Body::Arguments without_tensors = arguments;
+  unshare(without_tensors);
   std::vector<at::Tensor> inputs = take_tensors(without_tensors);
   RecordingScope scope(
       options, std::make_unique<Body>(fn, std::move(without_tensors)), std::move(inputs));
@@ -189,6 +191,7 @@ auto call_reentrant(const CheckpointOptions& options, Fn&& fn, Args&&... args) {
   if constexpr (!std::is_void_v<Result> && visitable<Result>()) {
     typename Body::Arguments arguments(std::forward<Args>(args)...);
     typename Body::Arguments without_tensors = arguments;
+    unshare(without_tensors);
     std::vector<at::Tensor> inputs = take_tensors(without_tensors);
     auto call = [&fn](auto&... values) { return std::invoke(fn, values...); };
     std::optional<Result> result;
@@ -200,6 +203,7 @@ auto call_reentrant(const CheckpointOptions& options, Fn&& fn, Args&&... args) {
                                  std::make_unique<Body>(fn, std::move(without_tensors)),
                                  std::move(inputs),
                                  forward);
+    unshare(*result);  // the callable may have returned a list that the program holds
     put_tensors(*result, std::move(outputs));
     return std::move(*result);
   } else {

@@ -22,10 +22,13 @@ class OffloadCandidates {
     if (find(storage)) {
       return;
     }
-    if (storage.nbytes() < backend_.smallest_bytes()) {
-      skip(storage.nbytes());
-    } else if (!backend_.supports(storage.device())) {
+    if (!backend_.supports(storage.device())) {
       unsupported_ = storage.device();
+      skip(storage.nbytes());
+      return;
+    }
+    has_movable_ = true;
+    if (storage.nbytes() < backend_.smallest_bytes()) {
       skip(storage.nbytes());
     } else if (!items_.empty() && items_.front().storage.device() != storage.device()) {
       skip(storage.nbytes());
@@ -47,6 +50,8 @@ class OffloadCandidates {
   }
 
   bool is_empty() const { return items_.empty(); }
+  /// Whether add() saw a storage on a device that the backend supports, of any size.
+  bool has_movable() const { return has_movable_; }
   const std::vector<OffloadGroup::Item>& items() const { return items_; }
   size_t bytes_not_moved() const { return bytes_not_moved_; }
   /// A device that add() saw and the backend does not support.
@@ -56,6 +61,7 @@ class OffloadCandidates {
   const OffloadBackend& backend_;
   std::vector<OffloadGroup::Item> items_;
   size_t bytes_not_moved_ = 0;
+  bool has_movable_ = false;
   std::optional<c10::Device> unsupported_;
 };
 

@@ -7,13 +7,24 @@
 namespace reprise::detail {
 namespace {
 
-[[noreturn]] void refuse_device(const Region& region, c10::Device device) {
-  throw CheckpointError(c10::str("[offload] ",
-                                 region.label(),
-                                 ": offload_inputs, but its inputs are on ",
-                                 device,
-                                 ", in host memory already: moving them would free nothing. "
-                                 "Leave offload_inputs off for this device."));
+/// None of the inputs could ever move. Small ones could: how large a batch is may change from step
+/// to step.
+[[noreturn]] void refuse_inputs(const Region& region, std::optional<c10::Device> device) {
+  if (device) {
+    throw CheckpointError(c10::str("[offload] ",
+                                   region.label(),
+                                   ": offload_inputs, but its inputs are on ",
+                                   *device,
+                                   ", in host memory already: moving them would free nothing. "
+                                   "Leave offload_inputs off for this device."));
+  }
+  throw CheckpointError(c10::str(
+      "[offload] ",
+      region.label(),
+      ": offload_inputs has no effect, because none of its arguments is an activation that "
+      "could leave the device: there is no tensor, or they are leaves (parameters, masks, "
+      "the batch), views of leaves, or written by the region. Leave offload_inputs off for "
+      "this region."));
 }
 
 // A replay of the graph would copy into pages that other regions use by then.
@@ -37,8 +48,8 @@ void Frame::offload_storages(bool counts) {
     region_.inputs.add_candidates(candidates, [this](const c10::StorageImpl* storage) {
       return region_.write_log.has(storage);
     });
-    if (candidates.is_empty() && candidates.unsupported_device()) {
-      refuse_device(region_, *candidates.unsupported_device());
+    if (!candidates.has_movable()) {
+      refuse_inputs(region_, candidates.unsupported_device());
     }
   }
   if (will_run_again && recording_) {

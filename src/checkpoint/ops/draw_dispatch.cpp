@@ -19,6 +19,7 @@ thread_local DrawGuard* innermost_draws = nullptr;
 struct LentGenerator {
   at::Generator shared;
   at::Generator lent;
+  std::unique_lock<std::mutex>* lock;
 };
 thread_local std::vector<LentGenerator> lent_generators;
 
@@ -54,7 +55,9 @@ class DrawingCall {
     (*stack_)[stack_->size() - op_.schema().arguments().size() + index] = generator;
     run_as_is();
   }
-  void record(const GeneratorState& before, const std::optional<GeneratorMark>& mark_after);
+  /// Calls `visit(log)` for the regions whose forward this is.
+  template <class Visit>
+  static void for_each_log(const Visit& visit);
   void run_in_forward(const at::Generator& shared, size_t index);
   void run_in_recompute(DrawReplay& replay, const at::Generator& shared, size_t index);
   void run_own_draw(DrawReplay* replay, const at::Generator& shared);
@@ -109,12 +112,12 @@ void DrawingCall::run(std::optional<size_t> index) {
   }
 }
 
-void DrawingCall::record(const GeneratorState& before,
-                         const std::optional<GeneratorMark>& mark_after) {
+template <class Visit>
+void DrawingCall::for_each_log(const Visit& visit) {
   for (auto* guard = innermost_draws; guard != nullptr && guard->replay_ == nullptr;
        guard = guard->outer_) {
     if (guard->log_ != nullptr) {
-      guard->log_->add({&op_.schema(), before}, mark_after);
+      visit(*guard->log_);
     }
   }
 }
@@ -128,23 +131,22 @@ void DrawingCall::run_in_forward(const at::Generator& shared, size_t index) {
   auto locked = shared;
   std::unique_lock lock(locked.mutex());
   const auto before = GeneratorState::of_locked(shared);
+  for_each_log([&](DrawLog& log) { log.add({&op_.schema(), before}); });
   const PrivateGenerator lent(before);
-  struct Return {
-    ~Return() {
+  /// Also after an exception: the operator may have drawn.
+  struct GiveBack {
+    ~GiveBack() {
       lent_generators.pop_back();
-      lent.state().restore_to_locked(shared);
+      const auto after = lent.state();
+      after.restore_to_locked(shared);
+      for_each_log([&](DrawLog& log) { log.drew(shared, after.mark()); });
     }
     const PrivateGenerator& lent;
     const at::Generator& shared;
   };
-  {
-    lent_generators.push_back({shared, lent.get()});
-    const Return at_end{lent, shared};
-    run_with(lent.get(), index);
-  }
-  const auto mark_after = GeneratorMark::of(lent.get());
-  lock.unlock();
-  record(before, mark_after);
+  lent_generators.push_back({shared, lent.get(), &lock});
+  const GiveBack at_end{lent, shared};
+  run_with(lent.get(), index);
 }
 
 void DrawingCall::run_in_recompute(DrawReplay& replay, const at::Generator& shared, size_t index) {
@@ -152,12 +154,12 @@ void DrawingCall::run_in_recompute(DrawReplay& replay, const at::Generator& shar
   if (draw == nullptr) {
     return run_as_is();  // reported when the recompute ends
   }
+  for_each_log([&](DrawLog& log) { log.add({&op_.schema(), draw->before}); });
   const PrivateGenerator copy(draw->before);
   run_with(copy.get(), index);
   if (replay.lists(shared)) {
     copy.state().restore_to(shared);
   }
-  record(draw->before, std::nullopt);
 }
 
 /// Note [Operators that draw by themselves]
@@ -175,11 +177,10 @@ void DrawingCall::run_own_draw(DrawReplay* replay, const at::Generator& shared) 
     const GeneratorState before(shared);
     run_as_is();
     const GeneratorState after(shared);
-    for (auto* guard = innermost_draws; guard != nullptr; guard = guard->outer_) {
-      if (guard->log_ != nullptr) {
-        guard->log_->add({&op_.schema(), before, after}, after.mark());
-      }
-    }
+    for_each_log([&](DrawLog& log) {
+      log.add({&op_.schema(), before, after});
+      log.drew(shared, after.mark());
+    });
     return;
   }
   const GeneratorState callers(shared);
@@ -202,12 +203,7 @@ void DrawingCall::run_own_draw(DrawReplay* replay, const at::Generator& shared) 
                  " at the same moment. This operator takes no other generator: let the other "
                  "thread use a generator of its own."));
   }
-  for (auto* guard = innermost_draws; guard != nullptr && guard->replay_ == nullptr;
-       guard = guard->outer_) {
-    if (guard->log_ != nullptr) {
-      guard->log_->add({&op_.schema(), draw->before, *draw->after}, std::nullopt);
-    }
-  }
+  for_each_log([&](DrawLog& log) { log.add({&op_.schema(), draw->before, *draw->after}); });
 }
 
 DrawGuard::DrawGuard(DrawLog* log)
@@ -220,13 +216,33 @@ DrawGuard::DrawGuard(DrawReplay* replay)
       graph_task_(torch::autograd::get_current_graph_task_id()),
       outer_(std::exchange(innermost_draws, replay == nullptr ? nullptr : this)) {}
 
+/// Code of the program runs below a random operator (a policy): it may use the generators that are
+/// lent to the operator, so they are unlocked. The operator has not drawn yet.
 DrawGuard::DrawGuard(From /*aside*/)
     : is_aside_(true),
       graph_task_(torch::autograd::get_current_graph_task_id()),
-      outer_(std::exchange(innermost_draws, this)) {}
+      outer_(std::exchange(innermost_draws, this)) {
+  for (const auto& lent : lent_generators) {
+    lent.lock->unlock();
+  }
+}
 
 DrawGuard::~DrawGuard() {
   innermost_draws = outer_;
+  if (!is_aside_) {
+    return;
+  }
+  for (const auto& lent : lent_generators) {
+    lent.lock->lock();
+    const auto now = GeneratorState::of_locked(lent.shared);
+    now.restore_to(lent.lent);
+    for (auto* guard = innermost_draws; guard != nullptr && guard->replay_ == nullptr;
+         guard = guard->outer_) {
+      if (guard->log_ != nullptr) {
+        guard->log_->correct_last(now);
+      }
+    }
+  }
 }
 
 void run_drawing(const c10::OperatorHandle& op,

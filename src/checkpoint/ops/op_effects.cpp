@@ -19,12 +19,9 @@ constexpr std::array<std::string_view, 6> kUnmarkedWriters{
     "aten::batch_norm_gather_stats_with_counts",
     "aten::batch_norm_update_stats"};
 
-/// In-place operators on sizes that also touch memory or history: these are writes.
-constexpr std::array<std::string_view, 5> kNotOnlySet{"aten::resize_",
-                                                      "aten::resize_as_",
-                                                      "aten::resize_as_sparse_",
-                                                      "aten::detach_",
-                                                      "aten::rename_"};
+/// In-place operators on sizes that also touch memory.
+constexpr std::array<std::string_view, 3> kResizers{
+    "aten::resize_", "aten::resize_as_", "aten::resize_as_sparse_"};
 
 template <size_t N>
 bool contains(const std::array<std::string_view, N>& names, std::string_view name) {
@@ -60,9 +57,10 @@ OpEffects::OpEffects(const c10::OperatorHandle& op) {
     }
   }
   draws = generator.has_value() || op.hasTag(at::Tag::nondeterministic_seeded);
-  sets = !written.empty() && !contains(kNotOnlySet, schema.name()) &&
-         (op.hasTag(at::Tag::inplace_view) || schema.name() == "aten::set_data" ||
-          schema.name() == "aten::set_");
+  const bool is_resizer = contains(kResizers, schema.name());
+  sets = !written.empty() && (is_resizer || op.hasTag(at::Tag::inplace_view) ||
+                              schema.name() == "aten::set_data" || schema.name() == "aten::set_");
+  writes = !written.empty() && (!sets || is_resizer);
   const bool is_composite = op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
   if (is_composite || is_view(schema)) {
     read.clear();  // the operators that it calls read; a view is read where it is used

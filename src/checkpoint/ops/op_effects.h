@@ -21,7 +21,8 @@ struct OpEffects {
   std::vector<size_t> read;     ///< indices of the other tensors
   bool draws = false;           ///< draws random numbers
   std::optional<size_t> generator;
-  bool sets = false;  ///< gives the written argument other sizes or another storage
+  bool sets = false;    ///< gives the written argument other sizes or another storage
+  bool writes = false;  ///< changes the content of the written argument
 };
 
 /// Cached per thread.

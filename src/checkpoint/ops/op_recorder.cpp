@@ -65,7 +65,7 @@ void ForwardRecorder::run(const c10::OperatorHandle& op,
                           torch::jit::Stack* stack) const {
   op.redispatchBoxed(below, stack);
   if (!info.writes_arguments) {
-    recording_.tie_aliases(op, *stack);
+    recording_.note_aliases(op, *stack, /*ties=*/info.returns_view || info.ties_version);
   }
 }
 
@@ -91,6 +91,7 @@ void ForwardRecorder::compress(const c10::OperatorHandle& op, KeptResult& kept) 
                : "to be compressed, but none of its results is bool, and other types lose "
                  "precision. Set CheckpointOptions::allow_lossy, or use Keep or Recompute.");
   }
+  recording_.is_lossy_ = recording_.is_lossy_ || kept.has_lossy_form();
   recording_.bytes_before_compression_ += kept.compress(options_.allow_lossy);
   recording_.bytes_not_compressed_ += kept.bytes() - kept.compressed_bytes();
 }

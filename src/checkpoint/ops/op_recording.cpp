@@ -31,6 +31,12 @@ c10::IValue map_tensors(const c10::IValue& value, const Replace& replace) {
   return value;
 }
 
+/// Inference tensors have no version.
+uint32_t version_of_kept(const at::Tensor& tensor) {
+  const auto& counter = tensor.unsafeGetTensorImpl()->version_counter();
+  return counter.enabled() ? counter.current_version() : 0;
+}
+
 }  // namespace
 
 KeptResult::KeptResult(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
@@ -38,7 +44,7 @@ KeptResult::KeptResult(const c10::OperatorHandle& op, const torch::jit::Stack& s
   for (size_t i = stack.size() - count; i < stack.size(); ++i) {
     values_.push_back(map_tensors(stack[i], [&](const at::Tensor& tensor) {
       const auto& counter = tensor.unsafeGetTensorImpl()->version_counter();
-      tensors_.push_back({alias_of(tensor, counter), counter.current_version()});
+      tensors_.push_back({alias_of(tensor, counter), version_of_kept(tensor)});
       return tensors_.back().alias;
     }));
   }
@@ -46,8 +52,7 @@ KeptResult::KeptResult(const c10::OperatorHandle& op, const torch::jit::Stack& s
 
 bool KeptResult::is_intact() const {
   return std::all_of(tensors_.begin(), tensors_.end(), [](const Tensor& tensor) {
-    return tensor.alias.unsafeGetTensorImpl()->version_counter().current_version() ==
-           tensor.version;
+    return version_of_kept(tensor.alias) == tensor.version;
   });
 }
 
@@ -71,6 +76,13 @@ bool KeptResult::shares(const c10::Storage& storage) const {
   return std::any_of(tensors_.begin(), tensors_.end(), [&storage](const Tensor& tensor) {
     return tensor.alias.has_storage() && tensor.alias.storage().is_alias_of(storage);
   });
+}
+
+size_t KeptResult::count_in(const c10::Storage& storage) const {
+  return static_cast<size_t>(
+      std::count_if(tensors_.begin(), tensors_.end(), [&storage](const Tensor& tensor) {
+        return tensor.alias.has_storage() && tensor.alias.storage().is_alias_of(storage);
+      }));
 }
 
 const c10::VariableVersion* KeptResult::version_in(const c10::StorageImpl* storage) const {
@@ -126,6 +138,12 @@ bool KeptResult::is_compressible(bool allow_lossy) const {
   });
 }
 
+bool KeptResult::has_lossy_form() const {
+  return std::any_of(tensors_.begin(), tensors_.end(), [](const Tensor& tensor) {
+    return Compressed::form_of(tensor.alias) == Compressed::Form::Int8;
+  });
+}
+
 size_t KeptResult::compress(bool allow_lossy) {
   size_t before = 0;
   for (auto& tensor : tensors_) {
@@ -166,8 +184,7 @@ c10::Device KeptResult::device() const {
   return tensors_.empty() ? c10::Device(c10::kCPU) : tensors_.front().alias.device();
 }
 
-void OpRecording::preserve(const at::Tensor& target) {
-  const c10::Storage& written = target.storage();
+void OpRecording::preserve(const c10::Storage& written) {
   std::optional<c10::Storage> copy;
   for (auto& [id, calls] : calls_) {
     for (auto& result : calls.results) {
@@ -182,25 +199,50 @@ void OpRecording::preserve(const at::Tensor& target) {
   }
 }
 
-void OpRecording::tie_aliases(const c10::OperatorHandle& op, const torch::jit::Stack& stack) const {
-  const auto tie = [this](const at::Tensor& result) {
+bool OpRecording::holds(const c10::StorageImpl* storage) const {
+  bool is_held = false;
+  for_each_result(
+      [&](const KeptResult& kept) { is_held = is_held || kept.version_in(storage) != nullptr; });
+  return is_held;
+}
+
+void OpRecording::note_aliases(const c10::OperatorHandle& op,
+                               const torch::jit::Stack& stack,
+                               bool ties) {
+  const auto note = [&](const at::Tensor& result) {
     // A new storage has one owner.
     if (!result.defined() || !result.has_storage() || result.storage().use_count() == 1) {
       return;
     }
     const auto* storage = result.storage().unsafeGetStorageImpl();
     for_each_result([&](const KeptResult& kept) {
-      if (const auto* counter = kept.version_in(storage)) {
+      const auto* counter = kept.version_in(storage);
+      if (counter != nullptr && ties) {
         result.unsafeGetTensorImpl()->set_version_counter(*counter);
+      } else if (counter != nullptr) {
+        hidden_aliases_.push_back(result.storage().getWeakStorageImpl());
       }
     });
   };
   for (size_t i = stack.size() - op.schema().returns().size(); i < stack.size(); ++i) {
     if (stack[i].isTensor()) {
-      tie(stack[i].toTensor());
+      note(stack[i].toTensor());
     } else if (stack[i].isTensorList()) {
       for (const at::Tensor& result : stack[i].toTensorList()) {
-        tie(result);
+        note(result);
+      }
+    }
+  }
+}
+
+void OpRecording::detach_hidden() {
+  for (const auto& weak : std::exchange(hidden_aliases_, {})) {
+    if (auto impl = weak.lock()) {
+      const c10::Storage storage(std::move(impl));
+      size_t own = 1;
+      for_each_result([&](const KeptResult& kept) { own += kept.count_in(storage); });
+      if (storage.use_count() > own) {
+        preserve(storage);
       }
     }
   }

@@ -75,7 +75,6 @@
 #include <ATen/ops/tanh_ops.h>
 #include <ATen/ops/threshold_ops.h>
 #include <ATen/ops/where_ops.h>
-#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/library.h>
 
 #include <optional>
@@ -88,16 +87,16 @@ constexpr c10::DispatchKeySet kBelowReads(c10::DispatchKeySet::FULL_AFTER, kWrit
 template <class T>
 void note_argument(const T&) {}
 void note_argument(const at::Tensor& tensor) {
-  note_read(tensor);
+  ReadGuard::note(tensor);
 }
 void note_argument(const std::optional<at::Tensor>& tensor) {
   if (tensor) {
-    note_read(*tensor);
+    ReadGuard::note(*tensor);
   }
 }
 void note_argument(const at::ITensorListRef& tensors) {
   for (const auto& tensor : tensors) {
-    note_read(tensor);
+    ReadGuard::note(tensor);
   }
 }
 void note_argument(const c10::List<std::optional<at::Tensor>>& tensors) {
@@ -106,18 +105,12 @@ void note_argument(const c10::List<std::optional<at::Tensor>>& tensors) {
   }
 }
 
-/// Whether the operator is called by the kernel of another one, which has been observed itself.
-bool is_called_by_kernel() {
-  return c10::impl::tls_local_dispatch_key_set().excluded_.has(c10::DispatchKey::ADInplaceOrView) &&
-         at::GradMode::is_enabled();
-}
-
 template <class Op, class Signature = typename Op::schema>
 struct Reads;
 template <class Op, class Result, class... Args>
 struct Reads<Op, Result(Args...)> {
   static Result call(c10::DispatchKeySet keys, Args... args) {
-    if (ReadGuard::notes() && !is_called_by_kernel()) {
+    if (ReadGuard::notes()) {
       (note_argument(args), ...);
     }
     return Op::redispatch(keys & kBelowReads, args...);

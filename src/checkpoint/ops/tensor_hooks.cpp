@@ -5,7 +5,8 @@
 
 #include <ATen/core/VariableHooksInterface.h>
 
-#include <limits>
+#include <functional>
+#include <memory>
 #include <utility>
 
 namespace reprise::detail {
@@ -14,32 +15,28 @@ namespace {
 using at::Tensor;
 using at::TensorBase;
 
-/// The number of a hook that was not registered. Removing it does nothing.
-constexpr unsigned kNotRegistered = std::numeric_limits<unsigned>::max();
-
 class InterceptedHooks final : public at::impl::VariableHooksInterface {
  public:
   explicit InterceptedHooks(at::impl::VariableHooksInterface* next) : next_(next) {}
 
   unsigned _register_hook(const TensorBase& tensor,
                           std::function<TensorBase(const TensorBase&)> hook) const override {
-    return listeners_allow_hook(Tensor(tensor)) ? next_->_register_hook(tensor, std::move(hook))
-                                                : kNotRegistered;
+    return add_hook(Tensor(tensor), [&] { return next_->_register_hook(tensor, hook); });
   }
   void remove_hook(const TensorBase& tensor, unsigned pos) const override {
-    if (pos != kNotRegistered) {
+    if (!hooks_were_added(Tensor(tensor))) {
       next_->remove_hook(tensor, pos);
     }
   }
   void retain_grad(const TensorBase& tensor) const override {
-    if (listeners_allow_hook(Tensor(tensor))) {
+    if (!hooks_were_added(Tensor(tensor))) {
       next_->retain_grad(tensor);
     }
   }
 
   TensorBase tensor_data(const TensorBase& t) const override { return next_->tensor_data(t); }
   TensorBase variable_data(const TensorBase& t) const override {
-    return noted(next_->variable_data(t));
+    return noted(t, next_->variable_data(t));
   }
   const std::shared_ptr<torch::autograd::Node>& grad_fn(const TensorBase& t) const override {
     return next_->grad_fn(t);
@@ -50,9 +47,10 @@ class InterceptedHooks final : public at::impl::VariableHooksInterface {
   bool is_leaf(const TensorBase& t) const override { return next_->is_leaf(t); }
   int64_t output_nr(const TensorBase& t) const override { return next_->output_nr(t); }
   void set_data(const TensorBase& t, const TensorBase& data) const override {
+    notify_set(Tensor(t));
     next_->set_data(t, data);
   }
-  TensorBase data(const TensorBase& t) const override { return noted(next_->data(t)); }
+  TensorBase data(const TensorBase& t) const override { return noted(t, next_->data(t)); }
   int64_t _version(const TensorBase& t) const override { return next_->_version(t); }
   bool retains_grad(const TensorBase& t) const override { return next_->retains_grad(t); }
   void _backward(const Tensor& t,
@@ -80,8 +78,8 @@ class InterceptedHooks final : public at::impl::VariableHooksInterface {
 
  private:
   /// See Note [Writes through data()].
-  static TensorBase noted(TensorBase data) {
-    note_data(Tensor(data));
+  static TensorBase noted(const TensorBase& tensor, TensorBase data) {
+    note_data(Tensor(tensor), Tensor(data));
     return data;
   }
 

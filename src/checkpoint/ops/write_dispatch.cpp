@@ -13,8 +13,10 @@
 #include <torch/library.h>
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -109,6 +111,11 @@ struct WriteDispatch {
     const auto values =
         c10::ArrayRef<c10::IValue>(*stack).slice(stack->size() - op.schema().arguments().size());
     const auto targets = tensors_at(effects.written, values);
+    if (ReadGuard::notes()) {
+      for (const size_t index : effects.read) {
+        for_each_tensor_in(values[index], ReadGuard::note);
+      }
+    }
     if (caller() == Caller::Kernel) {
       for (const auto& target : targets) {
         for_each_listener([&](WriteListener& listener) { listener.before_kernel_write(target); });
@@ -116,18 +123,18 @@ struct WriteDispatch {
       run(op, effects, below, stack);
       return;
     }
-    if (ReadGuard::notes()) {
-      for (const size_t index : effects.read) {
-        for_each_tensor_in(values[index], note_read);
-      }
-    }
     if (effects.written.empty()) {
       run(op, effects, below, stack);
       return;
     }
     for (const auto& target : targets) {
       for_each_listener([&](WriteListener& listener) {
-        effects.sets ? listener.before_set(target) : listener.before_write(target);
+        if (effects.sets) {
+          listener.before_set(target);
+        }
+        if (effects.writes) {
+          listener.before_write(target);
+        }
       });
     }
     {
@@ -255,11 +262,29 @@ void notify_accumulation(const torch::autograd::edge_list& roots) {
       [&](WriteListener& listener) { listener.before_accumulation(roots); });
 }
 
-bool listeners_allow_hook(const at::Tensor& tensor) {
-  bool is_allowed = true;
+void notify_set(const at::Tensor& target) {
+  WriteDispatch::for_each_listener([&](WriteListener& listener) { listener.before_set(target); });
+}
+
+bool hooks_were_added(const at::Tensor& tensor) {
+  bool were_added = false;
+  WriteDispatch::for_each_listener([&](WriteListener& listener) {
+    were_added = were_added || listener.adds_hooks_again(tensor);
+  });
+  return were_added;
+}
+
+unsigned add_hook(const at::Tensor& tensor, const std::function<unsigned()>& add) {
+  std::optional<unsigned> number;
+  WriteDispatch::for_each_listener([&](WriteListener& listener) {
+    if (!number && listener.adds_hooks_again(tensor)) {
+      number = listener.next_hook(tensor);
+    }
+  });
+  const unsigned added = number ? *number : add();
   WriteDispatch::for_each_listener(
-      [&](WriteListener& listener) { is_allowed = listener.allows_hook(tensor) && is_allowed; });
-  return is_allowed;
+      [&](WriteListener& listener) { listener.hook_added(tensor, added); });
+  return added;
 }
 
 bool is_about_to_be_written(const at::Tensor& tensor) {

@@ -28,7 +28,7 @@ struct HandedOut {
 
 class DataRegistry {
  public:
-  void add(const at::Tensor& data) {
+  void add(const at::Tensor& tensor, const at::Tensor& data) {
     const std::scoped_lock lock(mutex_);
     if (storages_.size() >= prune_at_) {
       std::erase_if(storages_, [](const auto& entry) { return entry.second.storage.expired(); });
@@ -42,6 +42,8 @@ class DataRegistry {
                            HandedOut{c10::weak_intrusive_ptr<c10::StorageImpl>(
                                data.storage().getWeakStorageImpl())})
                   .first;
+      // Somebody may read through data() what is written without it.
+      found->second.counters.push_back(tensor.unsafeGetTensorImpl()->version_counter());
     }
     found->second.forget_unused();
     found->second.counters.push_back(data.unsafeGetTensorImpl()->version_counter());
@@ -80,9 +82,10 @@ DataRegistry& data_registry() {
 
 }  // namespace
 
-void note_data(const at::Tensor& data) {
-  if (data.has_storage() && data.unsafeGetTensorImpl()->version_counter().enabled()) {
-    data_registry().add(data);
+void note_data(const at::Tensor& tensor, const at::Tensor& data) {
+  if (data.has_storage() && data.unsafeGetTensorImpl()->version_counter().enabled() &&
+      tensor.unsafeGetTensorImpl()->version_counter().enabled()) {
+    data_registry().add(tensor, data);
   }
 }
 

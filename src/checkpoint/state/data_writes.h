@@ -15,10 +15,10 @@
 
 namespace reprise::detail {
 
-/// `data` shares the storage of another tensor, with a version counter of its own.
-void note_data(const at::Tensor& data);
+/// `data` shares the storage of `tensor`, with a version counter of its own.
+void note_data(const at::Tensor& tensor, const at::Tensor& data);
 
-/// How often the storage has been written through such tensors; null: never.
+/// The sum of the versions of such a storage's tensors; 0 for other storages.
 uint64_t data_writes(const c10::StorageImpl* storage);
 
 }  // namespace reprise::detail

@@ -21,14 +21,27 @@ void DrawLog::compare(Watched& watched, const std::optional<GeneratorMark>& now)
   }
 }
 
-void DrawLog::add(Draw draw, const std::optional<GeneratorMark>& mark_after) {
+void DrawLog::add(Draw draw) {
   for (auto& watched : watched_) {
     if (watched.generator == draw.before.generator()) {
       compare(watched, draw.before.mark());
-      watched.expected = mark_after;
     }
   }
   draws_.push_back(std::move(draw));
+}
+
+void DrawLog::correct_last(const GeneratorState& before) {
+  if (!draws_.empty() && draws_.back().before.generator() == before.generator()) {
+    draws_.back().before = before;
+  }
+}
+
+void DrawLog::drew(const at::Generator& generator, const std::optional<GeneratorMark>& mark) {
+  for (auto& watched : watched_) {
+    if (watched.generator == generator) {
+      watched.expected = mark;
+    }
+  }
 }
 
 void DrawLog::finish() {
@@ -39,7 +52,10 @@ void DrawLog::finish() {
 }
 
 bool DrawLog::led_to(const GeneratorMark& mark) const {
-  return std::find(unseen_.begin(), unseen_.end(), mark) != unseen_.end();
+  return std::find(unseen_.begin(), unseen_.end(), mark) != unseen_.end() ||
+         std::any_of(draws_.begin(), draws_.end(), [&mark](const Draw& draw) {
+           return draw.before.mark() == mark;
+         });
 }
 
 const Draw* DrawReplay::next(const c10::OperatorHandle& op) {

@@ -35,7 +35,12 @@ class DrawLog {
   /// Watches the default generators from here on for draws without an operator.
   DrawLog();
 
-  void add(Draw draw, const std::optional<GeneratorMark>& mark_after);
+  /// A random operator is about to draw.
+  void add(Draw draw);
+  /// It will draw from another state: another thread has drawn in between.
+  void correct_last(const GeneratorState& before);
+  /// It has drawn, or failed.
+  void drew(const at::Generator& generator, const std::optional<GeneratorMark>& mark);
   /// End of forward.
   void finish();
 
@@ -45,7 +50,7 @@ class DrawLog {
   /// Whether a default generator changed in forward, but not by a random operator of the region:
   /// another thread used it, or the region seeded it or drew from it directly.
   bool has_unseen_draws() const { return !unseen_.empty(); }
-  /// Whether one of these changes led to this state.
+  /// Whether one of these changes led to this state, or a draw of forward found it.
   bool led_to(const GeneratorMark& mark) const;
 
  private:

@@ -7,7 +7,7 @@
 namespace reprise::detail {
 namespace {
 
-constexpr std::array<const char*, 16> kSwitchNames{"deterministic algorithms",
+constexpr std::array<const char*, 17> kSwitchNames{"deterministic algorithms",
                                                    "deterministic algorithms warn-only",
                                                    "deterministic cuDNN",
                                                    "deterministic oneDNN",
@@ -22,10 +22,15 @@ constexpr std::array<const char*, 16> kSwitchNames{"deterministic algorithms",
                                                    "overrideable attention",
                                                    "reduced-precision math attention",
                                                    "fp16 accumulation in cuBLAS",
-                                                   "fp16 reduction on the CPU"};
+                                                   "fp16 reduction on the CPU",
+                                                   "NNPACK"};
 
-constexpr std::array<const char*, 4> kPrecisionNames{
-    "CUDA matmul", "CUDA convolution", "oneDNN matmul", "oneDNN convolution"};
+constexpr std::array<const char*, 6> kPrecisionNames{"CUDA matmul",
+                                                     "CUDA convolution",
+                                                     "CUDA recurrent layer",
+                                                     "oneDNN matmul",
+                                                     "oneDNN convolution",
+                                                     "oneDNN recurrent layer"};
 
 }  // namespace
 
@@ -47,12 +52,15 @@ ProcessGlobals::ProcessGlobals()
                context.userEnabledOverrideableSDP(),
                context.allowFP16BF16ReductionMathSDP(),
                context.allowFP16AccumulationCuBLAS(),
-               context.allowFP16ReductionCPU()};
+               context.allowFP16ReductionCPU(),
+               context.userEnabledNNPACK()};
   cublas_reduction_ = {context.allowFP16ReductionCuBLAS(), context.allowBF16ReductionCuBLAS()};
   float32_precision_ = {context.float32Precision(at::Float32Backend::CUDA, at::Float32Op::MATMUL),
                         context.float32Precision(at::Float32Backend::CUDA, at::Float32Op::CONV),
+                        context.float32Precision(at::Float32Backend::CUDA, at::Float32Op::RNN),
                         context.float32Precision(at::Float32Backend::MKLDNN, at::Float32Op::MATMUL),
-                        context.float32Precision(at::Float32Backend::MKLDNN, at::Float32Op::CONV)};
+                        context.float32Precision(at::Float32Backend::MKLDNN, at::Float32Op::CONV),
+                        context.float32Precision(at::Float32Backend::MKLDNN, at::Float32Op::RNN)};
 }
 
 std::string ProcessGlobals::difference(const ProcessGlobals& now) const {

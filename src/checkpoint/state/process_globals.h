@@ -24,10 +24,10 @@ class ProcessGlobals {
   c10::ScalarType default_dtype_;
   int threads_;  // sums over threads depend on their number
   // On-off switches, in the order of kSwitchNames in the .cpp.
-  std::array<bool, 16> switches_;
+  std::array<bool, 17> switches_;
   std::array<at::CuBLASReductionOption, 2> cublas_reduction_;  // fp16, bf16
   // Float32 precision of CUDA and oneDNN matmuls and convolutions.
-  std::array<at::Float32Precision, 4> float32_precision_;
+  std::array<at::Float32Precision, 6> float32_precision_;
 };
 
 }  // namespace reprise::detail

@@ -1,17 +1,17 @@
 #include "checkpoint/state/read_log.h"
 
+#include "checkpoint/state/content_sample.h"
 #include "checkpoint/state/data_writes.h"
 
 #include <c10/util/StringUtil.h>
 
-#include <algorithm>
 #include <utility>
 
 namespace reprise::detail {
 namespace {
 
-/// Most reads repeat one of the last few.
-constexpr size_t kRecent = 16;
+/// So many entries are searched one by one.
+constexpr size_t kFew = 8;
 
 uint32_t version_of(const at::Tensor& tensor) {
   const auto& counter = tensor.unsafeGetTensorImpl()->version_counter();
@@ -19,94 +19,167 @@ uint32_t version_of(const at::Tensor& tensor) {
 }
 
 const c10::StorageImpl* storage_of(const at::Tensor& tensor) {
-  return tensor.has_storage()
-             ? tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl()
-             : nullptr;
+  return tensor.has_storage() ? tensor.storage().unsafeGetStorageImpl() : nullptr;
 }
 
 }  // namespace
 
-void ReadLog::note(const at::Tensor& leaf) {
-  const auto* impl = leaf.unsafeGetTensorImpl();
-  const size_t recent = std::min(entries_.size(), kRecent);
-  for (auto entry = entries_.rbegin(); entry != entries_.rbegin() + static_cast<ptrdiff_t>(recent);
-       ++entry) {
-    if (entry->leaf._unsafe_get_target() == impl) {
-      return;
-    }
-  }
-  entries_.push_back({c10::weak_intrusive_ptr<c10::TensorImpl>(leaf.getIntrusivePtr()),
-                      storage_of(leaf),
-                      version_of(leaf),
-                      data_writes(storage_of(leaf))});
-}
-
-void ReadLog::finish() {
-  std::erase_if(entries_, [](const Entry& entry) { return entry.leaf.expired(); });
-  entries_.shrink_to_fit();
-}
-
-void ReadCheck::check(const at::Tensor& leaf) {
-  const auto* impl = leaf.unsafeGetTensorImpl();
-  const size_t count = log_.entries_.size();
-  for (size_t i = 0; i < count; ++i) {
-    // The order is that of forward, so the first is usually the right one.
-    const size_t index = next_ + i < count ? next_ + i : next_ + i - count;
-    const auto& entry = log_.entries_[index];
-    if (entry.leaf._unsafe_get_target() != impl) {
-      continue;
-    }
-    next_ = index;
-    // Only the first read counts: afterwards the region itself may have written the tensor.
-    if (!is_checked_[index]) {
-      is_checked_[index] = true;
-      if (entry.version != version_of(leaf) || entry.storage != storage_of(leaf) ||
-          entry.data_writes != data_writes(entry.storage)) {
-        difference_ = c10::str("a tensor that it reads (",
-                               leaf.toString(),
-                               " ",
-                               leaf.is_nested() ? c10::IntArrayRef() : leaf.sizes(),
-                               ") has been modified by an inplace operation since forward");
+const ReadLog::Entry* ReadLog::find(const at::Tensor& tensor) const {
+  const auto* impl = tensor.unsafeGetTensorImpl();
+  const auto* storage = storage_of(tensor);
+  if (entries_.size() <= kFew) {
+    for (const auto& entry : entries_) {
+      if (entry.tensor._unsafe_get_target() == impl ||
+          (storage != nullptr && entry.storage._unsafe_get_target() == storage)) {
+        return &entry;
       }
     }
+    return nullptr;
+  }
+  auto found = index_.find(impl);
+  if (found == index_.end() && storage != nullptr) {
+    found = index_.find(storage);
+  }
+  return found == index_.end() ? nullptr : &entries_[found->second];
+}
+
+void ReadLog::note(const at::Tensor& tensor) {
+  if (find(tensor) != nullptr) {
     return;
   }
+  const auto* storage = storage_of(tensor);
+  entries_.push_back({c10::weak_intrusive_ptr<c10::TensorImpl>(tensor.getIntrusivePtr()),
+                      storage == nullptr ? c10::weak_intrusive_ptr<c10::StorageImpl>(
+                                               c10::intrusive_ptr<c10::StorageImpl>())
+                                         : tensor.storage().getWeakStorageImpl(),
+                      version_of(tensor),
+                      tensor.requires_grad(),
+                      data_writes(storage),
+                      storage == nullptr ? 0 : content_sample(*storage)});
+  if (entries_.size() <= kFew) {
+    return;
+  }
+  const size_t first = entries_.size() == kFew + 1 ? 0 : entries_.size() - 1;
+  for (size_t i = first; i < entries_.size(); ++i) {
+    index_.emplace(entries_[i].tensor._unsafe_get_target(), i);
+    if (const auto* held = entries_[i].storage._unsafe_get_target(); held != nullptr) {
+      index_.emplace(held, i);
+    }
+  }
 }
 
-thread_local ReadGuard* ReadGuard::innermost = nullptr;
+void ReadLog::finish(const std::function<bool(const c10::StorageImpl*)>& is_kept) {
+  std::erase_if(entries_, [&is_kept](const Entry& entry) {
+    return (entry.tensor.expired() && entry.storage.expired()) ||
+           is_kept(entry.storage._unsafe_get_target());
+  });
+  index_.clear();
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    const auto& entry = entries_[i];
+    if (entries_.size() > kFew) {
+      index_.emplace(entry.tensor._unsafe_get_target(), i);
+      if (const auto* held = entry.storage._unsafe_get_target(); held != nullptr) {
+        index_.emplace(held, i);
+      }
+    }
+  }
+}
+
+std::vector<at::Tensor> ReadLog::alive() const {
+  std::vector<at::Tensor> tensors;
+  for (const auto& entry : entries_) {
+    if (auto impl = entry.tensor.lock()) {
+      tensors.emplace_back(std::move(impl));
+    }
+  }
+  return tensors;
+}
+
+void ReadCheck::check(const at::Tensor& tensor) {
+  const auto* entry = log_.find(tensor);
+  if (entry == nullptr) {
+    return;
+  }
+  // Only the first read counts: afterwards the region itself may have written the tensor.
+  const auto index = static_cast<size_t>(entry - log_.entries_.data());
+  if (is_checked_[index]) {
+    return;
+  }
+  is_checked_[index] = true;
+  const auto* storage = storage_of(tensor);
+  if (storage != nullptr && writes_.has(storage)) {
+    return;
+  }
+  const bool is_same_tensor = entry->tensor._unsafe_get_target() == tensor.unsafeGetTensorImpl();
+  const auto text = [&tensor] {
+    return c10::str("a tensor that it reads (",
+                    tensor.toString(),
+                    " ",
+                    tensor.is_nested() ? c10::IntArrayRef() : tensor.sizes(),
+                    ") ");
+  };
+  if (entry->version != version_of(tensor) || entry->storage._unsafe_get_target() != storage ||
+      entry->data_writes != data_writes(storage) ||
+      (storage != nullptr && entry->sample != content_sample(*storage))) {
+    difference_ =
+        text() + "was changed: it has been modified by an inplace operation since forward";
+  } else if (is_same_tensor && entry->requires_grad != tensor.requires_grad()) {
+    difference_ = text() + "was changed: its requires_grad is not what it was in forward";
+  }
+}
+
+GradientGuard::GradientGuard(const ReadLog& log, c10::Device device) {
+  for (const auto& entry : log.entries_) {
+    auto impl = entry.requires_grad ? entry.tensor.lock() : nullptr;
+    // Gradients on other devices are accumulated by other threads, perhaps now.
+    if (impl && impl->device() == device) {
+      const at::Tensor leaf(std::move(impl));
+      if (leaf.is_leaf()) {
+        gradients_.emplace_back(leaf, leaf.grad());
+      }
+    }
+  }
+}
+
+GradientGuard::~GradientGuard() {
+  for (auto& [leaf, gradient] : gradients_) {
+    if (!leaf.grad().is_same(gradient)) {
+      leaf.mutable_grad() = std::move(gradient);
+    }
+  }
+}
+
+thread_local ReadGuard* ReadGuard::innermost_ = nullptr;
 
 ReadGuard::ReadGuard(ReadLog* log)
-    : log_(log), outer_(std::exchange(innermost, log == nullptr ? nullptr : this)) {}
+    : log_(log), outer_(std::exchange(innermost_, log == nullptr ? nullptr : this)) {}
 
-ReadGuard::ReadGuard(ReadCheck* check) : check_(check), outer_(std::exchange(innermost, this)) {}
+ReadGuard::ReadGuard(ReadCheck* check) : check_(check), outer_(std::exchange(innermost_, this)) {}
 
 ReadGuard::~ReadGuard() {
-  innermost = outer_;
+  innermost_ = outer_;
 }
 
-bool ReadGuard::notes() {
-  return innermost != nullptr;
-}
-
-void note_leaf(const at::Tensor& leaf) {
-  for (auto* guard = ReadGuard::innermost; guard != nullptr; guard = guard->outer_) {
-    if (guard->check_ != nullptr) {
-      guard->check_->check(leaf);
+void ReadGuard::note_outside(const at::Tensor& tensor) {
+  if (!tensor.defined() || tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
+    return;
+  }
+  // A view stands for its base, which is the same object each time; so is a view that is a leaf.
+  const auto* info = torch::autograd::impl::get_view_autograd_meta(tensor);
+  const bool is_view = info != nullptr && info->has_bw_view() && !info->requires_grad_;
+  const auto& base = is_view ? info->get_backward_view().base_ : tensor;
+  if (is_view) {
+    const auto* meta = torch::autograd::impl::get_autograd_meta(base);
+    if (meta != nullptr && meta->grad_fn_ && !innermost_->start_.is_older(*meta->grad_fn_)) {
       return;
     }
-    guard->log_->note(leaf);
   }
-}
-
-void note_view(const at::Tensor& view) {
-  const auto* info = torch::autograd::impl::get_view_autograd_meta(view);
-  if (info == nullptr || !info->has_bw_view()) {
-    return note_leaf(view);
-  }
-  const auto& base = info->get_backward_view().base_;
-  const auto* meta = torch::autograd::impl::get_autograd_meta(base);
-  if (meta == nullptr || !meta->grad_fn_) {
-    note_leaf(base);
+  for (auto* guard = innermost_; guard != nullptr; guard = guard->outer_) {
+    if (guard->check_ != nullptr) {
+      guard->check_->check(base);
+      return;
+    }
+    guard->log_->note(base);
   }
 }
 

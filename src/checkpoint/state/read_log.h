@@ -4,18 +4,23 @@
 // ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
 // Autograd checks the tensors that it saved. A bias or an embedding is not saved, so without
 // regions it may be changed between forward and backward; a recompute would read the new values and
-// get other activations. So forward remembers the version of each leaf that it reads, and the
-// recompute compares. Tensors made inside the region are other objects in the recompute and are not
-// found.
+// get other activations. So forward remembers the version of each tensor that it reads and did not
+// make, and the recompute compares. Tensors made inside the region are other objects in the
+// recompute and are not found.
 #pragma once
+
+#include "checkpoint/graph_mark.h"
+#include "checkpoint/state/write_log.h"
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/StorageImpl.h>
 #include <c10/core/TensorImpl.h>
+#include <c10/util/flat_hash_map.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -23,34 +28,59 @@ namespace reprise::detail {
 
 class ReadLog {
  public:
-  void note(const at::Tensor& leaf);
-  /// End of forward: forgets tensors that are gone, which belonged to the region.
-  void finish();
+  void note(const at::Tensor& tensor);
+  /// End of forward: forgets tensors that are gone, or that the region keeps: they belonged to it.
+  void finish(const std::function<bool(const c10::StorageImpl*)>& is_kept);
+
+  /// The tensors that are still there.
+  std::vector<at::Tensor> alive() const;
 
  private:
   friend class ReadCheck;
+  friend class GradientGuard;
   struct Entry {
-    c10::weak_intrusive_ptr<c10::TensorImpl> leaf;
-    const c10::StorageImpl* storage;
+    c10::weak_intrusive_ptr<c10::TensorImpl> tensor;
+    c10::weak_intrusive_ptr<c10::StorageImpl> storage;  // the same storage may have other tensors
     uint32_t version;
+    bool requires_grad;
     uint64_t data_writes;
+    uint64_t sample;
   };
+  const Entry* find(const at::Tensor& tensor) const;
+
   std::vector<Entry> entries_;
+  // By tensor and by storage, once there are many.
+  ska::flat_hash_map<const void*, size_t> index_;
 };
 
 /// Compares the reads of a recompute with forward's.
 class ReadCheck {
  public:
-  explicit ReadCheck(const ReadLog& log) : log_(log), is_checked_(log.entries_.size()) {}
-  void check(const at::Tensor& leaf);
+  /// What the region wrote is not compared: the recompute starts from the content in `writes`.
+  ReadCheck(const ReadLog& log, const WriteLog& writes)
+      : log_(log), writes_(writes), is_checked_(log.entries_.size()) {}
+  void check(const at::Tensor& tensor);
   /// What changed; empty if nothing did.
   const std::string& difference() const { return difference_; }
 
  private:
   const ReadLog& log_;
+  const WriteLog& writes_;
   std::vector<bool> is_checked_;
-  size_t next_ = 0;
   std::string difference_;
+};
+
+/// In its scope, a recompute may replace the gradients of what it reads, as forward has done:
+/// afterwards they are as before. `device`: where the recompute runs.
+class GradientGuard {
+ public:
+  GradientGuard(const ReadLog& log, c10::Device device);
+  ~GradientGuard();
+  GradientGuard(const GradientGuard&) = delete;
+  GradientGuard& operator=(const GradientGuard&) = delete;
+
+ private:
+  std::vector<std::pair<at::Tensor, at::Tensor>> gradients_;
 };
 
 /// Notes or checks what this thread reads, in its scope. Enclosing regions take part, up to one
@@ -64,33 +94,27 @@ class ReadGuard {
   ReadGuard& operator=(const ReadGuard&) = delete;
 
   /// Whether this thread notes or checks reads.
-  static bool notes();
+  static bool notes() { return innermost_ != nullptr; }
+  /// An operator reads `tensor`. Only tensors that the innermost region did not compute are of
+  /// interest: leaves, results of older operators, and views of these.
+  static void note(const at::Tensor& tensor) {
+    const auto* meta = static_cast<const torch::autograd::AutogradMeta*>(
+        tensor.unsafeGetTensorImpl()->autograd_meta());
+    if (meta != nullptr && meta->grad_fn_ && !meta->is_view_ &&
+        !innermost_->start_.is_older(*meta->grad_fn_)) {
+      return;
+    }
+    note_outside(tensor);
+  }
 
  private:
-  friend void note_leaf(const at::Tensor& leaf);
+  static void note_outside(const at::Tensor& tensor);
+
   ReadLog* log_ = nullptr;
   ReadCheck* check_ = nullptr;
+  const GraphMark start_{};
   ReadGuard* outer_;
-  static thread_local ReadGuard* innermost;
+  static thread_local ReadGuard* innermost_;
 };
-
-void note_leaf(const at::Tensor& leaf);
-void note_view(const at::Tensor& view);
-
-/// An operator of the program reads `tensor`. Results of differentiable operators are of no
-/// interest: only leaves, and views of them, may come from outside.
-inline void note_read(const at::Tensor& tensor) {
-  const auto* impl = tensor.unsafeGetTensorImpl();
-  const auto* meta = static_cast<const torch::autograd::AutogradMeta*>(impl->autograd_meta());
-  if (meta == nullptr) {
-    if (tensor.defined() && !impl->is_wrapped_number()) {
-      note_leaf(tensor);
-    }
-  } else if (meta->is_view_) {
-    note_view(tensor);
-  } else if (!meta->grad_fn_) {
-    note_leaf(tensor);
-  }
-}
 
 }  // namespace reprise::detail

@@ -1,7 +1,5 @@
 #include "checkpoint/state/rng_state.h"
 
-#include <algorithm>
-
 namespace reprise::detail {
 
 RngState::RngState(const std::vector<at::Generator>& generators) {
@@ -19,16 +17,6 @@ void RngState::restore() const {
   for (const auto& state : states_) {
     state.restore();
   }
-}
-
-void RngState::keep_changed() {
-  std::erase_if(states_, [](const GeneratorState& state) { return state == state.now(); });
-}
-
-bool RngState::covers(const at::Generator& generator) const {
-  return std::any_of(states_.begin(), states_.end(), [&generator](const GeneratorState& state) {
-    return state.generator() == generator;
-  });
 }
 
 RngState RngState::now() const {

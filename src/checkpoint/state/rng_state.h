@@ -15,9 +15,6 @@ class RngState {
   static RngState of_defaults();
 
   void restore() const;
-  /// Forgets the generators that have not been used since.
-  void keep_changed();
-  bool covers(const at::Generator& generator) const;
   bool is_empty() const { return states_.empty(); }
   /// The current state of the same generators.
   RngState now() const;

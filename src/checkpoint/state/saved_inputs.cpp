@@ -6,6 +6,7 @@
 
 #include <ATen/ops/clone.h>
 #include <ATen/ops/empty.h>
+#include <torch/csrc/autograd/functions/basic_ops.h>
 
 #include <algorithm>
 #include <utility>
@@ -52,6 +53,7 @@ SavedInputs::SavedInputs(const std::vector<at::Tensor>& inputs) {
     } else if (tensor.defined()) {
       const auto& grad_fn = tensor.grad_fn();
       input.has_history = grad_fn != nullptr;
+      input.requires_grad = tensor.requires_grad();
       if (input.has_history) {
         input.is_activation = is_activation(tensor);
         input.grad_fn = grad_fn;
@@ -86,13 +88,18 @@ at::Tensor SavedInputs::with_history(const Input& input, const at::Tensor& detac
   }
   auto tensor = detached_alias(detached);
   auto grad_fn = input.grad_fn.lock();
+  uint32_t output_nr = input.output_nr;
+  if (grad_fn == nullptr) {
+    // Nothing depends on a history that is gone, but the tensor must not become a leaf.
+    grad_fn = std::make_shared<torch::autograd::Error>(
+        "[reprise] the history of a region's input is gone, so a backward call inside the region "
+        "cannot use it");
+    grad_fn->add_input_metadata(detached);
+    output_nr = 0;
+  }
   auto* impl = tensor.unsafeGetTensorImpl();
-  // Without its history it is a leaf: nothing depends on what is gone.
-  const bool is_leaf = grad_fn == nullptr;
   impl->set_autograd_meta(std::make_unique<torch::autograd::AutogradMeta>(
-      impl,
-      /*requires_grad=*/is_leaf,
-      is_leaf ? torch::autograd::Edge() : torch::autograd::Edge(grad_fn, input.output_nr)));
+      impl, /*requires_grad=*/false, torch::autograd::Edge(std::move(grad_fn), output_nr)));
   return tensor;
 }
 
@@ -116,13 +123,20 @@ at::Tensor SavedInputs::from_content(const Input& input, MadeStorages& made) {
   const EngineOpsGuard guard;
   const auto& shape = *input.shape;
   auto& storage = made[input.storage];
+  // If the program still holds it, a capture may refer to it too. WriteUndo has rewound it.
+  auto held = shape.storage.lock();
+  const bool is_held = held != nullptr;
   if (!storage) {
-    // If the program still holds it, a capture may refer to it too. WriteUndo has rewound it.
-    auto held = shape.storage.lock();
     storage = held ? c10::Storage(std::move(held)) : shape.content.clone().storage();
   }
   auto tensor = at::empty({0}, shape.options);
   tensor.set_(storage, shape.offset, shape.sizes, shape.strides);
+  if (is_held) {
+    tensor.unsafeGetTensorImpl()->set_version_counter(input.version_counter);
+  }
+  if (input.requires_grad && !input.has_history) {
+    tensor.set_requires_grad(true);
+  }
   return tensor;
 }
 
@@ -143,6 +157,12 @@ std::optional<size_t> SavedInputs::first_modified(
 
 bool SavedInputs::is_unchanged(const Input& input) {
   return input.storage != nullptr && input.version_counter.current_version() == input.version;
+}
+
+bool SavedInputs::are_in(const c10::StorageImpl* storage) const {
+  return std::any_of(inputs_.begin(), inputs_.end(), [storage](const Input& input) {
+    return input.storage == storage && !input.held.defined();
+  });
 }
 
 bool SavedInputs::are_hooked() const {

@@ -42,6 +42,8 @@ class SavedInputs {
   /// log, because the enclosing one would recompute them as they are after all writes.
   void take_written(const WriteLog& log);
 
+  /// Whether one of them is in this storage.
+  bool are_in(const c10::StorageImpl* storage) const;
   /// Whether they are saved by an enclosing region.
   bool are_hooked() const;
   /// End of forward: adds the activations to offload, except for those that the region has written.
@@ -70,6 +72,7 @@ class SavedInputs {
     std::unique_ptr<Shape> shape;  // only of inputs of an enclosing region
     // The history, unless it is a leaf.
     bool has_history = false;
+    bool requires_grad = false;
     bool is_activation = false;
     std::weak_ptr<torch::autograd::Node> grad_fn;
     uint32_t output_nr = 0;

@@ -103,16 +103,32 @@ void TensorLog::before_accumulation(const torch::autograd::edge_list& roots) {
   }
 }
 
-void TensorLog::before_hook(const at::Tensor& tensor) {
-  if (tensor.is_leaf() && !has_hooked(tensor)) {
-    hooked_.emplace_back(tensor.getIntrusivePtr());
-  }
+void TensorLog::hook_added(const at::Tensor& tensor, unsigned number) {
+  hooks_.push_back({WeakTensor(tensor.getIntrusivePtr()), tensor.is_leaf(), number});
 }
 
 bool TensorLog::has_hooked(const at::Tensor& leaf) const {
-  return std::any_of(hooked_.begin(), hooked_.end(), [&leaf](const WeakTensor& one) {
-    return one._unsafe_get_target() == leaf.unsafeGetTensorImpl();
-  });
+  return find_tensor(hooks_, leaf.unsafeGetTensorImpl()) != hooks_.end();
+}
+
+bool HookReplay::is_outside(const at::Tensor& tensor) const {
+  const auto& node = tensor.grad_fn();
+  return node ? start_.is_older(*node) : log_.has_hooked(tensor);
+}
+
+unsigned HookReplay::next(const at::Tensor& tensor) {
+  for (size_t i = 0; i < is_used_.size(); ++i) {
+    const auto& hook = log_.hooks_[i];
+    // The recompute has another object for an input that is no leaf.
+    const bool is_it = hook.is_leaf
+                           ? hook.tensor._unsafe_get_target() == tensor.unsafeGetTensorImpl()
+                           : !tensor.is_leaf();
+    if (!is_used_[i] && is_it) {
+      is_used_[i] = true;
+      return hook.number;
+    }
+  }
+  return 0;
 }
 
 void TensorLog::finish() {
@@ -120,7 +136,6 @@ void TensorLog::finish() {
   std::erase_if(histories_, is_gone);
   std::erase_if(shapes_, is_gone);
   std::erase_if(gradients_, [](const Gradient& entry) { return entry.leaf.expired(); });
-  std::erase_if(hooked_, [](const WeakTensor& tensor) { return tensor.expired(); });
 }
 
 TensorUndo::TensorUndo(const TensorLog& log) {
@@ -172,9 +187,10 @@ TensorUndo::~TensorUndo() {
   }
 }
 
-NodeHooksGuard::NodeHooksGuard(const std::vector<at::Tensor>& inputs) {
-  for (const auto& input : inputs) {
-    const auto* meta = input.defined() ? torch::autograd::impl::get_autograd_meta(input) : nullptr;
+NodeHooksGuard::NodeHooksGuard(std::vector<at::Tensor> tensors) {
+  for (const auto& tensor : tensors) {
+    const auto* meta =
+        tensor.defined() ? torch::autograd::impl::get_autograd_meta(tensor) : nullptr;
     if (meta == nullptr) {
       continue;
     }

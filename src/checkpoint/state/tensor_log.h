@@ -24,8 +24,8 @@ class TensorLog {
   void before_set(const at::Tensor& target);
   /// Forward: a backward call inside the region is about to accumulate gradients.
   void before_accumulation(const torch::autograd::edge_list& roots);
-  /// Forward: a hook is about to be added to `tensor`.
-  void before_hook(const at::Tensor& tensor);
+  /// Forward: a hook has been added to `tensor`, with this number.
+  void hook_added(const at::Tensor& tensor, unsigned number);
   /// End of forward: forgets tensors that are gone, which belonged to the region.
   void finish();
 
@@ -34,6 +34,7 @@ class TensorLog {
 
  private:
   friend class TensorUndo;
+  friend class HookReplay;
   using WeakTensor = c10::weak_intrusive_ptr<c10::TensorImpl>;
   struct History {
     WeakTensor tensor;
@@ -53,7 +54,28 @@ class TensorLog {
   std::vector<History> histories_;
   std::vector<Shape> shapes_;
   std::vector<Gradient> gradients_;
-  std::vector<WeakTensor> hooked_;
+  struct Hook {
+    WeakTensor tensor;
+    bool is_leaf;
+    unsigned number;
+  };
+  std::vector<Hook> hooks_;
+};
+
+/// The hooks that a recompute would add to tensors from outside: Note [Hooks are registered once].
+class HookReplay {
+ public:
+  explicit HookReplay(const TensorLog& log) : log_(log), is_used_(log.hooks_.size()) {}
+
+  /// Whether the tensor existed before the recompute.
+  bool is_outside(const at::Tensor& tensor) const;
+  /// The number that forward's hook has.
+  unsigned next(const at::Tensor& tensor);
+
+ private:
+  const TensorLog& log_;
+  const GraphMark start_{};
+  std::vector<bool> is_used_;
 };
 
 /// In its scope, tensors from outside are as forward found them.
@@ -83,11 +105,11 @@ class TensorUndo {
   std::vector<Pair> gradients_;
 };
 
-/// In its scope, hooks may be added to the nodes that made `inputs`; they are removed at the end,
-/// because forward has added them already.
+/// In its scope, hooks may be added to the nodes that made `tensors`, or that accumulate their
+/// gradients. They are removed at the end, because forward has added them already.
 class NodeHooksGuard {
  public:
-  explicit NodeHooksGuard(const std::vector<at::Tensor>& inputs);
+  explicit NodeHooksGuard(std::vector<at::Tensor> tensors);
   ~NodeHooksGuard();
   NodeHooksGuard(const NodeHooksGuard&) = delete;
   NodeHooksGuard& operator=(const NodeHooksGuard&) = delete;

@@ -7,6 +7,7 @@
 
 #include <ATen/core/grad_mode.h>
 #include <c10/core/DeviceGuard.h>
+#include <c10/core/InferenceMode.h>
 #include <c10/core/ScalarType.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
@@ -67,6 +68,8 @@ class ThreadStateGuard {
   void apply_autocast(const ThreadState& state) const;
 
   const bool changes_autocast_;
+  // Before keys_, which it changes too. A backward call may run in inference mode.
+  c10::InferenceMode no_inference_{false};
   // Before keys_: autocast's switch is itself a dispatch key, so the caller's state must be
   // captured first. It is restored with the keys.
   const ThreadState callers_;

@@ -23,12 +23,26 @@ UnfoundedSuspicions& unfounded() {
 }  // namespace
 
 UnseenDraws::UnseenDraws(const DrawLog& log, const std::vector<at::Generator>& listed) : log_(log) {
-  if (!log.has_unseen_draws()) {
-    return;
-  }
-  for (const auto& generator : default_generators()) {
-    if (std::find(listed.begin(), listed.end(), generator) == listed.end()) {
+  const auto watch = [&](const at::Generator& generator) {
+    const bool is_known =
+        std::any_of(before_.begin(), before_.end(), [&](const GeneratorState& state) {
+          return state.generator() == generator;
+        });
+    if (!is_known && std::find(listed.begin(), listed.end(), generator) == listed.end()) {
       before_.emplace_back(generator);
+    }
+  };
+  if (log.has_unseen_draws()) {
+    for (const auto& generator : default_generators()) {
+      watch(generator);
+    }
+  }
+  // A generator of the program's own becomes known by its first draw. It may have been seeded
+  // before.
+  for (size_t i = 0; i < log.size(); ++i) {
+    const auto& generator = log[i].before.generator();
+    if (generator != default_generator(generator.device())) {
+      watch(generator);
     }
   }
 }

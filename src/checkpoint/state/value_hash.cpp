@@ -5,14 +5,21 @@
 #include <reprise/options.h>
 
 #include <ATen/Functions.h>
+#include <ATen/NamedTensorUtils.h>
+#include <ATen/SequenceNumber.h>
 #include <ATen/TensorOperators.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
+#include <array>
+#include <string_view>
+#include <vector>
 
 namespace reprise::detail {
 namespace {
 
-/// The tensor's elements as integers of the same width, in one dimension.
+/// The elements of a strided tensor as integers of the same width, in one dimension.
 at::Tensor as_integers(const at::Tensor& tensor) {
   auto flat = (tensor.is_complex() ? at::view_as_real(tensor.resolve_conj()) : tensor)
                   .resolve_neg()
@@ -30,19 +37,10 @@ at::Tensor as_integers(const at::Tensor& tensor) {
   }
 }
 
-}  // namespace
-
-at::Tensor value_hash(const at::Tensor& tensor) {
-  if (tensor.layout() != c10::kStrided || tensor.is_quantized()) {
-    throw CheckpointError(
-        c10::str("[reprise] DeterminismCheck::Values cannot hash a saved tensor of layout ",
-                 tensor.layout(),
-                 ". Use DeterminismCheck::Metadata for this region."));
-  }
-  const EngineOpsGuard guard;
+at::Tensor hash_strided(const at::Tensor& tensor) {
   constexpr int64_t kChunk = int64_t{1} << 20;
   constexpr auto kGolden = static_cast<int64_t>(0x9E3779B97F4A7C15ULL);
-  const auto bits = as_integers(tensor.detach());
+  const auto bits = as_integers(tensor);
   auto hash = at::full({}, bits.numel(), bits.options().dtype(at::kLong));
   for (int64_t begin = 0; begin < bits.numel(); begin += kChunk) {
     const int64_t end = std::min(begin + kChunk, bits.numel());
@@ -52,6 +50,95 @@ at::Tensor value_hash(const at::Tensor& tensor) {
     hash = hash.mul(31).add_(mixed.bitwise_xor_(mixed.bitwise_right_shift(29)).sum());
   }
   return hash;
+}
+
+/// The strided tensors that together are the tensor's content.
+std::vector<at::Tensor> parts_of(const at::Tensor& tensor) {
+  if (tensor.is_nested()) {
+    // Not its buffer, which may also hold what is not the tensor's: it can be a view.
+    auto parts = tensor.unbind();
+    parts.push_back(tensor._nested_tensor_size());
+    return parts;
+  }
+  switch (tensor.layout()) {
+    case c10::kSparse:
+      return {tensor._indices(), tensor._values()};
+    case c10::kSparseCsr:
+    case c10::kSparseBsr:
+      return {tensor.crow_indices(), tensor.col_indices(), tensor.values()};
+    case c10::kSparseCsc:
+    case c10::kSparseBsc:
+      return {tensor.ccol_indices(), tensor.row_indices(), tensor.values()};
+    default:
+      return {tensor};
+  }
+}
+
+[[noreturn]] void refuse(const std::string& what) {
+  throw CheckpointError(c10::str("[reprise] DeterminismCheck::Values cannot hash a saved tensor ",
+                                 what,
+                                 ". Use DeterminismCheck::Metadata for this region."));
+}
+
+/// Note [Workspaces are not compared]
+/// ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+/// Some operators of oneDNN and cuDNN save a workspace for their backward: memory as bytes, in a
+/// format of the library's own, of which it writes only a part. The rest is whatever the allocator
+/// gave, so equal runs leave different bytes, and to compare them would be a false alarm. The
+/// results of these operators are compared, as everything else is.
+///
+/// A workspace has no history of its own. But the operator's node saves one of its results just
+/// before, and that one tells which node is saving.
+constexpr std::array<std::string_view, 4> kNodesWithWorkspace{"MkldnnRnnLayerBackward0",
+                                                              "CudnnRnnBackward0",
+                                                              "MiopenRnnBackward0",
+                                                              "CudnnBatchNormBackward0"};
+
+bool is_workspace(const at::Tensor& tensor) {
+  struct LastResult {
+    uint64_t node = 0;
+    bool has_workspace = false;
+  };
+  thread_local LastResult last;
+  const uint64_t newest_node = at::sequence_number::peek() - 1;
+  const auto* meta = torch::autograd::impl::get_autograd_meta(tensor);
+  // Not grad_fn(), which would rebuild the history of views.
+  if (meta != nullptr && meta->grad_fn_ && meta->grad_fn_->sequence_nr() == newest_node) {
+    const auto name = meta->grad_fn_->name();
+    last = {newest_node,
+            std::find(kNodesWithWorkspace.begin(), kNodesWithWorkspace.end(), name) !=
+                kNodesWithWorkspace.end()};
+    return false;
+  }
+  return last.has_workspace && last.node == newest_node && tensor.scalar_type() == at::kByte;
+}
+
+}  // namespace
+
+at::Tensor value_hash(const at::Tensor& tensor) {
+  if (tensor.is_quantized()) {
+    refuse("that is quantized");
+  }
+  if (tensor.is_meta()) {
+    refuse("on the meta device, which has no values");
+  }
+  const EngineOpsGuard guard;
+  const at::NoNamesGuard no_names;
+  const auto parts = parts_of(tensor.detach());
+  at::Tensor hash;
+  for (const auto& part : parts) {
+    if (part.layout() != c10::kStrided) {
+      refuse(c10::str("of layout ", part.layout()));
+    }
+    const auto next = hash_strided(part);
+    // Parts may be on different devices: a nested tensor's sizes are on the host.
+    hash = hash.defined() ? hash.mul(31).add_(next.to(hash.device())) : next;
+  }
+  return hash;
+}
+
+at::Tensor saved_value_hash(const at::Tensor& tensor) {
+  return is_workspace(tensor) ? at::Tensor() : value_hash(tensor);
 }
 
 }  // namespace reprise::detail

@@ -5,6 +5,7 @@
 #include <torch/csrc/autograd/edge.h>
 
 #include <cstdint>
+#include <functional>
 
 namespace reprise::detail {
 
@@ -22,8 +23,12 @@ class WriteListener {
   virtual void before_set(const at::Tensor& /*target*/) {}
   /// Called before a backward call that accumulates gradients into leaves.
   virtual void before_accumulation(const torch::autograd::edge_list& /*roots*/) {}
-  /// Called before a hook is added to `tensor`. False: it must not be, because forward added it.
-  virtual bool allows_hook(const at::Tensor& /*tensor*/) { return true; }
+  /// A hook has been added to `tensor`, with this number.
+  virtual void hook_added(const at::Tensor& /*tensor*/, unsigned /*number*/) {}
+  /// Whether hooks on `tensor` were added in forward, so that they must not be added again.
+  virtual bool adds_hooks_again(const at::Tensor& /*tensor*/) { return false; }
+  /// The number of the next of these hooks.
+  virtual unsigned next_hook(const at::Tensor& /*tensor*/) { return 0; }
 
  protected:
   explicit WriteListener(bool has_grad_mode = true) : has_grad_mode_(has_grad_mode) {}
@@ -52,7 +57,12 @@ class WriteListenerGuard {
 
 /// Notifies this thread's listeners.
 void notify_accumulation(const torch::autograd::edge_list& roots);
-bool listeners_allow_hook(const at::Tensor& tensor);
+void notify_set(const at::Tensor& target);
+
+/// Adds a hook by `add`, unless this is a recompute and forward has added it. Returns its number.
+unsigned add_hook(const at::Tensor& tensor, const std::function<unsigned()>& add);
+/// Whether this is a recompute, and forward has added the hooks on `tensor`.
+bool hooks_were_added(const at::Tensor& tensor);
 
 /// Whether the operator that is running on this thread will still write `tensor`. Autograd may save
 /// a tensor before it is computed (the noise of rrelu).

@@ -163,6 +163,9 @@ const char* WriteUndo::before_write(const at::Tensor& target) {
     return "wraps memory of the program as a tensor (from_blob) and writes it: a recompute would "
            "write it again. Wrap it outside of the region.";
   }
+  if (const char* why_not = before_kernel_write(target)) {
+    return why_not;
+  }
   for (const auto& entry : log_.entries_) {
     if (entry.storage._unsafe_get_target() != impl) {
       continue;

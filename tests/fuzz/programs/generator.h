@@ -1,0 +1,92 @@
+// The generator's state. Features that `without` can switch off by name: risk, reentrant, steps,
+// parallel, thread, autocast, complex, double, policy, values, loop, try, hook, inner_backward,
+// grad, twice, group, nested, explicit. Only if `with` names them: thread_effects (draws and writes
+// on a thread that a region starts).
+#pragma once
+
+#include "fuzz/programs/generate.h"
+#include "fuzz/programs/knowledge.h"
+#include "fuzz/programs/random.h"
+
+#include <string_view>
+#include <vector>
+
+namespace reprise::fuzz {
+
+/// What kind of program it becomes; drawn first.
+struct Profile {
+  bool is_risky = false;      ///< may do what regions refuse
+  bool is_reentrant = false;  ///< its regions are, so sums of gradients must not depend on order
+  bool is_complex = false;
+  bool has_autocast = false;
+  bool has_threads = false;
+  bool has_steps = false;    ///< two training steps
+  bool is_parallel = false;  ///< two threads that share nothing
+};
+
+class Generator {
+ public:
+  Generator(uint64_t seed, const GenerateOptions& options);
+  Program make();
+
+ private:
+  using Body = std::vector<Instruction>;
+
+  // generate.cpp: the program around its statements.
+  void draw_profile();
+  void make_leaves(int explicit_generator);
+  void make_model(Body& body);
+  void make_losses(Body& body);
+  void make_backward(Body& body);
+  void make_parallel(Body& body);
+  void backward(Body& body, std::vector<Register> losses, bool retain);
+  void grad(Body& body, std::vector<Register> losses, bool create_graph, bool retain);
+
+  // statements.cpp: what a body is made of.
+  void make_statements(Body& body, int count);
+  void make_statement(Body& body);
+  bool make_operator(Body& body);
+  bool make_row(Body& body, int row);
+  void make_region(Body& body);
+  void make_loop(Body& body);
+  void make_surrounded(Body& body, Kind kind);
+  void make_try(Body& body);
+  void make_inner_backward(Body& body);
+
+  // choices.cpp: which registers and options.
+  bool choose_inputs(const Operator& row, std::vector<Register>& inputs);
+  bool may_read(Register reg);
+  bool may_write(Register target, bool writes_gradient);
+  std::vector<Register> candidates(char type);
+  Register recent(const std::vector<Register>& list);
+  std::vector<Register> choose_results(size_t first_new, int most);
+  RegionOptions choose_options(const OpenRegion& region);
+
+  bool can(std::string_view feature) const;
+  bool wants(std::string_view feature) const;
+  /// Makes an instruction of a row with these inputs, as it is.
+  Register place(Body& body,
+                 std::string_view name,
+                 std::vector<Register> inputs,
+                 double number = 1);
+  /// Adds the results of a row to what is known, and to the scope.
+  void assign_outputs(Instruction& instruction, const Operator& row);
+
+  Random random_;
+  const GenerateOptions& options_;
+  Program program_;
+  Profile profile_;
+  Knowledge known_;
+  std::vector<Register> scope_;  // what can be read here, oldest first
+  std::vector<int> uses_;        // of each register; only counted for reentrant programs
+  std::vector<Register> losses_;
+  bool has_grad_mode_ = true;
+  int explicit_generator_ = kDefaultGenerator;  // in a parallel block, the only one allowed
+  bool may_draw_default_ = true;
+  int budget_ = 45;  // of instructions
+  int loops_ = 0;
+  bool is_on_thread_of_region_ = false;
+  int blocks_ = 0;  // how many blocks are open: limits their nesting
+};
+
+}  // namespace reprise::fuzz

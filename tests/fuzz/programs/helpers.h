@@ -1,0 +1,139 @@
+// Functions that rows of operators() call. Each is compiled here and also kept as text, so that a
+// printed program can bring those that it uses.
+#pragma once
+
+#include <reprise/autocast.h>
+#include <reprise/reprise.h>
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <torch/torch.h>
+
+#include <stdexcept>
+#include <string_view>
+#include <vector>
+
+/// Defines a function and remembers its text.
+#define REPRISE_FUZZ_HELPER(NAME, ...) \
+  __VA_ARGS__                          \
+  inline constexpr Helper NAME##_helper{#NAME, #__VA_ARGS__};
+
+namespace reprise::fuzz::helpers {
+
+struct Helper {
+  std::string_view name;
+  std::string_view text;
+};
+
+// clang-format off
+REPRISE_FUZZ_HELPER(leaf,
+inline at::Tensor leaf(at::IntArrayRef shape, at::ScalarType dtype, double phase) {
+  const auto count = c10::multiply_integers(shape);
+  return torch::sin(torch::arange(count, torch::kDouble) * 1.7 + phase).reshape(shape).to(dtype);
+})
+
+REPRISE_FUZZ_HELPER(list,
+inline std::vector<at::Tensor> list(const std::tuple<at::Tensor, at::Tensor>& pair) {
+  return {std::get<0>(pair), std::get<1>(pair)};
+})
+
+REPRISE_FUZZ_HELPER(four,
+inline at::Tensor four(const at::Tensor& weight) {
+  return torch::cat({weight, weight.t(), -weight, weight * 0.5});
+})
+
+REPRISE_FUZZ_HELPER(three,
+inline at::Tensor three(const at::Tensor& weight) {
+  return torch::cat({weight, weight.t(), -weight});
+})
+
+REPRISE_FUZZ_HELPER(scale_gradient,
+inline at::Tensor scale_gradient(const at::Tensor& tensor, double factor) {
+  tensor.register_hook([factor](const at::Tensor& gradient) { return gradient * factor; });
+  return tensor;
+})
+
+REPRISE_FUZZ_HELPER(count_gradient,
+inline at::Tensor count_gradient(const at::Tensor& tensor, const at::Tensor& counter) {
+  tensor.register_hook([counter](const at::Tensor&) { counter.add_(1); });
+  return tensor;
+})
+
+REPRISE_FUZZ_HELPER(drop_in_place,
+inline at::Tensor drop_in_place(at::Tensor tensor) {
+  return torch::dropout_(tensor, 0.4, true);
+})
+
+REPRISE_FUZZ_HELPER(fail,
+inline at::Tensor fail() {
+  throw std::runtime_error("thrown");
+})
+
+REPRISE_FUZZ_HELPER(sgd_step,
+inline at::Tensor sgd_step(const at::Tensor& parameter) {
+  const torch::NoGradGuard no_grad;
+  if (parameter.grad().defined()) {
+    parameter.sub_(parameter.grad() * 0.1);
+    parameter.mutable_grad().reset();
+  }
+  return parameter;
+})
+
+REPRISE_FUZZ_HELPER(draw_directly,
+inline at::Tensor draw_directly(at::Generator generator, const at::TensorOptions& options) {
+  auto* numbers = generator.get<at::CPUGeneratorImpl>();
+  const std::scoped_lock lock(generator.mutex());
+  return torch::full({}, static_cast<double>(numbers->random() % 1000) / 1000, options);
+})
+
+REPRISE_FUZZ_HELPER(Cube,
+struct Cube : torch::autograd::Function<Cube> {
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x) {
+    const auto result = x * x * x;
+    context->save_for_backward({x, result});
+    return result;
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 torch::autograd::variable_list gradients) {
+    const auto saved = context->get_saved_variables();
+    return {gradients[0] * saved[0] * saved[0] * 3};
+  }
+};)
+
+REPRISE_FUZZ_HELPER(keep_by_hash,
+inline std::shared_ptr<const reprise::Policy> keep_by_hash(size_t salt) {
+  return reprise::policy::from([salt](const reprise::OpContext& op) {
+    const bool writes = op.name.ends_with('_') || op.overload == "out" ||
+                        op.name.find("batch_norm") != std::string_view::npos ||
+                        op.name.find("rrelu") != std::string_view::npos;
+    const size_t hash = std::hash<std::string_view>()(op.name) + op.call_index * 7 + salt;
+    return !writes && hash % 3 == 0 ? reprise::Decision::Keep : reprise::Decision::Recompute;
+  });
+})
+
+REPRISE_FUZZ_HELPER(compress_masks,
+inline std::shared_ptr<const reprise::Policy> compress_masks() {
+  return reprise::policy::from([](const reprise::OpContext& op) {
+    const bool is_mask = op.name == "aten::gt" || op.name == "aten::lt";
+    return is_mask ? reprise::Decision::Compress : reprise::Decision::Recompute;
+  });
+})
+// clang-format on
+
+/// Those that a printed program may need, in an order in which they compile.
+inline std::vector<Helper> all() {
+  return {leaf_helper,
+          list_helper,
+          four_helper,
+          three_helper,
+          scale_gradient_helper,
+          count_gradient_helper,
+          drop_in_place_helper,
+          fail_helper,
+          sgd_step_helper,
+          draw_directly_helper,
+          Cube_helper,
+          keep_by_hash_helper,
+          compress_masks_helper};
+}
+
+}  // namespace reprise::fuzz::helpers

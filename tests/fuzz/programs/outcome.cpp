@@ -1,0 +1,103 @@
+#include "fuzz/programs/outcome.h"
+
+#include "fuzz/programs/run.h"
+
+#include <reprise/options.h>
+
+#include <torch/torch.h>
+
+#include <cstring>
+#include <regex>
+#include <variant>
+
+namespace reprise::fuzz {
+namespace {
+
+bool is_bitwise_equal(const at::Tensor& a, const at::Tensor& b) {
+  if (a.defined() != b.defined() || !a.defined()) {
+    return a.defined() == b.defined();
+  }
+  if (a.sizes() != b.sizes() || a.scalar_type() != b.scalar_type()) {
+    return false;
+  }
+  const auto left = a.contiguous();
+  const auto right = b.contiguous();
+  return std::memcmp(left.const_data_ptr(), right.const_data_ptr(), left.nbytes()) == 0;
+}
+
+/// Nothing if they are equal.
+std::string first_difference(const Program& program,
+                             const std::vector<at::Tensor>& plain,
+                             const std::vector<at::Tensor>& regions) {
+  for (size_t i = 0; i < plain.size(); ++i) {
+    const auto& a = plain[i];
+    const auto& b = regions[i];
+    if (is_bitwise_equal(a, b)) {
+      continue;
+    }
+    const auto name = observed_name(program, i);
+    const bool has_distance =
+        a.defined() && b.defined() && a.sizes() == b.sizes() && a.is_floating_point();
+    return has_distance ? c10::str(name, ", by at most ", (a - b).abs().max().item().toDouble())
+                        : name;
+  }
+  return "";
+}
+
+struct Failure {
+  std::string message;
+  bool is_ours;
+};
+
+std::variant<std::vector<at::Tensor>, Failure> try_run(const Program& program,
+                                                       const RunOptions& options) {
+  try {
+    return run(program, options);
+  } catch (const c10::Error& error) {
+    const std::string message = error.what_without_backtrace();
+    const bool is_ours = dynamic_cast<const CheckpointError*>(&error) != nullptr ||
+                         message.find("[reprise]") != std::string::npos;
+    return Failure{message, is_ours};
+  } catch (const std::exception& error) {
+    return Failure{error.what(), false};
+  }
+}
+
+}  // namespace
+
+Outcome judge(const Program& program, int fault) {
+  // Backtraces make errors slow, and shrinking makes many.
+  static const bool has_no_backtraces = (c10::SetStackTraceFetcher([] { return ""; }), true);
+  TORCH_CHECK(has_no_backtraces);
+  const auto plain = try_run(program, {.with_regions = false});
+  if (const auto* failure = std::get_if<Failure>(&plain)) {
+    return {Verdict::Invalid, failure->message};
+  }
+  const auto regions = try_run(program, {.with_regions = true, .fault = fault});
+  if (const auto* failure = std::get_if<Failure>(&regions)) {
+    return {failure->is_ours ? Verdict::Refused : Verdict::WrongError, failure->message};
+  }
+  const auto& expected = std::get<std::vector<at::Tensor>>(plain);
+  auto difference = first_difference(program, expected, std::get<std::vector<at::Tensor>>(regions));
+  if (difference.empty()) {
+    return {};
+  }
+  // A program that differs from itself says nothing about regions.
+  for (int i = 0; i < 3; ++i) {
+    const auto again = try_run(program, {.with_regions = false});
+    const auto* seen = std::get_if<std::vector<at::Tensor>>(&again);
+    if (seen == nullptr || !first_difference(program, expected, *seen).empty()) {
+      return {Verdict::Invalid, "not deterministic without regions"};
+    }
+  }
+  return {Verdict::Different, std::move(difference)};
+}
+
+std::string message_kind(const std::string& message) {
+  static const std::regex shape(R"(\[[0-9, ]*\])");
+  static const std::regex number("[0-9]+");
+  const std::string line = message.substr(0, message.find('\n'));
+  return std::regex_replace(std::regex_replace(line, shape, "[..]"), number, "#").substr(0, 160);
+}
+
+}  // namespace reprise::fuzz

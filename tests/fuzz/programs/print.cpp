@@ -1,0 +1,327 @@
+#include "fuzz/programs/print.h"
+
+#include "fuzz/programs/helpers.h"
+#include "fuzz/programs/operators.h"
+#include "fuzz/programs/region_options.h"
+#include "fuzz/programs/text.h"
+
+#include <set>
+#include <string>
+#include <vector>
+
+namespace reprise::fuzz {
+namespace {
+
+std::string dtype_text(c10::ScalarType dtype) {
+  return dtype == c10::kDouble         ? "torch::kDouble"
+         : dtype == c10::kComplexFloat ? "torch::kComplexFloat"
+                                       : "torch::kFloat";
+}
+
+class Printer {
+ public:
+  explicit Printer(const Program& program) : program_(program) {}
+
+  std::string text() {
+    line("std::map<std::string, at::Tensor> program(bool with_regions) {");
+    ++indent_;
+    print_start();
+    for (const auto& instruction : program_.body) {
+      print(instruction);
+    }
+    print_end();
+    --indent_;
+    line("}");
+    return text_;
+  }
+
+ private:
+  void line(const std::string& content) {
+    text_ += std::string(static_cast<size_t>(indent_) * 2, ' ') + content + "\n";
+  }
+  void print_start();
+  void print_end();
+  void print(const Instruction& instruction);
+  void print_operator(const Instruction& instruction);
+  void print_region(const Instruction& instruction);
+  void print_loop(const Instruction& instruction);
+  void print_surrounded(const Instruction& instruction);
+  void print_grad(const Instruction& instruction);
+  /// Declares registers that a block below assigns.
+  void declare(const std::vector<Register>& list) {
+    if (!list.empty()) {
+      line("at::Tensor " + names_of(list) + ";");
+    }
+  }
+  void assign(const std::vector<Register>& to, const std::vector<Register>& from, bool converts) {
+    for (size_t i = 0; i < to.size(); ++i) {
+      line(name_of(to[i]) + " = " + name_of(from[i]) +
+           (converts ? ".to(" + dtype_text(program_.dtype) + ")" : "") + ";");
+    }
+  }
+  void print_body(const Block& block) {
+    ++indent_;
+    for (const auto& instruction : block.body) {
+      print(instruction);
+    }
+    --indent_;
+  }
+  std::string temporary() { return "t" + std::to_string(temporaries_++); }
+
+  const Program& program_;
+  std::string text_;
+  int indent_ = 0;
+  int temporaries_ = 0;
+};
+
+/// The registers that the program uses at all.
+std::set<Register> used_registers(const Program& program) {
+  std::set<Register> used;
+  for_each_instruction(program.body, [&used](const Instruction& instruction) {
+    used.insert(instruction.inputs.begin(), instruction.inputs.end());
+    for (const auto& block : instruction.blocks) {
+      used.insert(block.results.begin(), block.results.end());
+    }
+  });
+  return used;
+}
+
+void Printer::print_start() {
+  line("[[maybe_unused]] constexpr int64_t R = " + std::to_string(program_.rows) +
+       ", D = " + std::to_string(program_.columns) + ", H = D / 2;");
+  line("[[maybe_unused]] const at::TensorOptions options(" + dtype_text(program_.dtype) + ");");
+  line(
+      "const auto region = [with_regions](const reprise::CheckpointOptions& how, auto fn, auto... "
+      "arguments) {");
+  line("  return with_regions ? reprise::checkpoint(how, fn, arguments...) : fn(arguments...);");
+  line("};");
+  line("torch::manual_seed(" + std::to_string(program_.seed) + "ULL);");
+  for (int i = 0; i < program_.generators; ++i) {
+    line("auto g" + std::to_string(i) + " = at::make_generator<at::CPUGeneratorImpl>(uint64_t{" +
+         std::to_string(i + 1) + "});");
+  }
+  const auto used = used_registers(program_);
+  for (const auto& leaf : program_.leaves) {
+    if (!used.contains(leaf.reg)) {
+      continue;
+    }
+    std::string shape;
+    for (const auto size : shape_of(leaf.type, program_.rows, program_.columns)) {
+      shape += (shape.empty() ? "" : ", ") + std::to_string(size);
+    }
+    const std::string start = "const auto " + name_of(leaf.reg) + " = ";
+    if (leaf.type == 'n') {
+      line(start + "torch::zeros({}, torch::kLong);");
+    } else if (leaf.type == 'i') {
+      line(start + "torch::arange(R, torch::kLong).remainder(D);");
+    } else {
+      line(start + "leaf({" + shape + "}, " + dtype_text(program_.dtype) + ", " +
+           std::to_string(leaf.reg) + ")" + (leaf.requires_grad ? ".set_requires_grad(true)" : "") +
+           ";");
+    }
+  }
+}
+
+void Printer::print_end() {
+  line("std::map<std::string, at::Tensor> seen;");
+  for (const auto& instruction : program_.body) {
+    for (const Register reg : instruction.outputs) {
+      line("seen[\"" + name_of(reg) + "\"] = " + name_of(reg) + ";");
+    }
+  }
+  const auto used = used_registers(program_);
+  for (const auto& leaf : program_.leaves) {
+    if (used.contains(leaf.reg)) {
+      const auto name = name_of(leaf.reg);
+      line("seen[\"" + name + "\"] = " + name + ";");
+      line("seen[\"the gradient of " + name + "\"] = " + name + ".is_leaf() ? " + name +
+           ".grad() : at::Tensor();");
+    }
+  }
+  line("seen[\"the default generator\"] = at::detail::getDefaultCPUGenerator().get_state();");
+  for (int i = 0; i < program_.generators; ++i) {
+    const auto name = "g" + std::to_string(i);
+    line("seen[\"generator " + name + "\"] = " + name + ".get_state();");
+  }
+  line("return seen;");
+}
+
+void Printer::print(const Instruction& instruction) {
+  switch (instruction.kind) {
+    case Kind::Operator:
+      return print_operator(instruction);
+    case Kind::Region:
+      return print_region(instruction);
+    case Kind::Loop:
+      return print_loop(instruction);
+    case Kind::Backward:
+      return line("torch::autograd::backward({" + names_of(instruction.inputs) + "}, {}, " +
+                  (instruction.retain_graph ? "true" : "false") +
+                  (instruction.create_graph ? ", true" : "") + ");");
+    case Kind::Grad:
+      return print_grad(instruction);
+    case Kind::Parallel: {
+      const auto name = temporary();
+      line("std::vector<std::future<void>> " + name + ";");
+      for (const auto& block : instruction.blocks) {
+        line(name + ".push_back(std::async(std::launch::async, [&] {");
+        print_body(block);
+        line("}));");
+      }
+      return line("for (auto& thread : " + name + ") thread.get();");
+    }
+    default:
+      return print_surrounded(instruction);
+  }
+}
+
+void Printer::print_operator(const Instruction& instruction) {
+  const auto& row = operators()[static_cast<size_t>(instruction.op)];
+  const auto text = expression(instruction, row);
+  if (instruction.outputs.empty()) {
+    line(text + ";");
+  } else if (instruction.outputs.size() == 1) {
+    line("const auto " + name_of(instruction.outputs[0]) + " = " + text + ";");
+  } else {
+    const auto name = temporary();
+    line("const auto " + name + " = " + text + ";");
+    for (size_t i = 0; i < instruction.outputs.size(); ++i) {
+      line("const auto " + name_of(instruction.outputs[i]) + " = " + name + "[" +
+           std::to_string(i) + "];");
+    }
+  }
+}
+
+void Printer::print_region(const Instruction& instruction) {
+  const Block& block = instruction.blocks[0];
+  const auto name = temporary();
+  line("const auto " + name + " = region(" + options_text(instruction.options) + ", [=](" +
+       names_of(block.parameters, "at::Tensor ") + ") {");
+  print_body(block);
+  line("  return std::vector<at::Tensor>{" + names_of(block.results) + "};");
+  line("}" + (instruction.inputs.empty() ? "" : ", " + names_of(instruction.inputs)) + ");");
+  for (size_t i = 0; i < instruction.outputs.size(); ++i) {
+    line("const auto " + name_of(instruction.outputs[i]) + " = " + name + "[" + std::to_string(i) +
+         "];");
+  }
+}
+
+void Printer::print_loop(const Instruction& instruction) {
+  const Block& block = instruction.blocks[0];
+  for (size_t i = 0; i < block.parameters.size(); ++i) {
+    line("auto " + name_of(block.parameters[i]) + " = " + name_of(instruction.inputs[i]) + ";");
+  }
+  const auto name = temporary();
+  line("for (int " + name + " = 0; " + name + " < " + std::to_string(instruction.integer) + "; ++" +
+       name + ") {");
+  print_body(block);
+  ++indent_;
+  assign(block.parameters, block.results, false);
+  --indent_;
+  line("}");
+  for (size_t i = 0; i < instruction.outputs.size(); ++i) {
+    line("const auto " + name_of(instruction.outputs[i]) + " = " + name_of(block.parameters[i]) +
+         ";");
+  }
+}
+
+void Printer::print_surrounded(const Instruction& instruction) {
+  const Block& block = instruction.blocks[0];
+  declare(instruction.outputs);
+  const auto kind = instruction.kind;
+  line(kind == Kind::Try      ? "try {"
+       : kind == Kind::Thread ? "std::async(std::launch::async, [&] {"
+                              : "{");
+  if (kind == Kind::NoGrad) {
+    line("  const torch::NoGradGuard no_grad;");
+  } else if (kind == Kind::Autocast) {
+    line("  const reprise::AutocastScope autocast(at::kCPU, at::kBFloat16);");
+  } else if (kind == Kind::Group) {
+    line("  const reprise::GraphExecGroup group;");
+  }
+  print_body(block);
+  ++indent_;
+  assign(instruction.outputs, block.results, kind == Kind::Autocast);
+  --indent_;
+  line(kind == Kind::Try      ? "} catch (const std::runtime_error&) {}"
+       : kind == Kind::Thread ? "}).get();"
+                              : "}");
+}
+
+void Printer::print_grad(const Instruction& instruction) {
+  const auto split = instruction.inputs.begin() + instruction.integer;
+  const std::vector<Register> losses(instruction.inputs.begin(), split);
+  const std::vector<Register> inputs(split, instruction.inputs.end());
+  const auto name = temporary();
+  const bool retains = instruction.retain_graph || instruction.create_graph;
+  line("const auto " + name + " = torch::autograd::grad({" + names_of(losses) + "}, {" +
+       names_of(inputs) + "}, {}, " + (retains ? "true" : "false") + ", " +
+       (instruction.create_graph ? "true" : "false") + ", true);");
+  for (size_t i = 0; i < instruction.outputs.size(); ++i) {
+    const auto element = name + "[" + std::to_string(i) + "]";
+    line("const auto " + name_of(instruction.outputs[i]) + " = " + element + ".defined() ? " +
+         element + " : torch::zeros_like(" + name_of(inputs[i]) + ");");
+  }
+}
+
+}  // namespace
+
+std::string function_text(const Program& program) {
+  const auto body = Printer(program).text();
+  std::string text;
+  for (const auto& helper : helpers::all()) {
+    if (body.find(std::string(helper.name) + "(") != std::string::npos ||
+        body.find(std::string(helper.name) + "::") != std::string::npos) {
+      text += broken_up(helper.text) + "\n\n";
+    }
+  }
+  return text + body;
+}
+
+std::string includes_text() {
+  return R"(#include <reprise/autocast.h>
+#include <reprise/reprise.h>
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <torch/torch.h>
+
+#include <future>
+#include <iostream>
+#include <map>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+)";
+}
+
+std::string program_text(const Program& program, const std::string& comment) {
+  return "// Seed " + std::to_string(program.seed) + ". " + comment + "\n" + includes_text() +
+         function_text(program) + R"(
+int main() {
+  auto regions = program(true);
+  for (const auto& [name, plain] : program(false)) {
+    const bool is_same = plain.defined() == regions[name].defined() &&
+                         (!plain.defined() || torch::equal(plain, regions[name]));
+    std::cout << name << (is_same ? ": same\n" : ": DIFFERENT\n");
+  }
+}
+)";
+}
+
+std::string programs_text(const std::vector<Program>& programs) {
+  std::string functions;
+  std::string list;
+  for (const auto& program : programs) {
+    const auto seed = std::to_string(program.seed);
+    functions += "namespace seed_" + seed + " {\n\n" + function_text(program) + "\n}\n\n";
+    list += "      {" + seed + "ULL, &seed_" + seed + "::program},\n";
+  }
+  return includes_text() + "#include \"fuzz/programs/printed_programs.h\"\n\n" +
+         "namespace reprise::fuzz {\nnamespace {\n\n" + functions +
+         "}  // namespace\n\nstd::vector<PrintedProgram> printed_programs() {\n  return {\n" +
+         list + "  };\n}\n\n}  // namespace reprise::fuzz\n";
+}
+
+}  // namespace reprise::fuzz

@@ -1,0 +1,172 @@
+// Operators, and which statement comes next.
+#include "fuzz/programs/generator.h"
+
+#include <algorithm>
+
+namespace reprise::fuzz {
+namespace {
+
+/// Rows by weight, for every profile the same list.
+const std::vector<int>& weighted_rows() {
+  static const auto list = [] {
+    std::vector<int> rows;
+    for (size_t i = 0; i < operators().size(); ++i) {
+      const auto& row = operators()[i];
+      const int weight = row.has(kNoWeight) ? 0 : row.has(kRare) ? 1 : row.has(kCommon) ? 6 : 3;
+      rows.insert(rows.end(), static_cast<size_t>(weight), static_cast<int>(i));
+    }
+    return rows;
+  }();
+  return list;
+}
+
+}  // namespace
+
+void Generator::assign_outputs(Instruction& instruction, const Operator& row) {
+  const bool has_grad = has_grad_mode_ && !row.has(kDetached) &&
+                        std::any_of(instruction.inputs.begin(),
+                                    instruction.inputs.end(),
+                                    [this](Register reg) { return known_.of(reg).has_grad; });
+  for (char type : row.output_types()) {
+    if (type == 'x') {
+      type = known_.of(instruction.inputs[0]).type;
+    }
+    Register reg = 0;
+    if (row.has(kView)) {
+      const auto base = known_.of(instruction.inputs[0]);
+      reg = known_.add({type,
+                        row.has(kDetached) ? false : base.has_grad,
+                        row.has(kManyViews) || base.is_one_of_many_views,
+                        base.memory});
+    } else {
+      reg = known_.add_new(type, has_grad || row.name == "new_leaf");
+      known_.memory_of(reg).is_saved = row.saves.find('o') != std::string_view::npos;
+      known_.memory_of(reg).is_foreign = row.name == "unsafe_chunk";
+      known_.memory_of(reg).is_leaf_with_grad = row.name == "new_leaf";
+    }
+    instruction.outputs.push_back(reg);
+    scope_.push_back(reg);
+  }
+  if (!row.has(kWrites)) {
+    return;
+  }
+  if (has_grad && row.name != "average_") {
+    known_.give_grad(instruction.inputs[0]);
+  }
+}
+
+bool Generator::make_row(Body& body, int index) {
+  const auto& row = operators()[static_cast<size_t>(index)];
+  if ((profile_.is_complex && !row.has(kComplex)) ||
+      (profile_.is_reentrant && row.has(kNotReentrant)) ||
+      (row.has(kRisky) && !profile_.is_risky) || (row.has(kNeedsGrad) && !can("hook")) ||
+      !can(row.name)) {
+    return false;
+  }
+  if (is_on_thread_of_region_ && !wants("thread_effects") &&
+      row.has(kRandom | kWrites | kUpdatesStatistics | kNeedsGrad)) {
+    return false;
+  }
+  Instruction instruction;
+  instruction.op = index;
+  if (row.has(kExplicit) && explicit_generator_ != kDefaultGenerator) {
+    instruction.generator = explicit_generator_;
+  } else if (row.has(kExplicit) && program_.generators > 0 && random_.chance(50)) {
+    instruction.generator = random_.between(0, program_.generators - 1);
+  } else if (row.has(kRandom) && !may_draw_default_) {
+    return false;
+  }
+  if (!choose_inputs(row, instruction.inputs)) {
+    return false;
+  }
+  instruction.number = random_.between(1, 8) / 8.0;
+  instruction.integer = random_.between(0, 9);
+  for (size_t i = 0; i < instruction.inputs.size(); ++i) {
+    const Register reg = instruction.inputs[i];
+    if (i > 0 || !row.has(kOverwrites)) {
+      known_.note_read(reg);
+    }
+    if (has_grad_mode_ && row.saves.find(static_cast<char>('0' + i)) != std::string_view::npos) {
+      known_.memory_of(reg).is_saved = true;
+    }
+    uses_.resize(static_cast<size_t>(known_.count()));
+    ++uses_[static_cast<size_t>(reg)];
+  }
+  if (row.has(kWrites)) {
+    known_.note_written(instruction.inputs[0]);
+  }
+  if (row.has(kUpdatesStatistics)) {
+    known_.note_written(instruction.inputs[3]);
+    known_.note_written(instruction.inputs[4]);
+  }
+  if (auto* region = known_.innermost()) {
+    region->draws = region->draws || row.has(kRandom);
+    region->has_matmul = region->has_matmul || row.has(kMatmul);
+    region->is_unhashable = region->is_unhashable || row.has(kUnhashable);
+    region->has_mask = region->has_mask || row.output_types() == "m";
+    if (!row.aten.empty() && row.aten.find("_.") == std::string_view::npos) {
+      region->kept.emplace_back(row.aten);
+    }
+  }
+  assign_outputs(instruction, row);
+  --budget_;
+  body.push_back(std::move(instruction));
+  return true;
+}
+
+bool Generator::make_operator(Body& body) {
+  for (int attempt = 0; attempt < 30; ++attempt) {
+    if (make_row(body, random_.pick(weighted_rows()))) {
+      return true;
+    }
+  }
+  return false;
+}
+
+Register Generator::place(Body& body,
+                          std::string_view name,
+                          std::vector<Register> inputs,
+                          double number) {
+  Instruction instruction;
+  instruction.op = operator_named(name);
+  instruction.inputs = std::move(inputs);
+  instruction.number = number;
+  for (const Register reg : instruction.inputs) {
+    known_.note_read(reg);
+  }
+  assign_outputs(instruction, operators()[static_cast<size_t>(instruction.op)]);
+  body.push_back(instruction);
+  return instruction.outputs.empty() ? 0 : instruction.outputs[0];
+}
+
+void Generator::make_statement(Body& body) {
+  const bool may_nest = blocks_ < 5;
+  const auto roll = static_cast<int>(random_.below(100));
+  if (roll < 16 && may_nest && known_.depth() < (can("nested") ? 3 : 1)) {
+    make_region(body);
+  } else if (roll < 20 && may_nest && can("loop")) {
+    make_loop(body);
+  } else if (roll < 25 && may_nest && has_grad_mode_) {
+    make_surrounded(body, Kind::NoGrad);
+  } else if (roll < 29 && may_nest && profile_.has_autocast) {
+    make_surrounded(body, Kind::Autocast);
+  } else if (roll < 32 && may_nest && profile_.has_threads) {
+    make_surrounded(body, Kind::Thread);
+  } else if (roll < 34 && may_nest && can("try")) {
+    make_try(body);
+  } else if (roll < 37 && can("inner_backward")) {
+    make_inner_backward(body);
+  } else {
+    make_operator(body);
+  }
+}
+
+void Generator::make_statements(Body& body, int count) {
+  ++blocks_;
+  for (int i = 0; i < count && budget_ > 0; ++i) {
+    make_statement(body);
+  }
+  --blocks_;
+}
+
+}  // namespace reprise::fuzz
