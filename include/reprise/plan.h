@@ -120,8 +120,7 @@ class REPRISE_API MemoryPlan {
 /// track_cpu_memory() at the start of main(). If no plan fits, throws and names the least budget.
 ///
 /// Several threads may plan at once, and others may train meanwhile: only the calling thread's
-/// regions and bytes are traced. (Times are measured, so they are those of a busy machine then; and
-/// random numbers that other threads draw from the default generators meanwhile are drawn again.)
+/// regions and bytes are traced. Times are measured, so they are those of a busy machine then.
 REPRISE_API MemoryPlan plan(const std::function<void()>& step,
                             c10::Device device,
                             const PlanOptions& options);

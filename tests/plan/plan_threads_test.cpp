@@ -143,6 +143,67 @@ TEST(PlanThreads, OtherThreadsMayAllocateWhileAStepIsPlanned) {
   }
 }
 
+TEST(PlanThreads, OtherThreadsMayDrawWhileAStepIsPlanned) {
+  const Chain chain(2, [](const at::Tensor& h, const std::vector<at::Tensor>& w) {
+    return torch::dropout(residual_block(h, w), 0.2, true);
+  });
+  const auto step = [&] {
+    auto h = chain.x;
+    chain.run_from(0, h);
+    chain.run_from(1, h);
+    torch::dropout(std::exchange(h, {}), 0.1, true).square().mean().backward();
+  };
+  torch::manual_seed(3);
+  std::vector<at::Tensor> drawn;
+  {
+    Busy other(1, [&](size_t) { drawn.push_back(torch::rand({16})); });
+    for (int i = 0; i < 8; ++i) {
+      planning::trace_step(step, c10::kCPU);
+      other.let_run(1);
+    }
+  }
+  torch::manual_seed(3);
+  std::vector<at::Tensor> expected;
+  for (size_t i = 0; i < drawn.size(); ++i) {
+    expected.push_back(torch::rand({16}));
+  }
+  expect_bitwise_equal(drawn, expected);
+}
+
+TEST(PlanThreads, OtherThreadsMayDrawInRegionsWhileAStepIsPlanned) {
+  const auto drawing = [](const at::Tensor& w) {
+    const auto fn = [w](const at::Tensor& h) {
+      return torch::mm(torch::dropout(torch::mm(h, w).tanh(), 0.2, true), w).exp();
+    };
+    auto h = checkpoint(CheckpointOptions{.name = "a"}, fn, torch::ones({64, 64}));
+    checkpoint(CheckpointOptions{.name = "b"}, fn, h).sum().backward();
+  };
+  Busy others(2, [&](size_t) { drawing(torch::full({64, 64}, 0.01).requires_grad_()); });
+  const auto w = torch::full({64, 64}, 0.01).requires_grad_();
+  for (int i = 0; i < 20; ++i) {
+    const auto widest = plan([&] { drawing(w); }, c10::kCPU, {.budget = 1_GiB});
+    const PlanGuard use(widest);
+    drawing(w);
+    use.finish();
+    others.let_run(1);
+  }
+}
+
+TEST(PlanThreads, AStepThatSeedsTheGeneratorLeavesItAsItWas) {
+  const Chain chain(1);
+  torch::manual_seed(5);
+  const auto expected = torch::rand({8});
+  torch::manual_seed(5);
+  planning::trace_step(
+      [&] {
+        torch::manual_seed(17);
+        torch::rand({3});
+        chain.step();
+      },
+      c10::kCPU);
+  expect_bitwise_equal({torch::rand({8})}, {expected});
+}
+
 TEST(PlanThreads, OtherThreadsMayUseTheGpuWhileAStepIsPlanned) {
   REPRISE_REQUIRE_CUDA();
   const Chain chain(3, residual_block, c10::kCUDA);

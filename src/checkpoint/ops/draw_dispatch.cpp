@@ -14,6 +14,7 @@ namespace reprise::detail {
 namespace {
 
 thread_local DrawGuard* innermost_draws = nullptr;
+thread_local PrivateDraws* private_draws = nullptr;
 
 /// A shared generator that an operator on this thread draws from now, by way of a private one.
 struct LentGenerator {
@@ -96,7 +97,10 @@ void DrawingCall::run(std::optional<size_t> index) {
       innermost_draws->graph_task_ != torch::autograd::get_current_graph_task_id()) {
     return run_as_is();
   }
-  const auto shared = given && given->defined() ? *given : default_generator(*device);
+  auto shared = given && given->defined() ? *given : default_generator(*device);
+  if (private_draws != nullptr && device->is_cpu() && shared == default_generator(*device)) {
+    shared = private_draws->copy_;
+  }
   if (!index) {
     run_own_draw(source->replay_, shared);
   } else if (source->is_aside_) {
@@ -243,6 +247,13 @@ DrawGuard::~DrawGuard() {
       }
     }
   }
+}
+
+PrivateDraws::PrivateDraws()
+    : copy_(default_generator(c10::kCPU).clone()), outer_(std::exchange(private_draws, this)) {}
+
+PrivateDraws::~PrivateDraws() {
+  private_draws = outer_;
 }
 
 void run_drawing(const c10::OperatorHandle& op,

@@ -112,6 +112,23 @@ class DrawGuard {
   DrawGuard* outer_;
 };
 
+/// In its scope, random operators of this thread draw from a copy of the CPU's default generator
+/// instead, with regions and without, so that other threads find the default one as if this thread
+/// drew nothing. A dispatch key must be included for operators to be seen: kWriteKey.
+class PrivateDraws {
+ public:
+  PrivateDraws();
+  ~PrivateDraws();
+  PrivateDraws(const PrivateDraws&) = delete;
+  PrivateDraws& operator=(const PrivateDraws&) = delete;
+
+ private:
+  friend class DrawingCall;
+  at::Generator copy_;
+  PrivateDraws* outer_;
+  DrawGuard guard_{static_cast<DrawLog*>(nullptr)};
+};
+
 /// Runs a random operator. `generator`: the index of its argument; empty if it takes none.
 void run_drawing(const c10::OperatorHandle& op,
                  c10::DispatchKeySet below,

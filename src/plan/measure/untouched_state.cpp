@@ -10,6 +10,12 @@
 
 namespace reprise::planning {
 
+UntouchedState::UntouchedState(ActivationCounter& counter) : counter_(counter) {
+  for (const auto& generator : detail::default_generators()) {
+    generators_.emplace_back(generator);
+  }
+}
+
 UntouchedState::~UntouchedState() {
   const detail::EngineOpsGuard guard;
   for (auto& gradient : gradients_) {
@@ -20,7 +26,12 @@ UntouchedState::~UntouchedState() {
       detail::bytes_of(c10::Storage(std::move(storage))).copy_(content.bytes);
     }
   }
-  rng_.restore();
+  for (const auto& state : generators_) {
+    const bool is_others = others_draw_ && state.generator().device().is_cpu();
+    if (!is_others && !(state.now() == state)) {
+      state.restore();
+    }
+  }
 }
 
 void UntouchedState::before_accumulation(const at::Tensor& leaf) {

@@ -1,8 +1,13 @@
 // Lets a step run without lasting effects: gradients, random state and tensors that forward writes
 // in place are restored at the end.
+//
+// Random operators of a traced step draw from a copy of the CPU's generator (PrivateDraws). The
+// default generators change all the same if the step seeds them or draws from them directly, or on
+// a GPU. Then they are restored, unless it was another thread that drew, which must not find its
+// numbers again.
 #pragma once
 
-#include "checkpoint/state/rng_state.h"
+#include "checkpoint/state/generator_state.h"
 #include "plan/measure/activation_counter.h"
 
 #include <ATen/core/Tensor.h>
@@ -15,8 +20,7 @@ namespace reprise::planning {
 class UntouchedState {
  public:
   /// `counter` sets aside what this class allocates.
-  explicit UntouchedState(ActivationCounter& counter)
-      : counter_(counter), rng_(detail::RngState::of_defaults()) {}
+  explicit UntouchedState(ActivationCounter& counter);
   ~UntouchedState();
   UntouchedState(const UntouchedState&) = delete;
   UntouchedState& operator=(const UntouchedState&) = delete;
@@ -28,6 +32,8 @@ class UntouchedState {
   bool had_gradient(const at::Tensor& leaf) const;
   /// A storage that the step did not make is about to be written.
   void before_write(const c10::Storage& storage);
+  /// Another thread draws from the CPU's default generator.
+  void note_other_draws() { others_draw_ = true; }
 
  private:
   struct Gradient {
@@ -39,7 +45,8 @@ class UntouchedState {
     at::Tensor bytes;
   };
   ActivationCounter& counter_;
-  detail::RngState rng_;
+  std::vector<detail::GeneratorState> generators_;
+  bool others_draw_ = false;
   std::vector<Gradient> gradients_;
   std::vector<Content> contents_;
 };

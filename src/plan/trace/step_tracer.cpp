@@ -3,6 +3,7 @@
 #include "checkpoint/frame.h"
 #include "checkpoint/ops/engine_ops.h"
 #include "checkpoint/ops/op_info.h"
+#include "checkpoint/state/draw_log.h"
 #include "checkpoint/state/thread_state.h"
 #include "plan/measure/op_timer.h"
 #include "plan/trace/region_signature.h"
@@ -24,6 +25,10 @@ using torch::autograd::AccumulateGrad;
 
 bool is_in_backward() {
   return torch::autograd::get_current_graph_task_id() >= 0;
+}
+
+std::optional<detail::GeneratorMark> mark_of_default_generator() {
+  return detail::GeneratorMark::of(detail::default_generator(c10::kCPU));
 }
 
 /// Adds up the copies that are left when the region's forward has ended.
@@ -90,6 +95,7 @@ StepTrace StepTracer::run(const std::function<void()>& step) {
     const detail::RegionPlannerGuard planning(this);
     const c10::impl::IncludeDispatchKeyGuard writes(detail::kWriteKey);
     const detail::WriteListenerGuard listening(this, detail::WriteListenerGuard::Others::Listen);
+    const detail::PrivateDraws drawing;
     const detail::OpObserverGuard observing(this);
     const NodeListenerGuard nodes(
         std::shared_ptr<NodeListener>(shared_from_this(), static_cast<NodeListener*>(this)));
@@ -226,7 +232,11 @@ void StepTracer::call(const c10::OperatorHandle& op,
                       c10::DispatchKeySet below,
                       torch::jit::Stack* stack) {
   const auto call = begin_op(op, detail::arguments_of(op, *stack));
+  const auto mark = mark_of_default_generator();
   op.redispatchBoxed(below, stack);
+  // LibTorch's own operators draw from the copy.
+  const bool others_draw =
+      op.operator_name().getNamespace() == "aten" && mark != mark_of_default_generator();
   const auto results =
       c10::ArrayRef<c10::IValue>(*stack).slice(stack->size() - op.schema().returns().size());
   if (timer_ != nullptr) {
@@ -235,6 +245,9 @@ void StepTracer::call(const c10::OperatorHandle& op,
   const std::scoped_lock lock(mutex_);
   if (call && !is_over_) {
     ops_.end(*call, results);
+    if (others_draw) {
+      state_->note_other_draws();
+    }
   }
 }
 
