@@ -18,11 +18,6 @@ void Generator::make_region(Body& body) {
     if (i > 0 && random_.chance(20)) {
       reg = random_.pick(scope_);
     }
-    if (!may_read(reg)) {
-      continue;
-    }
-    uses_.resize(static_cast<size_t>(known_.count()));
-    ++uses_[static_cast<size_t>(reg)];
     instruction.inputs.push_back(reg);
     known_.note_read(reg);
     block.parameters.push_back(known_.add(known_.of(reg)));

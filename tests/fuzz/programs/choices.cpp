@@ -14,23 +14,12 @@ bool Generator::wants(std::string_view feature) const {
   return std::find(options_.with.begin(), options_.with.end(), feature) != options_.with.end();
 }
 
-/// In reentrant regions gradients are summed in another order, which two summands do not show: a
-/// leaf is used once and everything else at most twice.
-bool Generator::may_read(Register reg) {
-  if (!profile_.is_reentrant || !known_.of(reg).has_grad) {
-    return true;
-  }
-  uses_.resize(static_cast<size_t>(known_.count()));
-  return uses_[static_cast<size_t>(reg)] < (known_.memory_of(reg).is_leaf_with_grad ? 1 : 2);
-}
-
 std::vector<Register> Generator::candidates(char type) {
   constexpr std::string_view kFloating = "awvshtb";
   std::vector<Register> found;
   for (const Register reg : scope_) {
     const char has = known_.of(reg).type;
-    if ((type == 'x' ? kFloating.find(has) != std::string_view::npos : has == type) &&
-        may_read(reg)) {
+    if ((type == 'x' ? kFloating.find(has) != std::string_view::npos : has == type)) {
       found.push_back(reg);
     }
   }
@@ -79,9 +68,6 @@ bool Generator::choose_inputs(const Operator& row, std::vector<Register>& inputs
     if (wanted == 'x') {
       any = known_.of(reg).type;
     }
-    if (profile_.is_reentrant && std::find(inputs.begin(), inputs.end(), reg) != inputs.end()) {
-      return false;
-    }
     inputs.push_back(reg);
   }
   const bool writes_gradient =
@@ -114,9 +100,9 @@ bool Generator::choose_inputs(const Operator& row, std::vector<Register>& inputs
       }
     }
   }
-  // A reentrant region's forward has no graph to hook into.
-  return !row.has(kNeedsGrad) ||
-         (known_.of(inputs[0]).has_grad && !(profile_.is_reentrant && known_.depth() > 0));
+  // A reentrant region's forward has no graph to hook into, and its backward hands gradients to all
+  // arguments, undefined ones too.
+  return !row.has(kNeedsGrad) || (known_.of(inputs[0]).has_grad && !profile_.is_reentrant);
 }
 
 std::vector<Register> Generator::choose_results(size_t first_new, int most) {

@@ -93,6 +93,15 @@ bool drop_carried(Program& program, size_t at, size_t i) {
   return true;
 }
 
+/// As many explicit generators as are used.
+bool drop_generators(Program& program) {
+  int used = 0;
+  for_each_instruction(program.body, [&used](const Instruction& instruction) {
+    used = std::max(used, instruction.generator + 1);
+  });
+  return std::exchange(program.generators, used) != used;
+}
+
 /// An edit of the instruction number `at`.
 template <class Change>
 Edit change_at(size_t at, const Change& change) {
@@ -205,7 +214,7 @@ std::vector<Edit> simplifications(const Program& program, size_t at) {
   if (instruction == nullptr) {
     edits = {set_program(&Program::columns, 2),
              set_program(&Program::dtype, c10::kFloat),
-             set_program(&Program::generators, 0)};
+             drop_generators};
     for (size_t i = 0; i < program.leaves.size(); ++i) {
       edits.emplace_back(
           [i](Program& edited) { return std::exchange(edited.leaves[i].requires_grad, false); });

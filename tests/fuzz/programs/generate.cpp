@@ -43,14 +43,13 @@ void Generator::make_leaves(int explicit_generator) {
       scope_.push_back(reg);
     }
   };
-  const int more = profile_.is_reentrant ? 3 : 0;
   add('i', false, 1);
   add('n', false, 1);
   add('v', false, 2);
   add('a', false, 1);
-  add('w', true, 2 + more);
-  add('v', true, 2 + more);
-  add('a', true, 2 + more);
+  add('w', true, 2);
+  add('v', true, 2);
+  add('a', true, 2);
   explicit_generator_ = explicit_generator;
 }
 
@@ -64,7 +63,7 @@ void Generator::make_losses(Body& body) {
   losses_.clear();
   std::vector<Register> outputs;
   for (auto reg = scope_.rbegin(); reg != scope_.rend(); ++reg) {
-    if (known_.of(*reg).has_grad && may_read(*reg)) {
+    if (known_.of(*reg).has_grad) {
       outputs.push_back(*reg);
     }
   }
@@ -79,9 +78,6 @@ void Generator::make_losses(Body& body) {
                                   {outputs[index]},
                                   random_.between(1, 8) / 4.0);
       loss = loss < 0 ? term : place(body, "add", {loss, term});
-      if (profile_.is_reentrant) {
-        outputs.erase(outputs.begin() + static_cast<std::ptrdiff_t>(index));
-      }
     }
     losses_.push_back(loss);
   }

@@ -16,7 +16,7 @@ namespace reprise::fuzz {
 /// What kind of program it becomes; drawn first.
 struct Profile {
   bool is_risky = false;      ///< may do what regions refuse
-  bool is_reentrant = false;  ///< its regions are, so sums of gradients must not depend on order
+  bool is_reentrant = false;  ///< its regions are
   bool is_complex = false;
   bool has_autocast = false;
   bool has_threads = false;
@@ -55,7 +55,6 @@ class Generator {
 
   // choices.cpp: which registers and options.
   bool choose_inputs(const Operator& row, std::vector<Register>& inputs);
-  bool may_read(Register reg);
   bool may_write(Register target, bool writes_gradient);
   std::vector<Register> candidates(char type);
   Register recent(const std::vector<Register>& list);
@@ -78,7 +77,6 @@ class Generator {
   Profile profile_;
   Knowledge known_;
   std::vector<Register> scope_;  // what can be read here, oldest first
-  std::vector<int> uses_;        // of each register; only counted for reentrant programs
   std::vector<Register> losses_;
   bool has_grad_mode_ = true;
   int explicit_generator_ = kDefaultGenerator;  // in a parallel block, the only one allowed

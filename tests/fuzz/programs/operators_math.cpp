@@ -13,7 +13,7 @@ std::vector<Operator> math_operators() {
       REPRISE_FUZZ_ROW("sub", "xx>x", kComplex, "", "aten::sub.Tensor", x(0) - x(1)),
       REPRISE_FUZZ_ROW("mul", "xx>x", kComplex | kCommon, "01", "aten::mul.Tensor", x(0) * x(1)),
       REPRISE_FUZZ_ROW("div", "xx>x", 0, "0", "", x(0) / (x(1).abs() + 1)),
-      REPRISE_FUZZ_ROW("scale", "x>x", kComplex, "", "aten::mul.Tensor", x(0) * num),
+      REPRISE_FUZZ_ROW("scale", "x>x", kComplex, "", "aten::mul.Scalar", x(0) * num),
       REPRISE_FUZZ_ROW("neg", "x>x", kComplex, "", "aten::neg", torch::neg(x(0))),
       REPRISE_FUZZ_ROW("tanh", "x>x", kComplex | kCommon, "o", "aten::tanh", torch::tanh(x(0))),
       REPRISE_FUZZ_ROW("sigmoid", "x>x", 0, "o", "aten::sigmoid", torch::sigmoid(x(0))),

@@ -89,8 +89,6 @@ bool Generator::make_row(Body& body, int index) {
     if (has_grad_mode_ && row.saves.find(static_cast<char>('0' + i)) != std::string_view::npos) {
       known_.memory_of(reg).is_saved = true;
     }
-    uses_.resize(static_cast<size_t>(known_.count()));
-    ++uses_[static_cast<size_t>(reg)];
   }
   if (row.has(kWrites)) {
     known_.note_written(instruction.inputs[0]);
@@ -101,10 +99,12 @@ bool Generator::make_row(Body& body, int index) {
   }
   if (auto* region = known_.innermost()) {
     region->draws = region->draws || row.has(kRandom);
-    region->has_matmul = region->has_matmul || row.has(kMatmul);
+    // A policy sees the operators of the region's own thread.
+    region->has_matmul = region->has_matmul || (row.has(kMatmul) && !is_on_thread_of_region_);
     region->is_unhashable = region->is_unhashable || row.has(kUnhashable);
     region->has_mask = region->has_mask || row.output_types() == "m";
-    if (!row.aten.empty() && row.aten.find("_.") == std::string_view::npos) {
+    if (!row.aten.empty() && row.aten.find("_.") == std::string_view::npos &&
+        !is_on_thread_of_region_) {
       region->kept.emplace_back(row.aten);
     }
   }
