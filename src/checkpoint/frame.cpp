@@ -98,6 +98,8 @@ Frame::Frame(const CheckpointOptions& options,
       recording_(options.policy ? std::make_unique<OpRecording>(options.policy) : nullptr),
       forward_thread_(at::RecordFunction::currentThreadId()),
       listener_(region_listener()),
+      has_samples_(options.determinism_check == DeterminismCheck::Metadata &&
+                   options.preserve_rng_state && !options.allow_lossy),
       drops_(counts_stats() ? std::make_unique<DropCount>() : nullptr) {}
 
 Frame::~Frame() = default;
@@ -110,11 +112,14 @@ std::unique_ptr<ForwardRecorder> Frame::make_recorder() {
 size_t Frame::pack(const at::Tensor& tensor) {
   slots_.emplace_back(tensor, region_.options.determinism_check);
   const size_t slot = slots_.size() - 1;
-  if (region_.options.determinism_check != DeterminismCheck::None) {
+  if (has_samples_) {
+    // A buffer that is being written may be left as it is by a replay.
+    slots_.back().sample = is_about_to_be_written(tensor) ? 0 : content_sample(tensor);
+  } else if (region_.options.determinism_check == DeterminismCheck::Values) {
     if (is_about_to_be_written(tensor)) {
       unwritten_.emplace_back(slot, tensor.detach());
     } else {
-      note_values(slot, tensor);
+      slots_.back().hash = saved_value_hash(tensor);
     }
   }
   if (drops_) {
@@ -123,24 +128,16 @@ size_t Frame::pack(const at::Tensor& tensor) {
   return slot;
 }
 
-void Frame::note_values(size_t slot, const at::Tensor& tensor) {
-  if (region_.options.determinism_check == DeterminismCheck::Values) {
-    slots_[slot].hash = value_hash(tensor);
-  } else {
-    slots_[slot].sample = content_sample(tensor);
-  }
-}
-
 void Frame::before_kernel_write(const at::Tensor& target) {
   if (recording_ && target.has_storage()) {
-    recording_->preserve(target);
+    recording_->preserve(target.storage());
   }
   region_.write_log.record_kernel_write(target);
 }
 
 void Frame::before_write(const at::Tensor& target) {
   if (recording_ && target.has_storage()) {
-    recording_->preserve(target);
+    recording_->preserve(target.storage());
   }
   region_.tensor_log.before_write(target);
   region_.write_log.record(target);
@@ -148,7 +145,7 @@ void Frame::before_write(const at::Tensor& target) {
 
 void Frame::hash_written() {
   for (auto& [slot, tensor] : std::exchange(unwritten_, {})) {
-    note_values(slot, tensor);
+    slots_[slot].hash = saved_value_hash(tensor);
   }
 }
 
@@ -167,17 +164,20 @@ void Frame::complete_forward() {
     drops_.reset();
   }
   if (recording_) {
+    recording_->detach_hidden();
     recording_->verify();
     region_.check_lossy(recording_->is_lossy());
   }
-  region_.complete_forward(/*will_run_again=*/!slots_.empty());
+  const auto is_kept = [this](const c10::StorageImpl* storage) {
+    return recording_ && recording_->holds(storage);
+  };
+  region_.complete_forward(/*will_run_again=*/!slots_.empty(), is_kept);
   offload_storages(counts);
 }
 
 bool Frame::stops_early_at(size_t slot) const {
   // Inside the region's own forward, what follows has not been done yet and must not be.
-  return (!forward_complete_ ||
-          region_.early_stop_in_scope.value_or(region_.options.early_stop)) &&
+  return (!forward_complete_ || region_.early_stop_in_scope.value_or(region_.options.early_stop)) &&
          !(ends_with_last_slot_ && slot + 1 == slots_.size()) && !is_saved_with_custom_result(slot);
 }
 

@@ -107,7 +107,6 @@ class Frame final : public std::enable_shared_from_this<Frame> {
   bool is_saved_with_custom_result(size_t slot) const;
   void check_not_modified(size_t slot) const;
   Recomputed& recomputed_for(TaskKey task);
-  void note_values(size_t slot, const at::Tensor& tensor);
   /// Recomputes all needed slots into `into`, or `only` that one.
   void recompute(Recomputed& into, std::optional<size_t> only);
   /// Throws if a second recompute gives other tensors.
@@ -122,6 +121,8 @@ class Frame final : public std::enable_shared_from_this<Frame> {
   std::shared_ptr<OffloadGroup> offload_group_;  // null if nothing was given away
   const uint64_t forward_thread_;
   const std::weak_ptr<RegionListener> listener_;
+  // Without them where the program asked for other values.
+  const bool has_samples_;
   bool forward_complete_ = false;
   bool ends_with_last_slot_ = false;
   std::unique_ptr<DropCount> drops_;  // during forward, if statistics are on

@@ -86,7 +86,7 @@ class RecomputePass final : public HookSource, public WriteListener {
         undo_(frame.region_.write_log),
         tensor_undo_(frame.region_.tensor_log),
         hooks_(frame.region_.tensor_log),
-        reads_(frame.region_.reads) {
+        reads_(frame.region_.reads, frame.region_.write_log) {
     if (frame.region_.draws) {
       draws_.emplace(*frame.region_.draws, frame.region_.options.generators);
     }
@@ -206,7 +206,7 @@ void RecomputePass::receive(const at::Tensor& tensor, const at::Tensor& alias) {
 
 void RecomputePass::before_kernel_write(const at::Tensor& target) {
   if (frame_.recording_ && target.has_storage()) {
-    frame_.recording_->preserve(target);
+    frame_.recording_->preserve(target.storage());
   }
   if (const char* why_not = undo_.before_kernel_write(target)) {
     throw UnrepeatableError(c10::str("[reprise] ", frame_.label(), " ", why_not));
@@ -215,7 +215,7 @@ void RecomputePass::before_kernel_write(const at::Tensor& target) {
 
 void RecomputePass::before_write(const at::Tensor& target) {
   if (frame_.recording_ && target.has_storage()) {
-    frame_.recording_->preserve(target);
+    frame_.recording_->preserve(target.storage());
   }
   if (const char* why_not = undo_.before_write(target)) {
     throw UnrepeatableError(c10::str("[reprise] ", frame_.label(), " ", why_not));
@@ -254,7 +254,7 @@ void RecomputePass::compare(size_t index, const at::Tensor& tensor) {
                  describe(slot.dtype, slot.sizes, slot.device),
                  " in forward and came back as ",
                  describe(tensor.scalar_type(), comparable_sizes(tensor), tensor.device()));
-  } else if (is_about_to_be_written(tensor)) {
+  } else if (check == DeterminismCheck::Values && is_about_to_be_written(tensor)) {
     unwritten_.emplace_back(index, tensor);
   } else {
     compare_values(index, tensor);
@@ -384,7 +384,7 @@ void RecomputePass::run(const RecomputeNotice* notice) {
     const RngGuard listed(frame_.region_.listed);
     const NodeHooksGuard input_hooks(inputs);
     const NodeHooksGuard read_hooks(frame_.region_.reads.alive());
-    const GradientGuard gradients(frame_.region_.reads);
+    const GradientGuard gradients(frame_.region_.reads, frame_.slots_.front().device);
     const HookSourceGuard hooks(this);
     const c10::impl::IncludeDispatchKeyGuard effects(kWriteKey);
     const WriteListenerGuard listening(this, WriteListenerGuard::Others::Pause);

@@ -86,10 +86,14 @@ void Region::check_lossy(bool was_lossy) const {
   }
 }
 
-void Region::complete_forward(bool will_run_again) {
+void Region::complete_forward(bool will_run_again,
+                              const std::function<bool(const c10::StorageImpl*)>& is_kept) {
   write_log.prune();
   tensor_log.finish();
-  reads.finish();
+  // Inputs are compared by themselves; where they were offloaded, they are other tensors.
+  reads.finish([&](const c10::StorageImpl* storage) {
+    return storage != nullptr && (is_kept(storage) || inputs.are_in(storage));
+  });
   if (draws) {
     draws->finish();
   }

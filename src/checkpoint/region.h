@@ -29,7 +29,9 @@ struct Region {
          const std::vector<at::Tensor>& region_inputs);
 
   /// Call after forward. Throws if it modified an input so that the region cannot be run again.
-  void complete_forward(bool will_run_again);
+  /// `is_kept`: whether a policy keeps a result in that storage.
+  void complete_forward(bool will_run_again,
+                        const std::function<bool(const c10::StorageImpl*)>& is_kept);
 
   /// Throws if an option has no effect here.
   void check_options() const;

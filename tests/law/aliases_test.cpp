@@ -203,7 +203,7 @@ TEST(LawAliases, ABufferMadeByOneInnerRegionIsWrittenByTheNext) {
   const auto all = ways();
   law(program, {all[0], all[1], all[3]});
   // The policy keeps the buffer itself, which may not change after its region.
-  law_or_refused(program, "kept result", {all[2]});
+  law_or_refused(program, "attacked", {all[2]});
 }
 
 TEST(LawAliases, AnIntegerCounterOfTheOuterRegion) {

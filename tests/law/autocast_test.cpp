@@ -220,13 +220,25 @@ TEST(LawAutocast, NestedRegionsInNestedScopes) {
 TEST(LawAutocast, OperatorsThatStayInFloat32) {
   law(
       [](const Way& way) {
-        auto x = sine_leaf({4, 8}), w = sine_leaf({8, 8}, 1);
+        auto x = sine_leaf({4, 8}), w = sine_leaf({8, 8}, 1), v = sine_leaf({8, 8}, 2);
         const AutocastScope autocast(at::kCPU);
-        const auto fn = [w](at::Tensor h) {
+        const auto fn = [w, v](at::Tensor h) {
           h = h.mm(w).softmax(-1);
-          return torch::layer_norm(h, {8}).mm(w).to(at::kFloat).log_softmax(-1);
+          return torch::layer_norm(h, {8}).mm(v).to(at::kFloat).log_softmax(-1);
         };
         way(fn, x).square().sum().backward();
+        return Tensors{x.grad(), w.grad(), v.grad()};
+      },
+      all_ways());
+}
+
+// The cache converts it once, so its gradients are summed before they are converted back.
+TEST(LawAutocast, AWeightIsUsedTwiceInOneRegion) {
+  law(
+      [](const Way& way) {
+        auto x = sine_leaf({4, 8}), w = sine_leaf({8, 8}, 1);
+        const AutocastScope autocast(at::kCPU);
+        way([w](at::Tensor h) { return h.mm(w).tanh().mm(w); }, x).square().sum().backward();
         return Tensors{x.grad(), w.grad()};
       },
       all_ways());

@@ -22,7 +22,7 @@ Program with_changed_bias(const Change& change) {
 }
 
 void changed_bias(const Change& change) {
-  law_or_refused(with_changed_bias(change), "changed", all_ways());
+  law_or_refused(with_changed_bias(change), kModified, all_ways());
 }
 
 TEST(LawChangedCaptures, BiasByAdd) {
@@ -54,7 +54,7 @@ TEST(LawChangedCaptures, BiasByAViewMadeBefore) {
         y.sum().backward();
         return Tensors{x.grad(), bias.grad()};
       },
-      "changed",
+      kModified,
       all_ways());
 }
 
@@ -99,7 +99,7 @@ TEST(LawChangedCaptures, BiasBySetDataOfAnotherShape) {
         y.sum().backward();
         return Tensors{x.grad()};
       },
-      "changed",
+      kModified,
       all_ways());
 }
 
@@ -112,7 +112,7 @@ TEST(LawChangedCaptures, BiasBySetOfAStorage) {
         y.sum().backward();
         return Tensors{x.grad()};
       },
-      "changed",
+      kModified,
       all_ways());
 }
 
@@ -125,7 +125,7 @@ TEST(LawChangedCaptures, BufferByResize) {
         y.sum().backward();
         return Tensors{x.grad()};
       },
-      "changed",
+      kModified,
       all_ways());
 }
 
@@ -205,7 +205,7 @@ void unsaved_capture(const at::Tensor& capture,
         y.sum().backward();
         return Tensors{x.grad(), captured.grad()};
       },
-      "changed",
+      kModified,
       all_ways());
 }
 
@@ -259,7 +259,7 @@ TEST(LawChangedCaptures, ABufferReadByAnInnerRegion) {
         y.sum().backward();
         return Tensors{x.grad()};
       },
-      "changed",
+      kModified,
       all_ways());
 }
 
@@ -273,7 +273,7 @@ TEST(LawChangedCaptures, AViewOfAChangedBase) {
         y.sum().backward();
         return Tensors{x.grad()};
       },
-      "changed",
+      kModified,
       all_ways());
 }
 

@@ -24,7 +24,7 @@ void hidden_read(const Read& read, const std::vector<Way>& others = all_ways()) 
         y.sum().backward();
         return Tensors{y.detach(), x.grad()};
       },
-      "changed",
+      kModified,
       others);
 }
 
@@ -144,7 +144,7 @@ TEST(LawHiddenReads, InAnInnerRegionThroughAnAlias) {
         y.sum().backward();
         return Tensors{x.grad()};
       },
-      "changed",
+      kModified,
       all_ways());
 }
 
@@ -221,7 +221,7 @@ TEST(LawHiddenReads, ACapturedActivationIsChangedAfterwards) {
         (y.sum() + offset.sum()).backward();
         return Tensors{x.grad(), w.grad()};
       },
-      "changed");
+      kModified);
 }
 
 TEST(LawHiddenReads, ADetachedActivationIsChangedAfterwards) {
@@ -235,7 +235,7 @@ TEST(LawHiddenReads, ADetachedActivationIsChangedAfterwards) {
         (y.sum() + activation.sum()).backward();
         return Tensors{x.grad(), w.grad()};
       },
-      "changed",
+      kModified,
       all_ways());
 }
 
@@ -249,7 +249,7 @@ TEST(LawHiddenReads, AGradientThatBackwardAccumulates) {
         (h * w).sum().backward();  // adds to w's gradient before the region runs again
         return Tensors{x.grad(), w.grad()};
       },
-      "changed",
+      kModified,
       all_ways());
 }
 
@@ -265,7 +265,7 @@ TEST(LawHiddenReads, ValuesOfASparseTensorAreChangedAfterwards) {
         y.sum().backward();
         return Tensors{x.grad()};
       },
-      "changed",
+      kModified,
       all_ways());
 }
 
@@ -281,7 +281,7 @@ TEST(LawHiddenReads, OneMemoryInTwoTensors) {
         y.sum().backward();
         return Tensors{x.grad()};
       },
-      "changed",
+      kModified,
       all_ways());
 }
 
@@ -296,7 +296,7 @@ TEST(LawHiddenReads, DataIsSetTwice) {
         y.sum().backward();
         return Tensors{x.grad()};
       },
-      "changed",
+      kModified,
       all_ways());
 }
 
@@ -313,7 +313,7 @@ void changed_input(const std::function<void(at::Tensor&)>& change) {
         y.sum().backward();
         return Tensors{x.grad(), offset.grad()};
       },
-      "changed",
+      "changed in place",
       all_ways());
 }
 
@@ -342,7 +342,7 @@ TEST(LawHiddenReads, AChangeWithoutChecks) {
         y.sum().backward();
         return Tensors{x.grad()};
       },
-      "changed",
+      kModified,
       {{"unchecked", {.determinism_check = DeterminismCheck::None, .name = "attacked"}}});
 }
 

@@ -50,6 +50,9 @@ inline Tensors contents_of(const torch::nn::Module& module) {
   return contents;
 }
 
+/// What the error about a captured tensor says that changed after forward.
+inline constexpr const char* kModified = "modified by an inplace operation since forward";
+
 inline Tensors joined(Tensors first, const Tensors& second) {
   first.insert(first.end(), second.begin(), second.end());
   return first;

@@ -73,7 +73,9 @@ TEST(LawRngSchedules, AnotherThreadDrawsDuringBoth) {
         const auto numbers = std::make_shared<Seen>();
         const auto fn = [numbers](at::Tensor h) {
           h = half_dropped(h.exp());
-          numbers->push_back(drawn_elsewhere());
+          if (numbers->size() < 2) {  // in forward and in the first recompute
+            numbers->push_back(drawn_elsewhere());
+          }
           return half_dropped(h.sin()).exp();
         };
         const auto y = way(fn, x);

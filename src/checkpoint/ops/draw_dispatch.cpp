@@ -19,6 +19,7 @@ thread_local DrawGuard* innermost_draws = nullptr;
 struct LentGenerator {
   at::Generator shared;
   at::Generator lent;
+  std::unique_lock<std::mutex>* lock;
 };
 thread_local std::vector<LentGenerator> lent_generators;
 
@@ -128,7 +129,7 @@ void DrawingCall::run_in_forward(const at::Generator& shared, size_t index) {
     }
   }
   auto locked = shared;
-  const std::scoped_lock lock(locked.mutex());
+  std::unique_lock lock(locked.mutex());
   const auto before = GeneratorState::of_locked(shared);
   for_each_log([&](DrawLog& log) { log.add({&op_.schema(), before}); });
   const PrivateGenerator lent(before);
@@ -143,7 +144,7 @@ void DrawingCall::run_in_forward(const at::Generator& shared, size_t index) {
     const PrivateGenerator& lent;
     const at::Generator& shared;
   };
-  lent_generators.push_back({shared, lent.get()});
+  lent_generators.push_back({shared, lent.get(), &lock});
   const GiveBack at_end{lent, shared};
   run_with(lent.get(), index);
 }
@@ -215,13 +216,33 @@ DrawGuard::DrawGuard(DrawReplay* replay)
       graph_task_(torch::autograd::get_current_graph_task_id()),
       outer_(std::exchange(innermost_draws, replay == nullptr ? nullptr : this)) {}
 
+/// Code of the program runs below a random operator (a policy): it may use the generators that are
+/// lent to the operator, so they are unlocked. The operator has not drawn yet.
 DrawGuard::DrawGuard(From /*aside*/)
     : is_aside_(true),
       graph_task_(torch::autograd::get_current_graph_task_id()),
-      outer_(std::exchange(innermost_draws, this)) {}
+      outer_(std::exchange(innermost_draws, this)) {
+  for (const auto& lent : lent_generators) {
+    lent.lock->unlock();
+  }
+}
 
 DrawGuard::~DrawGuard() {
   innermost_draws = outer_;
+  if (!is_aside_) {
+    return;
+  }
+  for (const auto& lent : lent_generators) {
+    lent.lock->lock();
+    const auto now = GeneratorState::of_locked(lent.shared);
+    now.restore_to(lent.lent);
+    for (auto* guard = innermost_draws; guard != nullptr && guard->replay_ == nullptr;
+         guard = guard->outer_) {
+      if (guard->log_ != nullptr) {
+        guard->log_->correct_last(now);
+      }
+    }
+  }
 }
 
 void run_drawing(const c10::OperatorHandle& op,

@@ -95,6 +95,7 @@ OpInfo make_info(const c10::OperatorHandle& op) {
       std::any_of(schema.returns().begin(), schema.returns().end(), [](const auto& r) {
         return r.alias_info() != nullptr && !r.alias_info()->isWrite();
       });
+  info.ties_version = schema.name() == "aten::_unsafe_view";
   info.hides_view = is_in_list(kHiddenViews, schema.name());
   return info;
 }

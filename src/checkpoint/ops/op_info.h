@@ -18,6 +18,7 @@ struct OpInfo {
   bool is_factory = false;    ///< takes no tensor
   bool returns_view = false;  ///< the result shares the storage of the first tensor argument
   bool hides_view = false;    ///< the same, but the schema does not declare it
+  bool ties_version = false;  ///< its result takes the place of its argument (_unsafe_view)
 };
 
 /// Cached per thread.

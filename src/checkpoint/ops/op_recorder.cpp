@@ -65,7 +65,7 @@ void ForwardRecorder::run(const c10::OperatorHandle& op,
                           torch::jit::Stack* stack) const {
   op.redispatchBoxed(below, stack);
   if (!info.writes_arguments) {
-    recording_.tie_aliases(op, *stack);
+    recording_.note_aliases(op, *stack, /*ties=*/info.returns_view || info.ties_version);
   }
 }
 

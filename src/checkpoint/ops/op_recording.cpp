@@ -78,6 +78,13 @@ bool KeptResult::shares(const c10::Storage& storage) const {
   });
 }
 
+size_t KeptResult::count_in(const c10::Storage& storage) const {
+  return static_cast<size_t>(
+      std::count_if(tensors_.begin(), tensors_.end(), [&storage](const Tensor& tensor) {
+        return tensor.alias.has_storage() && tensor.alias.storage().is_alias_of(storage);
+      }));
+}
+
 const c10::VariableVersion* KeptResult::version_in(const c10::StorageImpl* storage) const {
   for (const auto& tensor : tensors_) {
     if (tensor.alias.has_storage() && tensor.alias.storage().unsafeGetStorageImpl() == storage) {
@@ -177,8 +184,7 @@ c10::Device KeptResult::device() const {
   return tensors_.empty() ? c10::Device(c10::kCPU) : tensors_.front().alias.device();
 }
 
-void OpRecording::preserve(const at::Tensor& target) {
-  const c10::Storage& written = target.storage();
+void OpRecording::preserve(const c10::Storage& written) {
   std::optional<c10::Storage> copy;
   for (auto& [id, calls] : calls_) {
     for (auto& result : calls.results) {
@@ -193,25 +199,50 @@ void OpRecording::preserve(const at::Tensor& target) {
   }
 }
 
-void OpRecording::tie_aliases(const c10::OperatorHandle& op, const torch::jit::Stack& stack) const {
-  const auto tie = [this](const at::Tensor& result) {
+bool OpRecording::holds(const c10::StorageImpl* storage) const {
+  bool is_held = false;
+  for_each_result(
+      [&](const KeptResult& kept) { is_held = is_held || kept.version_in(storage) != nullptr; });
+  return is_held;
+}
+
+void OpRecording::note_aliases(const c10::OperatorHandle& op,
+                               const torch::jit::Stack& stack,
+                               bool ties) {
+  const auto note = [&](const at::Tensor& result) {
     // A new storage has one owner.
     if (!result.defined() || !result.has_storage() || result.storage().use_count() == 1) {
       return;
     }
     const auto* storage = result.storage().unsafeGetStorageImpl();
     for_each_result([&](const KeptResult& kept) {
-      if (const auto* counter = kept.version_in(storage)) {
+      const auto* counter = kept.version_in(storage);
+      if (counter != nullptr && ties) {
         result.unsafeGetTensorImpl()->set_version_counter(*counter);
+      } else if (counter != nullptr) {
+        hidden_aliases_.push_back(result.storage().getWeakStorageImpl());
       }
     });
   };
   for (size_t i = stack.size() - op.schema().returns().size(); i < stack.size(); ++i) {
     if (stack[i].isTensor()) {
-      tie(stack[i].toTensor());
+      note(stack[i].toTensor());
     } else if (stack[i].isTensorList()) {
       for (const at::Tensor& result : stack[i].toTensorList()) {
-        tie(result);
+        note(result);
+      }
+    }
+  }
+}
+
+void OpRecording::detach_hidden() {
+  for (const auto& weak : std::exchange(hidden_aliases_, {})) {
+    if (auto impl = weak.lock()) {
+      const c10::Storage storage(std::move(impl));
+      size_t own = 1;
+      for_each_result([&](const KeptResult& kept) { own += kept.count_in(storage); });
+      if (storage.use_count() > own) {
+        preserve(storage);
       }
     }
   }

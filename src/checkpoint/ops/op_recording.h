@@ -34,6 +34,8 @@ class KeptResult {
   void push_to(torch::jit::Stack& stack, OffloadGroup* group) const;
 
   bool shares(const c10::Storage& storage) const;
+  /// How many of the tensors are in that storage.
+  size_t count_in(const c10::Storage& storage) const;
   /// The version counter of the tensor in that storage; null if there is none.
   const c10::VariableVersion* version_in(const c10::StorageImpl* storage) const;
   /// Replaces the storage `from` by `copy`, which has the same content.
@@ -100,13 +102,19 @@ class OpRecording {
  public:
   explicit OpRecording(std::shared_ptr<const Policy> policy) : policy_(std::move(policy)) {}
 
-  /// Call before `target` is written: moves kept results out of its storage.
-  void preserve(const at::Tensor& target);
+  /// Call before the storage is written: moves kept results out of it.
+  void preserve(const c10::Storage& written);
 
-  /// Call after an operator has run: results that share the storage of a kept one, without being a
-  /// view of it (_unsafe_view, unsafe_split, a custom operator that returns its argument), get its
-  /// version counter, so that a later write through them is noticed.
-  void tie_aliases(const c10::OperatorHandle& op, const torch::jit::Stack& stack) const;
+  /// Whether a kept result is in this storage.
+  bool holds(const c10::StorageImpl* storage) const;
+
+  /// Call after an operator has run. Results that share the storage of a kept one, without being a
+  /// view of it, have a version counter of their own: a later write through them would not be
+  /// noticed. The result of _unsafe_view gets the counter of the kept one. Others (unsafe_split, a
+  /// custom operator that returns its argument) must stay independent: see detach_hidden().
+  void note_aliases(const c10::OperatorHandle& op, const torch::jit::Stack& stack, bool ties);
+  /// End of forward: kept results that the program may write unnoticed are moved to a copy.
+  void detach_hidden();
 
   /// End of forward: lets the policy check that it had an effect.
   void verify() const;
@@ -140,6 +148,7 @@ class OpRecording {
   std::shared_ptr<const Policy> policy_;
   ska::flat_hash_map<const void*, Calls> calls_;
   std::shared_ptr<OffloadGroup> offload_group_;  // null if nothing was offloaded
+  std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> hidden_aliases_;
   size_t bytes_before_compression_ = 0;
   size_t bytes_not_compressed_ = 0;
   bool is_lossy_ = false;

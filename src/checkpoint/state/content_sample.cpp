@@ -24,22 +24,23 @@ int64_t position(int64_t sample, int64_t samples, int64_t count) {
   return samples < 2 ? 0 : sample * (count - 1) / (samples - 1);
 }
 
-}  // namespace
-
-uint64_t content_sample(const at::Tensor& tensor) {
-  if (tensor.layout() != c10::kStrided || !tensor.device().is_cpu() || tensor.numel() == 0 ||
-      tensor.is_nested() || tensor.is_quantized() || !tensor.has_storage()) {
-    return 0;
+/// Calls `visit(address)` for up to kSamples elements. False if they cannot be read at once.
+template <class Visit>
+bool for_each_sample(const at::Tensor& tensor, const Visit& visit) {
+  // Bytes may be a library's workspace, which is not written as a whole.
+  if (tensor.scalar_type() == at::kByte || tensor.layout() != c10::kStrided ||
+      !tensor.device().is_cpu() || tensor.numel() == 0 || tensor.is_nested() ||
+      tensor.is_quantized() || !tensor.has_storage()) {
+    return false;
   }
   const auto* base = static_cast<const char*>(tensor.storage().data());
   if (base == nullptr) {
-    return 0;
+    return false;
   }
   const auto size = static_cast<int64_t>(tensor.element_size());
   const auto sizes = tensor.sizes(), strides = tensor.strides();
   const int64_t count = tensor.numel(), samples = std::min(count, kSamples);
   const bool is_contiguous = tensor.is_contiguous();
-  uint64_t hash = 1;
   for (int64_t i = 0; i < samples; ++i) {
     int64_t rest = position(i, samples, count);
     int64_t offset = tensor.storage_offset();
@@ -50,10 +51,50 @@ uint64_t content_sample(const at::Tensor& tensor) {
         offset += rest % sizes[d] * strides[d];
       }
     }
-    hash = mixed(hash, read_bytes(base + offset * size, static_cast<size_t>(size)));
+    visit(base + offset * size);
   }
+  return true;
+}
+
+template <class T>
+double number_at(const char* address) {
+  T value;
+  std::memcpy(&value, address, sizeof(T));
+  return static_cast<double>(value);
+}
+
+}  // namespace
+
+uint64_t content_sample(const at::Tensor& tensor) {
+  uint64_t hash = 1;
+  const size_t size = tensor.element_size();
+  const bool is_read = for_each_sample(
+      tensor, [&](const char* address) { hash = mixed(hash, read_bytes(address, size)); });
   // Lazy bits change what the elements mean.
-  return mixed(hash, (tensor.is_conj() ? 1U : 0U) | (tensor.is_neg() ? 2U : 0U)) | 1U;
+  return is_read ? mixed(hash, (tensor.is_conj() ? 1U : 0U) | (tensor.is_neg() ? 2U : 0U)) | 1U : 0;
+}
+
+std::vector<double> value_sample(const at::Tensor& tensor) {
+  std::vector<double> values;
+  for_each_sample(tensor, [&](const char* address) {
+    switch (tensor.scalar_type()) {
+      case at::kFloat:
+        values.push_back(number_at<float>(address));
+        break;
+      case at::kDouble:
+        values.push_back(number_at<double>(address));
+        break;
+      case at::kBFloat16:
+        values.push_back(number_at<c10::BFloat16>(address));
+        break;
+      case at::kHalf:
+        values.push_back(number_at<c10::Half>(address));
+        break;
+      default:
+        break;
+    }
+  });
+  return values;
 }
 
 uint64_t content_sample(const c10::StorageImpl& storage) {

@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <vector>
 
 namespace reprise::detail {
 
@@ -21,5 +22,8 @@ uint64_t content_sample(const at::Tensor& tensor);
 
 /// The same of a whole storage.
 uint64_t content_sample(const c10::StorageImpl& storage);
+
+/// The elements themselves, for comparisons with a tolerance; empty if they cannot be read at once.
+std::vector<double> value_sample(const at::Tensor& tensor);
 
 }  // namespace reprise::detail

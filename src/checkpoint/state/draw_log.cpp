@@ -30,6 +30,12 @@ void DrawLog::add(Draw draw) {
   draws_.push_back(std::move(draw));
 }
 
+void DrawLog::correct_last(const GeneratorState& before) {
+  if (!draws_.empty() && draws_.back().before.generator() == before.generator()) {
+    draws_.back().before = before;
+  }
+}
+
 void DrawLog::drew(const at::Generator& generator, const std::optional<GeneratorMark>& mark) {
   for (auto& watched : watched_) {
     if (watched.generator == generator) {

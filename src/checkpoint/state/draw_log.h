@@ -37,6 +37,8 @@ class DrawLog {
 
   /// A random operator is about to draw.
   void add(Draw draw);
+  /// It will draw from another state: another thread has drawn in between.
+  void correct_last(const GeneratorState& before);
   /// It has drawn, or failed.
   void drew(const at::Generator& generator, const std::optional<GeneratorMark>& mark);
   /// End of forward.

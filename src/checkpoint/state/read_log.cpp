@@ -22,11 +22,6 @@ const c10::StorageImpl* storage_of(const at::Tensor& tensor) {
   return tensor.has_storage() ? tensor.storage().unsafeGetStorageImpl() : nullptr;
 }
 
-const c10::TensorImpl* gradient_of(const c10::TensorImpl& impl) {
-  const auto* meta = static_cast<const torch::autograd::AutogradMeta*>(impl.autograd_meta());
-  return meta != nullptr && meta->grad_.defined() ? meta->grad_.unsafeGetTensorImpl() : nullptr;
-}
-
 }  // namespace
 
 const ReadLog::Entry* ReadLog::find(const at::Tensor& tensor) const {
@@ -53,15 +48,12 @@ void ReadLog::note(const at::Tensor& tensor) {
     return;
   }
   const auto* storage = storage_of(tensor);
-  const auto& impl = *tensor.unsafeGetTensorImpl();
   entries_.push_back({c10::weak_intrusive_ptr<c10::TensorImpl>(tensor.getIntrusivePtr()),
                       storage == nullptr ? c10::weak_intrusive_ptr<c10::StorageImpl>(
                                                c10::intrusive_ptr<c10::StorageImpl>())
                                          : tensor.storage().getWeakStorageImpl(),
                       version_of(tensor),
                       tensor.requires_grad(),
-                      false,
-                      gradient_of(impl),
                       data_writes(storage),
                       storage == nullptr ? 0 : content_sample(*storage)});
   if (entries_.size() <= kFew) {
@@ -76,16 +68,14 @@ void ReadLog::note(const at::Tensor& tensor) {
   }
 }
 
-void ReadLog::finish() {
-  std::erase_if(entries_, [](const Entry& entry) {
-    return entry.tensor.expired() && entry.storage.expired();
+void ReadLog::finish(const std::function<bool(const c10::StorageImpl*)>& is_kept) {
+  std::erase_if(entries_, [&is_kept](const Entry& entry) {
+    return (entry.tensor.expired() && entry.storage.expired()) ||
+           is_kept(entry.storage._unsafe_get_target());
   });
   index_.clear();
   for (size_t i = 0; i < entries_.size(); ++i) {
-    auto& entry = entries_[i];
-    if (const auto tensor = entry.tensor.lock()) {
-      entry.changed_grad = entry.requires_grad && gradient_of(*tensor) != entry.grad;
-    }
+    const auto& entry = entries_[i];
     if (entries_.size() > kFew) {
       index_.emplace(entry.tensor._unsafe_get_target(), i);
       if (const auto* held = entry.storage._unsafe_get_target(); held != nullptr) {
@@ -117,6 +107,9 @@ void ReadCheck::check(const at::Tensor& tensor) {
   }
   is_checked_[index] = true;
   const auto* storage = storage_of(tensor);
+  if (storage != nullptr && writes_.has(storage)) {
+    return;
+  }
   const bool is_same_tensor = entry->tensor._unsafe_get_target() == tensor.unsafeGetTensorImpl();
   const auto text = [&tensor] {
     return c10::str("a tensor that it reads (",
@@ -135,11 +128,13 @@ void ReadCheck::check(const at::Tensor& tensor) {
   }
 }
 
-GradientGuard::GradientGuard(const ReadLog& log) {
+GradientGuard::GradientGuard(const ReadLog& log, c10::Device device) {
   for (const auto& entry : log.entries_) {
-    if (entry.changed_grad) {
-      if (auto impl = entry.tensor.lock()) {
-        at::Tensor leaf(std::move(impl));
+    auto impl = entry.requires_grad ? entry.tensor.lock() : nullptr;
+    // Gradients on other devices are accumulated by other threads, perhaps now.
+    if (impl && impl->device() == device) {
+      const at::Tensor leaf(std::move(impl));
+      if (leaf.is_leaf()) {
         gradients_.emplace_back(leaf, leaf.grad());
       }
     }
@@ -148,7 +143,9 @@ GradientGuard::GradientGuard(const ReadLog& log) {
 
 GradientGuard::~GradientGuard() {
   for (auto& [leaf, gradient] : gradients_) {
-    leaf.mutable_grad() = std::move(gradient);
+    if (!leaf.grad().is_same(gradient)) {
+      leaf.mutable_grad() = std::move(gradient);
+    }
   }
 }
 
@@ -167,9 +164,9 @@ void ReadGuard::note_outside(const at::Tensor& tensor) {
   if (!tensor.defined() || tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
     return;
   }
-  // A view stands for its base, which is the same object each time.
+  // A view stands for its base, which is the same object each time; so is a view that is a leaf.
   const auto* info = torch::autograd::impl::get_view_autograd_meta(tensor);
-  const bool is_view = info != nullptr && info->has_bw_view();
+  const bool is_view = info != nullptr && info->has_bw_view() && !info->requires_grad_;
   const auto& base = is_view ? info->get_backward_view().base_ : tensor;
   if (is_view) {
     const auto* meta = torch::autograd::impl::get_autograd_meta(base);

@@ -10,6 +10,7 @@
 #pragma once
 
 #include "checkpoint/graph_mark.h"
+#include "checkpoint/state/write_log.h"
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/StorageImpl.h>
@@ -19,6 +20,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -27,8 +29,8 @@ namespace reprise::detail {
 class ReadLog {
  public:
   void note(const at::Tensor& tensor);
-  /// End of forward: forgets tensors that are gone, which belonged to the region.
-  void finish();
+  /// End of forward: forgets tensors that are gone, or that the region keeps: they belonged to it.
+  void finish(const std::function<bool(const c10::StorageImpl*)>& is_kept);
 
   /// The tensors that are still there.
   std::vector<at::Tensor> alive() const;
@@ -41,8 +43,6 @@ class ReadLog {
     c10::weak_intrusive_ptr<c10::StorageImpl> storage;  // the same storage may have other tensors
     uint32_t version;
     bool requires_grad;
-    bool changed_grad;            // .grad is another tensor when forward ends
-    const c10::TensorImpl* grad;  // only compared
     uint64_t data_writes;
     uint64_t sample;
   };
@@ -56,22 +56,25 @@ class ReadLog {
 /// Compares the reads of a recompute with forward's.
 class ReadCheck {
  public:
-  explicit ReadCheck(const ReadLog& log) : log_(log), is_checked_(log.entries_.size()) {}
+  /// What the region wrote is not compared: the recompute starts from the content in `writes`.
+  ReadCheck(const ReadLog& log, const WriteLog& writes)
+      : log_(log), writes_(writes), is_checked_(log.entries_.size()) {}
   void check(const at::Tensor& tensor);
   /// What changed; empty if nothing did.
   const std::string& difference() const { return difference_; }
 
  private:
   const ReadLog& log_;
+  const WriteLog& writes_;
   std::vector<bool> is_checked_;
   std::string difference_;
 };
 
-/// In its scope, a recompute may replace the gradients that forward replaced: afterwards they are
-/// as before.
+/// In its scope, a recompute may replace the gradients of what it reads, as forward has done:
+/// afterwards they are as before. `device`: where the recompute runs.
 class GradientGuard {
  public:
-  explicit GradientGuard(const ReadLog& log);
+  GradientGuard(const ReadLog& log, c10::Device device);
   ~GradientGuard();
   GradientGuard(const GradientGuard&) = delete;
   GradientGuard& operator=(const GradientGuard&) = delete;

@@ -123,13 +123,17 @@ at::Tensor SavedInputs::from_content(const Input& input, MadeStorages& made) {
   const EngineOpsGuard guard;
   const auto& shape = *input.shape;
   auto& storage = made[input.storage];
+  // If the program still holds it, a capture may refer to it too. WriteUndo has rewound it.
+  auto held = shape.storage.lock();
+  const bool is_held = held != nullptr;
   if (!storage) {
-    // If the program still holds it, a capture may refer to it too. WriteUndo has rewound it.
-    auto held = shape.storage.lock();
     storage = held ? c10::Storage(std::move(held)) : shape.content.clone().storage();
   }
   auto tensor = at::empty({0}, shape.options);
   tensor.set_(storage, shape.offset, shape.sizes, shape.strides);
+  if (is_held) {
+    tensor.unsafeGetTensorImpl()->set_version_counter(input.version_counter);
+  }
   if (input.requires_grad && !input.has_history) {
     tensor.set_requires_grad(true);
   }
@@ -153,6 +157,12 @@ std::optional<size_t> SavedInputs::first_modified(
 
 bool SavedInputs::is_unchanged(const Input& input) {
   return input.storage != nullptr && input.version_counter.current_version() == input.version;
+}
+
+bool SavedInputs::are_in(const c10::StorageImpl* storage) const {
+  return std::any_of(inputs_.begin(), inputs_.end(), [storage](const Input& input) {
+    return input.storage == storage && !input.held.defined();
+  });
 }
 
 bool SavedInputs::are_hooked() const {

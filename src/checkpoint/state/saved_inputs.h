@@ -42,6 +42,8 @@ class SavedInputs {
   /// log, because the enclosing one would recompute them as they are after all writes.
   void take_written(const WriteLog& log);
 
+  /// Whether one of them is in this storage.
+  bool are_in(const c10::StorageImpl* storage) const;
   /// Whether they are saved by an enclosing region.
   bool are_hooked() const;
   /// End of forward: adds the activations to offload, except for those that the region has written.
