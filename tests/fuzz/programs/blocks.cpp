@@ -32,11 +32,11 @@ void Generator::make_region(Body& body) {
   make_statements(block.body, random_.between(1, 5));
   block.results = choose_results(inside, 3);
   const auto region = known_.close_region();
-  instruction.options = choose_options(region);
   const bool has_gradient = std::any_of(instruction.inputs.begin(),
                                         instruction.inputs.end(),
                                         [this](Register reg) { return known_.of(reg).has_grad; });
-  instruction.options.use_reentrant = instruction.options.use_reentrant && has_gradient;
+  instruction.options =
+      choose_options(region, profile_.is_reentrant && has_gradient && random_.chance(80));
   scope_ = all;
   scope_.resize(outside);
   for (const Register result : block.results) {
@@ -132,7 +132,10 @@ void Generator::make_try(Body& body) {
 /// A backward call over a graph of its own, in the middle of the program or of a region.
 void Generator::make_inner_backward(Body& body) {
   const auto list = candidates('a');
-  if (list.empty() || !has_grad_mode_ || profile_.is_reentrant) {
+  const bool is_grad = random_.chance(60);
+  if (list.empty() || !has_grad_mode_ || profile_.is_reentrant ||
+      !can(is_grad ? "inner_grad" : "inner_backward") ||
+      (is_on_thread_of_region_ && !wants("thread_effects"))) {
     return;
   }
   const Register start = place(body, "new_leaf", {recent(list)});
@@ -151,7 +154,7 @@ void Generator::make_inner_backward(Body& body) {
   }
   const Register loss = place(body, profile_.is_complex ? "complex_loss" : "loss", {end});
   Instruction instruction;
-  if (random_.chance(60)) {
+  if (is_grad) {
     instruction.kind = Kind::Grad;
     instruction.inputs = {loss, start};
     instruction.outputs = {known_.add_new('a', false)};

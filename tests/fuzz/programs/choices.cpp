@@ -118,15 +118,13 @@ std::vector<Register> Generator::choose_results(size_t first_new, int most) {
   return results;
 }
 
-RegionOptions Generator::choose_options(const OpenRegion& region) {
+RegionOptions Generator::choose_options(const OpenRegion& region, bool is_reentrant) {
   RegionOptions options;
-  options.early_stop = !random_.chance(25);
-  if (profile_.is_reentrant) {
-    options.use_reentrant = random_.chance(80);
-    if (options.use_reentrant) {
-      return options;
-    }
+  if (is_reentrant) {
+    options.use_reentrant = true;  // most other options would have no effect
+    return options;
   }
+  options.early_stop = !random_.chance(25);
   options.preserve_rng_state = region.draws || !random_.chance(10);
   options.determinism_check =
       can("values") && !region.is_unhashable && random_.chance(15) ? 2 : random_.between(0, 1);

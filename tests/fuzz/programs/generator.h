@@ -1,5 +1,6 @@
 // The generator's state. Features that `without` can switch off by name: risk, reentrant, steps,
 // parallel, thread, autocast, complex, double, policy, values, loop, try, hook, inner_backward,
+// inner_grad,
 // grad, twice, group, nested, explicit. Only if `with` names them: thread_effects (draws and writes
 // on a thread that a region starts).
 #pragma once
@@ -59,7 +60,7 @@ class Generator {
   std::vector<Register> candidates(char type);
   Register recent(const std::vector<Register>& list);
   std::vector<Register> choose_results(size_t first_new, int most);
-  RegionOptions choose_options(const OpenRegion& region);
+  RegionOptions choose_options(const OpenRegion& region, bool is_reentrant);
 
   bool can(std::string_view feature) const;
   bool wants(std::string_view feature) const;

@@ -154,7 +154,7 @@ void Generator::make_statement(Body& body) {
     make_surrounded(body, Kind::Thread);
   } else if (roll < 34 && may_nest && can("try")) {
     make_try(body);
-  } else if (roll < 37 && can("inner_backward")) {
+  } else if (roll < 37) {
     make_inner_backward(body);
   } else {
     make_operator(body);
