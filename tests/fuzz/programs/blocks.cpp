@@ -49,7 +49,7 @@ void Generator::make_region(Body& body) {
 
 void Generator::make_loop(Body& body) {
   const auto list = candidates('a');
-  if (list.empty() || profile_.is_reentrant) {
+  if (list.empty()) {
     return;
   }
   Instruction instruction;
@@ -89,23 +89,65 @@ void Generator::make_surrounded(Body& body, Kind kind) {
   const bool had_grad_mode = has_grad_mode_;
   const bool was_on_thread = is_on_thread_of_region_;
   is_on_thread_of_region_ = was_on_thread || (kind == Kind::Thread && known_.depth() > 0);
-  has_grad_mode_ = had_grad_mode && kind != Kind::NoGrad;
-  make_statements(block.body, random_.between(1, kind == Kind::NoGrad ? 2 : 4));
+  const bool is_plain =
+      kind == Kind::NoGrad || kind == Kind::Inference || kind == Kind::BelowAutograd;
+  has_grad_mode_ = (had_grad_mode && !is_plain) || kind == Kind::EnableGrad;
+  make_statements(block.body, random_.between(1, is_plain ? 2 : 4));
   has_grad_mode_ = had_grad_mode;
   is_on_thread_of_region_ = was_on_thread;
   std::vector<Register> inner(scope_.begin() + static_cast<std::ptrdiff_t>(outside), scope_.end());
   scope_.resize(outside);
-  if (kind == Kind::Autocast) {
+  if (kind == Kind::Autocast) {  // which converts what leaves it
     std::erase_if(inner, [this](Register reg) {
-      return std::string_view("imn").find(known_.of(reg).type) != std::string_view::npos;
+      return std::string_view("im").find(known_.of(reg).type) != std::string_view::npos;
     });
   }
   for (const Register result : inner) {
     block.results.push_back(result);
-    instruction.outputs.push_back(known_.add(known_.of(result)));
+    instruction.outputs.push_back(kind == Kind::Inference
+                                      ? known_.add_new(known_.of(result).type, false)
+                                      : known_.add(known_.of(result)));
     scope_.push_back(instruction.outputs.back());
   }
   instruction.blocks.push_back(std::move(block));
+  body.push_back(std::move(instruction));
+}
+
+void Generator::make_sequential(Body& body) {
+  const auto list = candidates('a');
+  if (list.empty() || profile_.is_reentrant) {
+    return;
+  }
+  Instruction instruction;
+  instruction.kind = Kind::Sequential;
+  Register value = recent(list);
+  instruction.inputs = {value};
+  const int count = random_.between(2, 4);
+  instruction.integer = random_.between(1, count);
+  const auto outside = scope_;
+  for (int i = 0; i < count; ++i) {
+    known_.open_region();
+    Block block;
+    known_.note_read(value);
+    block.parameters = {known_.add(known_.of(value))};
+    scope_ = outside;
+    scope_.push_back(block.parameters[0]);
+    const size_t inside = scope_.size();
+    make_statements(block.body, random_.between(1, 2));
+    value = block.parameters[0];
+    for (size_t j = inside; j < scope_.size(); ++j) {
+      value = known_.of(scope_[j]).type == 'a' ? scope_[j] : value;
+    }
+    block.results = {value};
+    instruction.blocks.push_back(std::move(block));
+    const auto region = known_.close_region();
+    instruction.options.lists_generators =
+        instruction.options.lists_generators || region.draws_directly;
+  }
+  instruction.options.early_stop = !random_.chance(25);
+  scope_ = outside;
+  instruction.outputs = {known_.add(known_.of(value))};
+  scope_.push_back(instruction.outputs[0]);
   body.push_back(std::move(instruction));
 }
 
@@ -115,12 +157,17 @@ void Generator::make_try(Body& body) {
   Block block;
   const auto outside = scope_;
   make_statements(block.body, random_.between(1, 3));
-  place(block.body, "fail", {});
+  const auto list = candidates('a');
+  if (random_.chance(60) || list.empty()) {
+    place(block.body, "fail", {});
+  } else {
+    place(block.body, "fail_in_operator", {random_.pick(list)});
+  }
   scope_ = outside;
   if (random_.chance(60) && block.body.size() > 1) {
     // The exception leaves a region.
     auto& last = block.body[block.body.size() - 2];
-    if (last.kind == Kind::Region) {
+    if (last.kind == Kind::Region && block.body.back().inputs.empty()) {
       last.blocks[0].body.push_back(block.body.back());
       block.body.pop_back();
     }
@@ -160,6 +207,7 @@ void Generator::make_inner_backward(Body& body) {
     instruction.outputs = {known_.add_new('a', false)};
   } else {
     instruction.kind = Kind::Backward;
+    instruction.integer = 1;
     instruction.inputs = {loss};
   }
   body.push_back(instruction);

@@ -26,6 +26,12 @@ std::vector<Register> Generator::candidates(char type) {
   return found;
 }
 
+bool Generator::is_parameter(Register reg) const {
+  return std::any_of(program_.leaves.begin(), program_.leaves.end(), [reg](const Leaf& leaf) {
+    return leaf.reg == reg && leaf.requires_grad;
+  });
+}
+
 /// Prefers what was made last and has a gradient, so that programs become deep.
 Register Generator::recent(const std::vector<Register>& list) {
   if (random_.chance(55)) {
@@ -54,7 +60,7 @@ bool Generator::may_write(Register target, bool writes_gradient) {
       memory.is_leaf_with_grad || memory.is_read_by_region ||
       ((writes_gradient || known.has_grad) && memory.region != known_.region_number()) ||
       (known.has_grad && !has_grad_mode_);
-  return !is_risk || (profile_.is_risky && random_.chance(40));
+  return !is_risk || (profile_.is_risky && random_.chance(50));
 }
 
 bool Generator::choose_inputs(const Operator& row, std::vector<Register>& inputs) {
@@ -102,6 +108,10 @@ bool Generator::choose_inputs(const Operator& row, std::vector<Register>& inputs
   }
   // A reentrant region's forward has no graph to hook into, and its backward hands gradients to all
   // arguments, undefined ones too.
+  if (row.has(kLeafOnly) && (!known_.memory_of(inputs[0]).is_leaf_with_grad ||
+                             !known_.memory_of(inputs[0]).is_leaf || !is_parameter(inputs[0]))) {
+    return false;
+  }
   return !row.has(kNeedsGrad) || (known_.of(inputs[0]).has_grad && !profile_.is_reentrant);
 }
 
@@ -125,6 +135,7 @@ RegionOptions Generator::choose_options(const OpenRegion& region, bool is_reentr
     return options;
   }
   options.early_stop = !random_.chance(25);
+  options.lists_generators = region.draws_directly;
   options.preserve_rng_state = region.draws || !random_.chance(10);
   options.determinism_check =
       can("values") && !region.is_unhashable && random_.chance(15) ? 2 : random_.between(0, 1);

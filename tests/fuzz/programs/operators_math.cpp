@@ -36,6 +36,8 @@ std::vector<Operator> math_operators() {
       REPRISE_FUZZ_ROW("tril", "w>w", kRare, "", "aten::tril", torch::tril(x(0))),
       REPRISE_FUZZ_ROW("clone", "x>x", kComplex, "", "aten::clone", x(0).clone()),
       REPRISE_FUZZ_ROW("cube", "x>x", 0, "0o", "", Cube::apply(torch::tanh(x(0)))),
+      REPRISE_FUZZ_ROW("through_double", "x>x", kRare, "", "aten::_to_copy", x(0).to(torch::kDouble).sin().to(x(0).scalar_type())),
+      REPRISE_FUZZ_ROW("through_half", "x>x", kRare, "", "aten::_to_copy", x(0).to(torch::kHalf).to(x(0).scalar_type())),
       REPRISE_FUZZ_ROW("greater", "aa>m", kDetached, "", "", x(0).gt(x(1))),
       REPRISE_FUZZ_ROW("positive", "a>m", kDetached, "", "", x(0).gt(0)),
       REPRISE_FUZZ_ROW("where", "maa>a", 0, "0", "aten::where.self", torch::where(x(0), x(1), x(2))),
