@@ -317,7 +317,7 @@ void changed_input(const std::function<void(at::Tensor&)>& change) {
         y.sum().backward();
         return Tensors{x.grad(), offset.grad()};
       },
-      "changed",
+      "attacked",
       all_ways());
 }
 
