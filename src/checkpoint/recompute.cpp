@@ -409,7 +409,6 @@ void RecomputePass::run(const RecomputeNotice* notice) {
     const RngGuard listed(frame_.region_.listed);
     const NodeHooksGuard input_hooks(inputs);
     const NodeHooksGuard read_hooks(frame_.region_.reads.alive());
-    const GradientGuard gradients(frame_.region_.reads, frame_.slots_.front().device);
     const HookSourceGuard hooks(this);
     const c10::impl::IncludeDispatchKeyGuard effects(kWriteKey);
     const WriteListenerGuard listening(this, WriteListenerGuard::Others::Pause);

@@ -130,27 +130,6 @@ void ReadCheck::check(const at::Tensor& tensor) {
   }
 }
 
-GradientGuard::GradientGuard(const ReadLog& log, c10::Device device) {
-  for (const auto& entry : log.entries_) {
-    auto impl = entry.requires_grad ? entry.tensor.lock() : nullptr;
-    // Gradients on other devices are accumulated by other threads, perhaps now.
-    if (impl && impl->device() == device) {
-      const at::Tensor leaf(std::move(impl));
-      if (leaf.is_leaf()) {
-        gradients_.emplace_back(leaf, leaf.grad());
-      }
-    }
-  }
-}
-
-GradientGuard::~GradientGuard() {
-  for (auto& [leaf, gradient] : gradients_) {
-    if (!leaf.grad().is_same(gradient)) {
-      leaf.mutable_grad() = std::move(gradient);
-    }
-  }
-}
-
 thread_local ReadGuard* ReadGuard::innermost_ = nullptr;
 
 ReadGuard::ReadGuard(ReadLog* log)
