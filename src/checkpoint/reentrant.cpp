@@ -210,9 +210,6 @@ std::vector<at::Tensor> ReentrantNode::rerun(std::vector<at::Tensor> inputs,
   const DrawGuard drawing(draws ? &*draws : nullptr);
   ReadCheck reads(region_->reads, region_->write_log);
   const ReadGuard reading(&reads);
-  const auto device = inputs.empty() || !inputs.front().defined() ? c10::Device(c10::kCPU)
-                                                                  : inputs.front().device();
-  const GradientGuard gradients(region_->reads, device);
   const NodeHooksGuard read_hooks(region_->reads.alive());
   const HookSourceGuard no_hooks(nullptr);
   const OpObserverGuard no_observer(nullptr);

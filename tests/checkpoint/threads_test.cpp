@@ -220,6 +220,16 @@ TEST(Threads, AnExceptionOnOneThreadDoesNotDisturbTheOthers) {
   expect_bitwise_equal(expected, parallel);
 }
 
+TEST(Threads, TheFirstRegionsOfAProcessMayBeginAtOnce) {
+  // Run alone, these are the first: no operator is observed yet.
+  all_at_once(8, [](size_t) {
+    const auto x = torch::ones({64, 64}).requires_grad_();
+    const auto y =
+        checkpoint([](const at::Tensor& h) { return torch::dropout(h.exp(), 0.3, true).sin(); }, x);
+    y.sum().backward();
+  });
+}
+
 /// Two backward calls over disjoint parts of one region.
 size_t recomputes_of_two_calls() {
   const auto x = float_leaf({4, 4}, 1);

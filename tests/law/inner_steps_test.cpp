@@ -121,57 +121,6 @@ TEST(LawInnerSteps, ABackwardCallOverThePrefixOfTheRegion) {
 }
 
 // A recompute that sets the gradient again would drop what backward has accumulated so far.
-TEST(LawInnerSteps, TheGradientIsSetToNone) {
-  law_or_refused(
-      [](const Way& way) {
-        const auto x = leaf({4}), weight = leaf({4});
-        weight.exp().sum().backward();
-        const auto fn = [weight](at::Tensor h) {
-          weight.mutable_grad() = at::Tensor();
-          return (h.exp() * weight).sin();
-        };
-        const auto y = way(fn, x), z = way(fn, x * 2);
-        y.sum().backward();
-        z.sum().backward();
-        return Seen{x.grad(), weight.grad()};
-      },
-      "attacked");
-}
-
-TEST(LawInnerSteps, TheGradientIsAssigned) {
-  law_or_refused(
-      [](const Way& way) {
-        const auto x = leaf({4}), weight = leaf({4});
-        const auto fn = [weight](at::Tensor h) {
-          weight.mutable_grad() = h.detach().clone();
-          return (h.exp() * weight).sin();
-        };
-        const auto y = way(fn, x), z = way(fn, x * 2);
-        y.sum().backward();
-        z.sum().backward();
-        return Seen{x.grad(), weight.grad()};
-      },
-      "attacked");
-}
-
-TEST(LawInnerSteps, AModuleZeroesItsGradients) {
-  law_or_refused(
-      [](const Way& way) {
-        torch::nn::Linear linear(4, 4);
-        const auto x = leaf({4, 4});
-        linear(x.detach()).sum().backward();
-        auto fn = [linear](at::Tensor h) mutable {
-          linear->zero_grad();
-          return linear(h).sin();
-        };
-        const auto y = way(fn, x), z = way(fn, x * 2);
-        y.sum().backward();
-        z.sum().backward();
-        return Seen{x.grad(), linear->weight.grad(), linear->bias.grad()};
-      },
-      "attacked");
-}
-
 template <class Optimizer>
 Program stepping(const std::function<Optimizer(const at::Tensor&)>& make) {
   return [make](const Way& way) {

@@ -198,17 +198,17 @@ at::Tensor note_empty_strided(c10::DispatchKeySet keys,
 }
 
 /// Notified of operators that other libraries register later. The dispatcher calls it with its lock
-/// held, so it only sets a flag; the next region registers the kernels.
+/// held, so it only counts; the next region registers the kernels.
 class LateOperators final : public c10::OpRegistrationListener {
  public:
-  explicit LateOperators(std::atomic<bool>& found) : found_(found) {}
+  explicit LateOperators(std::atomic<uint64_t>& found) : found_(found) {}
   void onOperatorRegistered(const c10::OperatorHandle&) override {
-    found_.store(true, std::memory_order_release);
+    found_.fetch_add(1, std::memory_order_acq_rel);
   }
   void onOperatorDeregistered(const c10::OperatorHandle&) override {}
 
  private:
-  std::atomic<bool>& found_;
+  std::atomic<uint64_t>& found_;
 };
 
 class EffectKernels {
@@ -218,13 +218,14 @@ class EffectKernels {
             std::make_unique<LateOperators>(found_operators_))) {}
 
   void update() {
-    if (!found_operators_.load(std::memory_order_acquire)) {
+    if (is_up_to_date()) {
       return;
     }
     const std::scoped_lock lock(mutex_);
-    if (!found_operators_.exchange(false)) {
+    if (is_up_to_date()) {
       return;
     }
+    const uint64_t found = found_operators_.load(std::memory_order_acquire);
     auto& dispatcher = c10::Dispatcher::singleton();
     for (const auto& name : dispatcher.getAllOpNames()) {
       const auto op = dispatcher.findOp(name);
@@ -240,11 +241,19 @@ class EffectKernels {
           nullptr,
           "reprise: observes effects"));
     }
+    // Last: a region that begins on another thread meanwhile has to wait.
+    observed_.store(found, std::memory_order_release);
   }
 
  private:
+  bool is_up_to_date() const {
+    return observed_.load(std::memory_order_acquire) ==
+           found_operators_.load(std::memory_order_acquire);
+  }
+
   std::mutex mutex_;
-  std::atomic<bool> found_operators_{true};
+  std::atomic<uint64_t> found_operators_{1};
+  std::atomic<uint64_t> observed_{0};
   c10::RegistrationHandleRAII listening_;
   std::vector<c10::RegistrationHandleRAII> kernels_;
 };

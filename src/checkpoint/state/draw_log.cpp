@@ -60,6 +60,9 @@ bool DrawLog::led_to(const GeneratorMark& mark) const {
 
 const Draw* DrawReplay::next(const c10::OperatorHandle& op) {
   const Draw* draw = next_ < log_.size() ? &log_[next_] : nullptr;
+  if (draw == nullptr && at_end) {
+    at_end();
+  }
   ++next_;
   if (draw != nullptr && draw->op == &op.schema()) [[likely]] {
     return draw;
@@ -73,6 +76,12 @@ const Draw* DrawReplay::next(const c10::OperatorHandle& op) {
         draw == nullptr ? ", which did not run in forward" : ", which was another one in forward");
   }
   return nullptr;
+}
+
+const Draw* DrawReplay::next_own(const c10::OperatorHandle& op) {
+  const bool is_own =
+      next_ < log_.size() && log_[next_].op == &op.schema() && log_[next_].after.has_value();
+  return is_own ? &log_[next_++] : nullptr;
 }
 
 bool DrawReplay::lists(const at::Generator& generator) const {

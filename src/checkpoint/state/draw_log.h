@@ -16,6 +16,7 @@
 #include <ATen/core/stack.h>
 
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -72,8 +73,13 @@ class DrawReplay {
   DrawReplay(const DrawLog& log, const std::vector<at::Generator>& listed)
       : log_(log), listed_(listed) {}
 
+  /// Called when there is a draw after forward's last one.
+  std::function<void()> at_end;
+
   /// The next draw. Null if forward had none here, or one of another operator.
   const Draw* next(const c10::OperatorHandle& op);
+  /// The next draw, if it is one of this operator itself, which takes no generator; else null.
+  const Draw* next_own(const c10::OperatorHandle& op);
   /// A kept result is replayed, whose operator made so many draws in forward.
   void skip(size_t draws) { next_ += draws; }
   bool lists(const at::Generator& generator) const;

@@ -37,10 +37,10 @@ class ReadLog {
 
  private:
   friend class ReadCheck;
-  friend class GradientGuard;
   struct Entry {
     c10::weak_intrusive_ptr<c10::TensorImpl> tensor;
     c10::weak_intrusive_ptr<c10::StorageImpl> storage;  // the same storage may have other tensors
+    c10::VariableVersion version_counter;
     uint32_t version;
     bool requires_grad;
     uint64_t data_writes;
@@ -68,19 +68,6 @@ class ReadCheck {
   const WriteLog& writes_;
   std::vector<bool> is_checked_;
   std::string difference_;
-};
-
-/// In its scope, a recompute may replace the gradients of what it reads, as forward has done:
-/// afterwards they are as before. `device`: where the recompute runs.
-class GradientGuard {
- public:
-  GradientGuard(const ReadLog& log, c10::Device device);
-  ~GradientGuard();
-  GradientGuard(const GradientGuard&) = delete;
-  GradientGuard& operator=(const GradientGuard&) = delete;
-
- private:
-  std::vector<std::pair<at::Tensor, at::Tensor>> gradients_;
 };
 
 /// Notes or checks what this thread reads, in its scope. Enclosing regions take part, up to one

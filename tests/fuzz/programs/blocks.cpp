@@ -18,11 +18,6 @@ void Generator::make_region(Body& body) {
     if (i > 0 && random_.chance(20)) {
       reg = random_.pick(scope_);
     }
-    if (!may_read(reg)) {
-      continue;
-    }
-    uses_.resize(static_cast<size_t>(known_.count()));
-    ++uses_[static_cast<size_t>(reg)];
     instruction.inputs.push_back(reg);
     known_.note_read(reg);
     block.parameters.push_back(known_.add(known_.of(reg)));
@@ -37,11 +32,11 @@ void Generator::make_region(Body& body) {
   make_statements(block.body, random_.between(1, 5));
   block.results = choose_results(inside, 3);
   const auto region = known_.close_region();
-  instruction.options = choose_options(region);
   const bool has_gradient = std::any_of(instruction.inputs.begin(),
                                         instruction.inputs.end(),
                                         [this](Register reg) { return known_.of(reg).has_grad; });
-  instruction.options.use_reentrant = instruction.options.use_reentrant && has_gradient;
+  instruction.options =
+      choose_options(region, profile_.is_reentrant && has_gradient && random_.chance(80));
   scope_ = all;
   scope_.resize(outside);
   for (const Register result : block.results) {
@@ -54,7 +49,7 @@ void Generator::make_region(Body& body) {
 
 void Generator::make_loop(Body& body) {
   const auto list = candidates('a');
-  if (list.empty() || profile_.is_reentrant) {
+  if (list.empty()) {
     return;
   }
   Instruction instruction;
@@ -94,23 +89,65 @@ void Generator::make_surrounded(Body& body, Kind kind) {
   const bool had_grad_mode = has_grad_mode_;
   const bool was_on_thread = is_on_thread_of_region_;
   is_on_thread_of_region_ = was_on_thread || (kind == Kind::Thread && known_.depth() > 0);
-  has_grad_mode_ = had_grad_mode && kind != Kind::NoGrad;
-  make_statements(block.body, random_.between(1, kind == Kind::NoGrad ? 2 : 4));
+  const bool is_plain =
+      kind == Kind::NoGrad || kind == Kind::Inference || kind == Kind::BelowAutograd;
+  has_grad_mode_ = (had_grad_mode && !is_plain) || kind == Kind::EnableGrad;
+  make_statements(block.body, random_.between(1, is_plain ? 2 : 4));
   has_grad_mode_ = had_grad_mode;
   is_on_thread_of_region_ = was_on_thread;
   std::vector<Register> inner(scope_.begin() + static_cast<std::ptrdiff_t>(outside), scope_.end());
   scope_.resize(outside);
-  if (kind == Kind::Autocast) {
+  if (kind == Kind::Autocast) {  // which converts what leaves it
     std::erase_if(inner, [this](Register reg) {
-      return std::string_view("imn").find(known_.of(reg).type) != std::string_view::npos;
+      return std::string_view("im").find(known_.of(reg).type) != std::string_view::npos;
     });
   }
   for (const Register result : inner) {
     block.results.push_back(result);
-    instruction.outputs.push_back(known_.add(known_.of(result)));
+    instruction.outputs.push_back(kind == Kind::Inference
+                                      ? known_.add_new(known_.of(result).type, false)
+                                      : known_.add(known_.of(result)));
     scope_.push_back(instruction.outputs.back());
   }
   instruction.blocks.push_back(std::move(block));
+  body.push_back(std::move(instruction));
+}
+
+void Generator::make_sequential(Body& body) {
+  const auto list = candidates('a');
+  if (list.empty() || profile_.is_reentrant) {
+    return;
+  }
+  Instruction instruction;
+  instruction.kind = Kind::Sequential;
+  Register value = recent(list);
+  instruction.inputs = {value};
+  const int count = random_.between(2, 4);
+  instruction.integer = random_.between(1, count);
+  const auto outside = scope_;
+  for (int i = 0; i < count; ++i) {
+    known_.open_region();
+    Block block;
+    known_.note_read(value);
+    block.parameters = {known_.add(known_.of(value))};
+    scope_ = outside;
+    scope_.push_back(block.parameters[0]);
+    const size_t inside = scope_.size();
+    make_statements(block.body, random_.between(1, 2));
+    value = block.parameters[0];
+    for (size_t j = inside; j < scope_.size(); ++j) {
+      value = known_.of(scope_[j]).type == 'a' ? scope_[j] : value;
+    }
+    block.results = {value};
+    instruction.blocks.push_back(std::move(block));
+    const auto region = known_.close_region();
+    instruction.options.lists_generators =
+        instruction.options.lists_generators || region.draws_directly;
+  }
+  instruction.options.early_stop = !random_.chance(25);
+  scope_ = outside;
+  instruction.outputs = {known_.add(known_.of(value))};
+  scope_.push_back(instruction.outputs[0]);
   body.push_back(std::move(instruction));
 }
 
@@ -120,12 +157,17 @@ void Generator::make_try(Body& body) {
   Block block;
   const auto outside = scope_;
   make_statements(block.body, random_.between(1, 3));
-  place(block.body, "fail", {});
+  const auto list = candidates('a');
+  if (random_.chance(60) || list.empty()) {
+    place(block.body, "fail", {});
+  } else {
+    place(block.body, "fail_in_operator", {random_.pick(list)});
+  }
   scope_ = outside;
   if (random_.chance(60) && block.body.size() > 1) {
     // The exception leaves a region.
     auto& last = block.body[block.body.size() - 2];
-    if (last.kind == Kind::Region) {
+    if (last.kind == Kind::Region && block.body.back().inputs.empty()) {
       last.blocks[0].body.push_back(block.body.back());
       block.body.pop_back();
     }
@@ -137,7 +179,10 @@ void Generator::make_try(Body& body) {
 /// A backward call over a graph of its own, in the middle of the program or of a region.
 void Generator::make_inner_backward(Body& body) {
   const auto list = candidates('a');
-  if (list.empty() || !has_grad_mode_ || profile_.is_reentrant) {
+  const bool is_grad = random_.chance(60);
+  if (list.empty() || !has_grad_mode_ || profile_.is_reentrant ||
+      !can(is_grad ? "inner_grad" : "inner_backward") ||
+      (is_on_thread_of_region_ && !wants("thread_effects"))) {
     return;
   }
   const Register start = place(body, "new_leaf", {recent(list)});
@@ -156,12 +201,13 @@ void Generator::make_inner_backward(Body& body) {
   }
   const Register loss = place(body, profile_.is_complex ? "complex_loss" : "loss", {end});
   Instruction instruction;
-  if (random_.chance(60)) {
+  if (is_grad) {
     instruction.kind = Kind::Grad;
     instruction.inputs = {loss, start};
     instruction.outputs = {known_.add_new('a', false)};
   } else {
     instruction.kind = Kind::Backward;
+    instruction.integer = 1;
     instruction.inputs = {loss};
   }
   body.push_back(instruction);

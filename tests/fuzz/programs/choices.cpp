@@ -14,27 +14,22 @@ bool Generator::wants(std::string_view feature) const {
   return std::find(options_.with.begin(), options_.with.end(), feature) != options_.with.end();
 }
 
-/// In reentrant regions gradients are summed in another order, which two summands do not show: a
-/// leaf is used once and everything else at most twice.
-bool Generator::may_read(Register reg) {
-  if (!profile_.is_reentrant || !known_.of(reg).has_grad) {
-    return true;
-  }
-  uses_.resize(static_cast<size_t>(known_.count()));
-  return uses_[static_cast<size_t>(reg)] < (known_.memory_of(reg).is_leaf_with_grad ? 1 : 2);
-}
-
 std::vector<Register> Generator::candidates(char type) {
   constexpr std::string_view kFloating = "awvshtb";
   std::vector<Register> found;
   for (const Register reg : scope_) {
     const char has = known_.of(reg).type;
-    if ((type == 'x' ? kFloating.find(has) != std::string_view::npos : has == type) &&
-        may_read(reg)) {
+    if ((type == 'x' ? kFloating.find(has) != std::string_view::npos : has == type)) {
       found.push_back(reg);
     }
   }
   return found;
+}
+
+bool Generator::is_parameter(Register reg) const {
+  return std::any_of(program_.leaves.begin(), program_.leaves.end(), [reg](const Leaf& leaf) {
+    return leaf.reg == reg && leaf.requires_grad;
+  });
 }
 
 /// Prefers what was made last and has a gradient, so that programs become deep.
@@ -65,7 +60,7 @@ bool Generator::may_write(Register target, bool writes_gradient) {
       memory.is_leaf_with_grad || memory.is_read_by_region ||
       ((writes_gradient || known.has_grad) && memory.region != known_.region_number()) ||
       (known.has_grad && !has_grad_mode_);
-  return !is_risk || (profile_.is_risky && random_.chance(40));
+  return !is_risk || (profile_.is_risky && random_.chance(50));
 }
 
 bool Generator::choose_inputs(const Operator& row, std::vector<Register>& inputs) {
@@ -78,9 +73,6 @@ bool Generator::choose_inputs(const Operator& row, std::vector<Register>& inputs
     const Register reg = recent(list);
     if (wanted == 'x') {
       any = known_.of(reg).type;
-    }
-    if (profile_.is_reentrant && std::find(inputs.begin(), inputs.end(), reg) != inputs.end()) {
-      return false;
     }
     inputs.push_back(reg);
   }
@@ -114,9 +106,13 @@ bool Generator::choose_inputs(const Operator& row, std::vector<Register>& inputs
       }
     }
   }
-  // A reentrant region's forward has no graph to hook into.
-  return !row.has(kNeedsGrad) ||
-         (known_.of(inputs[0]).has_grad && !(profile_.is_reentrant && known_.depth() > 0));
+  // A reentrant region's forward has no graph to hook into, and its backward hands gradients to all
+  // arguments, undefined ones too.
+  if (row.has(kLeafOnly) && (!known_.memory_of(inputs[0]).is_leaf_with_grad ||
+                             !known_.memory_of(inputs[0]).is_leaf || !is_parameter(inputs[0]))) {
+    return false;
+  }
+  return !row.has(kNeedsGrad) || (known_.of(inputs[0]).has_grad && !profile_.is_reentrant);
 }
 
 std::vector<Register> Generator::choose_results(size_t first_new, int most) {
@@ -132,15 +128,14 @@ std::vector<Register> Generator::choose_results(size_t first_new, int most) {
   return results;
 }
 
-RegionOptions Generator::choose_options(const OpenRegion& region) {
+RegionOptions Generator::choose_options(const OpenRegion& region, bool is_reentrant) {
   RegionOptions options;
-  options.early_stop = !random_.chance(25);
-  if (profile_.is_reentrant) {
-    options.use_reentrant = random_.chance(80);
-    if (options.use_reentrant) {
-      return options;
-    }
+  options.lists_generators = region.draws_directly;
+  if (is_reentrant) {
+    options.use_reentrant = true;  // most other options would have no effect
+    return options;
   }
+  options.early_stop = !random_.chance(25);
   options.preserve_rng_state = region.draws || !random_.chance(10);
   options.determinism_check =
       can("values") && !region.is_unhashable && random_.chance(15) ? 2 : random_.between(0, 1);

@@ -78,6 +78,16 @@ bool capture_argument(Program& program, size_t at, size_t i) {
   return true;
 }
 
+/// The blocks of a sequence one after the other.
+void join(Program& program, const Instruction& sequence) {
+  Register value = sequence.inputs[0];
+  for (const auto& block : sequence.blocks) {
+    redirect(program, block.parameters[0], value);
+    value = block.results[0] == block.parameters[0] ? value : block.results[0];
+  }
+  redirect(program, sequence.outputs[0], value);
+}
+
 /// What a loop carries from round to round is read from outside instead.
 bool drop_carried(Program& program, size_t at, size_t i) {
   auto& loop = place_of(program, at).instruction();
@@ -91,6 +101,15 @@ bool drop_carried(Program& program, size_t at, size_t i) {
   redirect(program, parameter, start);
   redirect(program, output, start);
   return true;
+}
+
+/// As many explicit generators as are used.
+bool drop_generators(Program& program) {
+  int used = 0;
+  for_each_instruction(program.body, [&used](const Instruction& instruction) {
+    used = std::max(used, instruction.generator + 1);
+  });
+  return std::exchange(program.generators, used) != used;
 }
 
 /// An edit of the instruction number `at`.
@@ -147,6 +166,10 @@ std::vector<Edit> unwrappings(const Program& program, size_t at) {
       next = place.list->insert(next, block.body.begin(), block.body.end()) +
              static_cast<std::ptrdiff_t>(block.body.size());
     }
+    if (unwrapped.kind == Kind::Sequential) {
+      join(edited, unwrapped);
+      return true;
+    }
     const auto& inner = unwrapped.blocks[0];
     for (size_t i = 0; i < inner.parameters.size(); ++i) {
       redirect(edited, inner.parameters[i], unwrapped.inputs[i]);
@@ -164,6 +187,16 @@ std::vector<Edit> unwrappings(const Program& program, size_t at) {
     return true;
   }};
   const auto& block = instruction->blocks[0];
+  if (instruction->kind == Kind::Sequential) {
+    for (size_t i = 0; i < instruction->blocks.size(); ++i) {
+      edits.push_back(change_at(at, [i](Instruction& edited) {
+        edited.blocks.erase(edited.blocks.begin() + static_cast<std::ptrdiff_t>(i));
+        edited.integer = std::min(edited.integer, static_cast<int64_t>(edited.blocks.size()));
+        return !edited.blocks.empty();
+      }));
+    }
+    return edits;
+  }
   if (instruction->kind == Kind::Loop) {
     // A loop has a parameter for each result; what it no longer carries starts anew each round.
     for (size_t i = 0; i < block.parameters.size(); ++i) {
@@ -205,14 +238,14 @@ std::vector<Edit> simplifications(const Program& program, size_t at) {
   if (instruction == nullptr) {
     edits = {set_program(&Program::columns, 2),
              set_program(&Program::dtype, c10::kFloat),
-             set_program(&Program::generators, 0)};
+             drop_generators};
     for (size_t i = 0; i < program.leaves.size(); ++i) {
       edits.emplace_back(
           [i](Program& edited) { return std::exchange(edited.leaves[i].requires_grad, false); });
     }
     return edits;
   }
-  if (instruction->kind == Kind::Region) {
+  if (instruction->kind == Kind::Region || instruction->kind == Kind::Sequential) {
     edits = {change_at(at,
                        [](Instruction& edited) {
                          return std::exchange(edited.options, {}) != RegionOptions{};
@@ -222,6 +255,7 @@ std::vector<Edit> simplifications(const Program& program, size_t at) {
              set_option(&RegionOptions::early_stop, true),
              set_option(&RegionOptions::determinism_check, 1),
              set_option(&RegionOptions::policy, PolicyKind::None),
+             set_option(&RegionOptions::lists_generators, false),
              set_option(&RegionOptions::every, 1)};
     return edits;
   }
@@ -232,11 +266,13 @@ std::vector<Edit> simplifications(const Program& program, size_t at) {
   if (instruction->kind == Kind::Loop && instruction->integer > 2) {
     edits.push_back(set(&Instruction::integer, int64_t{2}));
   }
-  if (instruction->kind == Kind::Backward && instruction->inputs.size() > 1) {
+  if (instruction->kind == Kind::Backward) {
     for (size_t i = 0; i < instruction->inputs.size(); ++i) {
       edits.push_back(change_at(at, [i](Instruction& edited) {
-        edited.inputs.erase(edited.inputs.begin() + static_cast<std::ptrdiff_t>(i));
-        return true;
+        const bool is_loss = static_cast<int64_t>(i) < edited.integer;
+        edited.integer -= is_loss ? 1 : 0;
+        erase_at(edited.inputs, i);
+        return edited.integer > 0;
       }));
     }
   }

@@ -17,13 +17,15 @@ void Generator::draw_profile() {
   const auto draw = [this](std::string_view feature, int percent) {
     return random_.chance(percent) && can(feature);
   };
-  profile_.is_risky = draw("risk", 8);
+  profile_.is_risky = draw("risk", 12);
   profile_.is_reentrant = draw("reentrant", 7);
   profile_.is_complex = !profile_.is_reentrant && draw("complex", 5);
   profile_.has_autocast = !profile_.is_complex && !profile_.is_reentrant && draw("autocast", 8);
   profile_.has_threads = draw("thread", 6);
   profile_.has_steps = !profile_.is_reentrant && draw("steps", 10);
   profile_.is_parallel = !profile_.is_reentrant && draw("parallel", 3);
+  profile_.is_risky = profile_.is_risky && !profile_.is_parallel;
+  profile_.has_steps = profile_.has_steps && !profile_.is_parallel;
   program_.rows = random_.between(2, 4);
   program_.columns = 2 * random_.between(1, 3);
   program_.dtype = profile_.is_complex                            ? c10::kComplexFloat
@@ -32,25 +34,26 @@ void Generator::draw_profile() {
   program_.generators = can("explicit") ? random_.between(0, 2) : 0;
 }
 
+void Generator::add_leaves(char type, bool requires_grad, int count) {
+  for (int i = 0; i < count; ++i) {
+    const Register reg = known_.add_new(type, requires_grad);
+    auto& memory = known_.memory_of(reg);
+    memory.is_leaf = true;
+    memory.is_leaf_with_grad = requires_grad;
+    program_.leaves.push_back({reg, type, requires_grad});
+    scope_.push_back(reg);
+  }
+}
+
 void Generator::make_leaves(int explicit_generator) {
-  const auto add = [this](char type, bool requires_grad, int count) {
-    for (int i = 0; i < count; ++i) {
-      const Register reg = known_.add_new(type, requires_grad);
-      auto& memory = known_.memory_of(reg);
-      memory.is_leaf = true;
-      memory.is_leaf_with_grad = requires_grad;
-      program_.leaves.push_back({reg, type, requires_grad});
-      scope_.push_back(reg);
-    }
-  };
-  const int more = profile_.is_reentrant ? 3 : 0;
-  add('i', false, 1);
-  add('n', false, 1);
-  add('v', false, 2);
-  add('a', false, 1);
-  add('w', true, 2 + more);
-  add('v', true, 2 + more);
-  add('a', true, 2 + more);
+  add_leaves('i', false, 1);
+  add_leaves('n', false, 1);
+  add_leaves('g', false, 1);
+  add_leaves('v', false, 2);
+  add_leaves('a', false, 1);
+  add_leaves('w', true, 2);
+  add_leaves('v', true, 2);
+  add_leaves('a', true, 2);
   explicit_generator_ = explicit_generator;
 }
 
@@ -64,7 +67,7 @@ void Generator::make_losses(Body& body) {
   losses_.clear();
   std::vector<Register> outputs;
   for (auto reg = scope_.rbegin(); reg != scope_.rend(); ++reg) {
-    if (known_.of(*reg).has_grad && may_read(*reg)) {
+    if (known_.of(*reg).has_grad) {
       outputs.push_back(*reg);
     }
   }
@@ -79,9 +82,6 @@ void Generator::make_losses(Body& body) {
                                   {outputs[index]},
                                   random_.between(1, 8) / 4.0);
       loss = loss < 0 ? term : place(body, "add", {loss, term});
-      if (profile_.is_reentrant) {
-        outputs.erase(outputs.begin() + static_cast<std::ptrdiff_t>(index));
-      }
     }
     losses_.push_back(loss);
   }
@@ -90,9 +90,27 @@ void Generator::make_losses(Body& body) {
 void Generator::backward(Body& body, std::vector<Register> losses, bool retain) {
   Instruction instruction;
   instruction.kind = Kind::Backward;
+  instruction.integer = static_cast<int64_t>(losses.size());
   instruction.inputs = std::move(losses);
   instruction.retain_graph = retain;
+  if (!profile_.is_reentrant && can("into") && random_.chance(8)) {
+    for (const auto& leaf : program_.leaves) {
+      if (leaf.requires_grad && known_.of(leaf.reg).has_grad && random_.chance(50)) {
+        instruction.inputs.push_back(leaf.reg);
+      }
+    }
+  }
   body.push_back(std::move(instruction));
+}
+
+std::vector<Register> Generator::with_grad() {
+  std::vector<Register> found;
+  for (const Register reg : scope_) {
+    if (known_.of(reg).has_grad && known_.of(reg).type != 's') {
+      found.push_back(reg);
+    }
+  }
+  return found;
 }
 
 void Generator::grad(Body& body, std::vector<Register> losses, bool create_graph, bool retain) {
@@ -102,15 +120,10 @@ void Generator::grad(Body& body, std::vector<Register> losses, bool create_graph
   instruction.inputs = std::move(losses);
   instruction.create_graph = create_graph;
   instruction.retain_graph = retain;
-  std::vector<Register> with_grad;
-  for (const Register reg : scope_) {
-    if (known_.of(reg).has_grad && known_.of(reg).type != 's') {
-      with_grad.push_back(reg);
-    }
-  }
+  const auto inputs = with_grad();
   const int count = random_.between(1, 3);
   for (int i = 0; i < count; ++i) {
-    const Register by = random_.pick(with_grad);
+    const Register by = random_.pick(inputs);
     instruction.inputs.push_back(by);
     instruction.outputs.push_back(known_.add_new(known_.of(by).type, create_graph));
     scope_.push_back(instruction.outputs.back());
@@ -124,6 +137,16 @@ void Generator::make_backward(Body& body) {
   }
   Body calls;
   const std::vector<Register> last{losses_.back()};
+  if (!profile_.is_parallel && !profile_.is_reentrant && can("failing_backward") &&
+      random_.chance(4)) {
+    // A hook throws in the first backward call.
+    place(body, "fail_once", {random_.chance(50) ? last[0] : recent(with_grad())});
+    Instruction attempt;
+    attempt.kind = Kind::Try;
+    attempt.blocks.emplace_back();
+    backward(attempt.blocks[0].body, losses_, true);
+    body.push_back(std::move(attempt));
+  }
   const bool is_simple = profile_.is_reentrant || random_.chance(45);
   if (losses_.size() == 2 && can("twice") && random_.chance(60)) {
     backward(calls, {losses_[0]}, true);
@@ -170,14 +193,28 @@ void Generator::make_parallel(Body& body) {
   instruction.kind = Kind::Parallel;
   program_.generators = 2;
   may_draw_default_ = false;
-  profile_.has_steps = false;
+  // Parameters that both threads use: one backward call of each adds to their gradients. More would
+  // be summed in an order that depends on time.
+  const bool is_shared = random_.chance(50);
+  if (is_shared) {
+    add_leaves('w', true, 1);
+    add_leaves('v', true, 1);
+    may_hook_ = false;
+    may_call_backward_ = false;
+  }
+  const auto shared = scope_;
   for (int i = 0; i < 2; ++i) {
-    scope_.clear();
+    scope_ = shared;
+    budget_ = 25;
     make_leaves(i);
     Block block;
     make_model(block.body);
     make_losses(block.body);
-    make_backward(block.body);
+    if (is_shared) {
+      backward(block.body, losses_, false);
+    } else {
+      make_backward(block.body);
+    }
     instruction.blocks.push_back(std::move(block));
   }
   body.push_back(std::move(instruction));

@@ -1,7 +1,8 @@
 // The generator's state. Features that `without` can switch off by name: risk, reentrant, steps,
 // parallel, thread, autocast, complex, double, policy, values, loop, try, hook, inner_backward,
-// grad, twice, group, nested, explicit. Only if `with` names them: thread_effects (draws and writes
-// on a thread that a region starts).
+// inner_grad,
+// grad, twice, group, nested, explicit, sequential, inference, below, enable, failing_backward.
+// Only if `with` names them: thread_effects (draws and writes on a thread that a region starts).
 #pragma once
 
 #include "fuzz/programs/generate.h"
@@ -16,7 +17,7 @@ namespace reprise::fuzz {
 /// What kind of program it becomes; drawn first.
 struct Profile {
   bool is_risky = false;      ///< may do what regions refuse
-  bool is_reentrant = false;  ///< its regions are, so sums of gradients must not depend on order
+  bool is_reentrant = false;  ///< its regions are
   bool is_complex = false;
   bool has_autocast = false;
   bool has_threads = false;
@@ -34,6 +35,7 @@ class Generator {
 
   // generate.cpp: the program around its statements.
   void draw_profile();
+  void add_leaves(char type, bool requires_grad, int count);
   void make_leaves(int explicit_generator);
   void make_model(Body& body);
   void make_losses(Body& body);
@@ -51,16 +53,18 @@ class Generator {
   void make_loop(Body& body);
   void make_surrounded(Body& body, Kind kind);
   void make_try(Body& body);
+  void make_sequential(Body& body);
   void make_inner_backward(Body& body);
 
   // choices.cpp: which registers and options.
   bool choose_inputs(const Operator& row, std::vector<Register>& inputs);
-  bool may_read(Register reg);
   bool may_write(Register target, bool writes_gradient);
+  bool is_parameter(Register reg) const;
   std::vector<Register> candidates(char type);
+  std::vector<Register> with_grad();
   Register recent(const std::vector<Register>& list);
   std::vector<Register> choose_results(size_t first_new, int most);
-  RegionOptions choose_options(const OpenRegion& region);
+  RegionOptions choose_options(const OpenRegion& region, bool is_reentrant);
 
   bool can(std::string_view feature) const;
   bool wants(std::string_view feature) const;
@@ -78,11 +82,12 @@ class Generator {
   Profile profile_;
   Knowledge known_;
   std::vector<Register> scope_;  // what can be read here, oldest first
-  std::vector<int> uses_;        // of each register; only counted for reentrant programs
   std::vector<Register> losses_;
   bool has_grad_mode_ = true;
   int explicit_generator_ = kDefaultGenerator;  // in a parallel block, the only one allowed
   bool may_draw_default_ = true;
+  bool may_hook_ = true;
+  bool may_call_backward_ = true;
   int budget_ = 45;  // of instructions
   int loops_ = 0;
   bool is_on_thread_of_region_ = false;

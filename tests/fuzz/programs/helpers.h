@@ -8,6 +8,9 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <torch/torch.h>
 
+#include <functional>
+#include <memory>
+#include <mutex>
 #include <stdexcept>
 #include <string_view>
 #include <vector>
@@ -29,6 +32,12 @@ REPRISE_FUZZ_HELPER(leaf,
 inline at::Tensor leaf(at::IntArrayRef shape, at::ScalarType dtype, double phase) {
   const auto count = c10::multiply_integers(shape);
   return torch::sin(torch::arange(count, torch::kDouble) * 1.7 + phase).reshape(shape).to(dtype);
+})
+
+REPRISE_FUZZ_HELPER(observed_gradient,
+inline at::Tensor observed_gradient(const at::Tensor& tensor) {
+  const bool has = tensor.defined() && tensor.requires_grad() && (tensor.is_leaf() || tensor.retains_grad());
+  return has ? tensor.grad() : at::Tensor();
 })
 
 REPRISE_FUZZ_HELPER(list,
@@ -56,6 +65,101 @@ REPRISE_FUZZ_HELPER(count_gradient,
 inline at::Tensor count_gradient(const at::Tensor& tensor, const at::Tensor& counter) {
   tensor.register_hook([counter](const at::Tensor&) { counter.add_(1); });
   return tensor;
+})
+
+REPRISE_FUZZ_HELPER(track_gradient,
+inline at::Tensor track_gradient(const at::Tensor& tensor, const at::Tensor& total) {
+  tensor.register_hook([total](const at::Tensor& gradient) {
+    const torch::NoGradGuard no_grad;
+    total.mul_(0.5).add_(torch::real(gradient).sum());
+  });
+  return tensor;
+})
+
+REPRISE_FUZZ_HELPER(noisy_gradient,
+inline at::Tensor noisy_gradient(const at::Tensor& tensor) {
+  tensor.register_hook(
+      [](const at::Tensor& gradient) { return gradient * torch::rand_like(gradient); });
+  return tensor;
+})
+
+REPRISE_FUZZ_HELPER(bend_gradient,
+inline at::Tensor bend_gradient(const at::Tensor& tensor) {
+  tensor.register_hook([](const at::Tensor& gradient) {
+    const torch::AutoGradMode enabled(true);
+    const auto point = gradient.detach().set_requires_grad(true);
+    const auto bent = torch::autograd::grad({torch::tanh(point).sum()}, {point});
+    return gradient + bent[0];
+  });
+  return tensor;
+})
+
+REPRISE_FUZZ_HELPER(count_node,
+inline at::Tensor count_node(const at::Tensor& tensor, const at::Tensor& counter) {
+  struct Count : torch::autograd::FunctionPostHook {
+    explicit Count(at::Tensor counted) : counter(std::move(counted)) {}
+    torch::autograd::variable_list operator()(const torch::autograd::variable_list& outputs,
+                                              const torch::autograd::variable_list&) override {
+      counter.add_(1);
+      return outputs;
+    }
+    at::Tensor counter;
+  };
+  if (tensor.grad_fn()) {
+    tensor.grad_fn()->add_post_hook(std::make_unique<Count>(counter));
+  }
+  return tensor;
+})
+
+REPRISE_FUZZ_HELPER(fail_once,
+inline at::Tensor fail_once(const at::Tensor& tensor) {
+  auto has_failed = std::make_shared<bool>(false);
+  tensor.register_hook([has_failed](const at::Tensor&) {
+    if (!*has_failed) {
+      *has_failed = true;
+      throw std::runtime_error("thrown in backward");
+    }
+  });
+  return tensor;
+})
+
+REPRISE_FUZZ_HELPER(gradient_of,
+inline at::Tensor gradient_of(const at::Tensor& leaf) {
+  return leaf.grad().defined() ? leaf.grad().clone() : torch::zeros_like(leaf);
+})
+
+REPRISE_FUZZ_HELPER(zero_gradient,
+inline at::Tensor zero_gradient(const at::Tensor& leaf) {
+  if (leaf.grad().defined()) {
+    leaf.mutable_grad().detach_().zero_();
+  }
+  return leaf;
+})
+
+REPRISE_FUZZ_HELPER(draw_from_copy,
+inline at::Tensor draw_from_copy(const at::Generator& generator, at::IntArrayRef shape, const at::TensorOptions& options) {
+  return torch::rand(shape, std::optional<at::Generator>(generator.clone()), options);
+})
+
+REPRISE_FUZZ_HELPER(reseed,
+inline at::Tensor reseed(at::Generator generator, uint64_t seed) {
+  generator.set_current_seed(seed);
+  return at::Tensor();
+})
+
+REPRISE_FUZZ_HELPER(apply_all,
+inline at::Tensor apply_all(const std::vector<std::function<at::Tensor(at::Tensor)>>& functions, at::Tensor value) {
+  for (const auto& function : functions) {
+    value = function(value);
+  }
+  return value;
+})
+
+REPRISE_FUZZ_HELPER(rethrow_ours,
+inline void rethrow_ours(const c10::Error& error) {
+  if (std::string_view(error.what_without_backtrace()).find("[reprise]") != std::string_view::npos) {
+    throw;
+  }
 })
 
 REPRISE_FUZZ_HELPER(drop_in_place,
@@ -121,19 +225,14 @@ inline std::shared_ptr<const reprise::Policy> compress_masks() {
 
 /// Those that a printed program may need, in an order in which they compile.
 inline std::vector<Helper> all() {
-  return {leaf_helper,
-          list_helper,
-          four_helper,
-          three_helper,
-          scale_gradient_helper,
-          count_gradient_helper,
-          drop_in_place_helper,
-          fail_helper,
-          sgd_step_helper,
-          draw_directly_helper,
-          Cube_helper,
-          keep_by_hash_helper,
-          compress_masks_helper};
+  return {
+      leaf_helper,           observed_gradient_helper, list_helper,           four_helper,
+      three_helper,          scale_gradient_helper,    count_gradient_helper, track_gradient_helper,
+      noisy_gradient_helper, bend_gradient_helper,     count_node_helper,     fail_once_helper,
+      gradient_of_helper,    zero_gradient_helper,     draw_from_copy_helper, reseed_helper,
+      apply_all_helper,      rethrow_ours_helper,      drop_in_place_helper,  fail_helper,
+      sgd_step_helper,       draw_directly_helper,     Cube_helper,           keep_by_hash_helper,
+      compress_masks_helper};
 }
 
 }  // namespace reprise::fuzz::helpers

@@ -33,6 +33,7 @@ struct OpenRegion {
   std::set<size_t> read;  ///< memories
   std::set<size_t> written;
   bool draws = false;
+  bool draws_directly = false;
   bool has_matmul = false;  ///< of its own, not of an inner region
   bool has_mask = false;
   bool is_unhashable = false;
@@ -97,6 +98,7 @@ inline OpenRegion Knowledge::close_region() {
     open_.back().read.insert(closed.read.begin(), closed.read.end());
     open_.back().written.insert(closed.written.begin(), closed.written.end());
     open_.back().draws = open_.back().draws || closed.draws;
+    open_.back().draws_directly = open_.back().draws_directly || closed.draws_directly;
   }
   return closed;
 }

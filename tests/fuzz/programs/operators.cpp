@@ -12,7 +12,8 @@ const std::vector<Operator>& operators() {
                        &view_operators,
                        &write_operators,
                        &random_operators,
-                       &effect_operators}) {
+                       &effect_operators,
+                       &hook_operators}) {
       const auto more = part();
       all.insert(all.end(), more.begin(), more.end());
     }
@@ -50,6 +51,7 @@ std::vector<int64_t> shape_of(char type, int64_t rows, int64_t columns) {
       return {rows};
     case 's':
     case 'n':
+    case 'g':
       return {};
     default:
       TORCH_CHECK(false, "[fuzz] there is no type ", type);

@@ -3,7 +3,8 @@
 //
 // Types of registers are letters, with R rows, D columns and H = D / 2:
 //   a [R, D]   w [D, D]   v [D]   s []   h [R, H]   t [D, R]   b [2, R, H]   of the program's dtype
-//   i [R] int64 below D   m [R, D] bool   n [] int64, a counter that only hooks write
+//   i [R] int64 below D   m [R, D] bool
+//   n [] int64 and g [] double, which only hooks write
 // In a signature, x is any one of the floating types, the same everywhere.
 #pragma once
 
@@ -48,6 +49,9 @@ enum OperatorFlag : unsigned {
   kNeedsGrad = 1U << 9,           ///< input 0 must require grad
   kUpdatesStatistics = 1U << 10,  ///< changes inputs 3 and 4
   kUnhashable = 1U << 17,         ///< saves bytes that it never sets, so not for Values
+  kAlwaysExplicit = 1U << 19,     ///< draws from an explicit generator or not at all
+  kDirect = 1U << 20,             ///< draws without an operator: the region must list the generator
+  kLeafOnly = 1U << 18,           ///< input 0 must be a parameter
   kReadsStatistics = 1U << 16,    ///< inputs 3 and 4 must have no gradient
   kNotReentrant = 1U << 11,       ///< computes otherwise in no-grad mode
   kRare = 1U << 12,
@@ -82,6 +86,7 @@ std::vector<Operator> view_operators();
 std::vector<Operator> write_operators();
 std::vector<Operator> random_operators();
 std::vector<Operator> effect_operators();
+std::vector<Operator> hook_operators();
 
 /// Shape of a register of that type.
 std::vector<int64_t> shape_of(char type, int64_t rows, int64_t columns);

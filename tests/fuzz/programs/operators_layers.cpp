@@ -33,6 +33,7 @@ std::vector<Operator> layer_operators() {
       REPRISE_FUZZ_ROW("glu", "a>h", 0, "0", "aten::glu", torch::glu(x(0), 1)),
       REPRISE_FUZZ_ROW("prelu", "av>a", 0, "01", "aten::_prelu_kernel", torch::prelu(x(0), x(1))),
       REPRISE_FUZZ_ROW("embedding", "wi>a", 0, "1", "aten::embedding", torch::embedding(x(0), x(1))),
+      REPRISE_FUZZ_ROW("sparse_embedding", "wi>a", kRare | kNotReentrant, "1", "aten::embedding", torch::embedding(x(0), x(1), -1, false, true)),
       REPRISE_FUZZ_ROW("gather", "ai>a", 0, "1", "aten::gather", torch::gather(x(0), 1, x(1).unsqueeze(1)).expand({R, D}) * x(0)),
       REPRISE_FUZZ_ROW("index_add", "vi>v", kRare, "1", "aten::index_add", torch::index_add(x(0), 0, x(1), torch::ones({R}, options))),
       REPRISE_FUZZ_ROW("cross_entropy", "ai>s", 0, "1", "aten::nll_loss_forward", torch::cross_entropy_loss(x(0), x(1))),

@@ -32,11 +32,25 @@ std::vector<Operator> random_operators() {
 
 std::vector<Operator> effect_operators() {
   return {
+      REPRISE_FUZZ_ROW("fail", ">", kComplex | kNoWeight, "", "", fail()),
+      REPRISE_FUZZ_ROW("fail_in_operator", "a>", kComplex | kNoWeight, "", "", torch::mm(x(0), torch::zeros({D + 1, 1}, options))),
+      REPRISE_FUZZ_ROW("manual_seed", ">", kRandom | kRisky | kRare, "", "", (torch::manual_seed(static_cast<uint64_t>(k)), at::Tensor())),
+      REPRISE_FUZZ_ROW("reseed", ">", kRandom | kExplicit | kAlwaysExplicit | kRisky | kRare, "", "", reseed(gen.value(), static_cast<uint64_t>(k))),
+      REPRISE_FUZZ_ROW("draw_directly", ">s", kRandom | kExplicit | kAlwaysExplicit | kDirect | kDetached | kRare, "", "", draw_directly(gen.value(), options)),
+      REPRISE_FUZZ_ROW("draw_from_copy", ">a", kRandom | kExplicit | kAlwaysExplicit | kDetached | kRare, "", "", draw_from_copy(gen.value(), {R, D}, options)),
+  };
+}
+
+std::vector<Operator> hook_operators() {
+  return {
       REPRISE_FUZZ_ROW("scale_gradient", "x>", kComplex | kNeedsGrad, "", "", scale_gradient(x(0), num)),
       REPRISE_FUZZ_ROW("count_gradient", "xn>", kComplex | kNeedsGrad, "", "", count_gradient(x(0), x(1))),
-      REPRISE_FUZZ_ROW("fail", ">", kComplex | kNoWeight, "", "", fail()),
-      REPRISE_FUZZ_ROW("manual_seed", ">", kRandom | kRisky | kRare, "", "", (torch::manual_seed(static_cast<uint64_t>(k)), at::Tensor())),
-      REPRISE_FUZZ_ROW("draw_directly", ">s", kNoWeight | kRandom | kExplicit | kDetached, "", "", draw_directly(*gen, options)),
+      REPRISE_FUZZ_ROW("track_gradient", "xg>", kComplex | kNeedsGrad, "", "", track_gradient(x(0), x(1))),
+      REPRISE_FUZZ_ROW("noisy_gradient", "x>", kRandom | kNeedsGrad | kRare, "", "", noisy_gradient(x(0))),
+      REPRISE_FUZZ_ROW("bend_gradient", "x>", kNeedsGrad | kRare, "", "", bend_gradient(x(0))),
+      REPRISE_FUZZ_ROW("count_node", "xn>", kComplex | kNeedsGrad | kRare, "", "", count_node(x(0), x(1))),
+      REPRISE_FUZZ_ROW("retain_grad", "x>", kComplex | kNeedsGrad | kRare, "", "", (x(0).retain_grad(), x(0))),
+      REPRISE_FUZZ_ROW("fail_once", "x>", kComplex | kNoWeight, "", "", fail_once(x(0))),
   };
 }
 // clang-format on

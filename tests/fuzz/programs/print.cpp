@@ -47,6 +47,8 @@ class Printer {
   void print_loop(const Instruction& instruction);
   void print_surrounded(const Instruction& instruction);
   void print_grad(const Instruction& instruction);
+  void print_backward(const Instruction& instruction);
+  void print_sequential(const Instruction& instruction);
   /// Declares registers that a block below assigns.
   void declare(const std::vector<Register>& list) {
     if (!list.empty()) {
@@ -110,8 +112,9 @@ void Printer::print_start() {
       shape += (shape.empty() ? "" : ", ") + std::to_string(size);
     }
     const std::string start = "const auto " + name_of(leaf.reg) + " = ";
-    if (leaf.type == 'n') {
-      line(start + "torch::zeros({}, torch::kLong);");
+    if (leaf.type == 'n' || leaf.type == 'g') {
+      line(start + "torch::zeros({}, " + (leaf.type == 'n' ? "torch::kLong" : "torch::kDouble") +
+           ");");
     } else if (leaf.type == 'i') {
       line(start + "torch::arange(R, torch::kLong).remainder(D);");
     } else {
@@ -123,20 +126,21 @@ void Printer::print_start() {
 }
 
 void Printer::print_end() {
-  line("std::map<std::string, at::Tensor> seen;");
-  for (const auto& instruction : program_.body) {
-    for (const Register reg : instruction.outputs) {
-      line("seen[\"" + name_of(reg) + "\"] = " + name_of(reg) + ";");
-    }
-  }
+  std::vector<Register> seen;
   const auto used = used_registers(program_);
   for (const auto& leaf : program_.leaves) {
     if (used.contains(leaf.reg)) {
-      const auto name = name_of(leaf.reg);
-      line("seen[\"" + name + "\"] = " + name + ";");
-      line("seen[\"the gradient of " + name + "\"] = " + name + ".is_leaf() ? " + name +
-           ".grad() : at::Tensor();");
+      seen.push_back(leaf.reg);
     }
+  }
+  for (const auto& instruction : program_.body) {
+    seen.insert(seen.end(), instruction.outputs.begin(), instruction.outputs.end());
+  }
+  line("std::map<std::string, at::Tensor> seen;");
+  for (const Register reg : seen) {
+    const auto name = name_of(reg);
+    line("seen[\"" + name + "\"] = " + name + ";");
+    line("seen[\"the gradient of " + name + "\"] = observed_gradient(" + name + ");");
   }
   line("seen[\"the default generator\"] = at::detail::getDefaultCPUGenerator().get_state();");
   for (int i = 0; i < program_.generators; ++i) {
@@ -155,11 +159,11 @@ void Printer::print(const Instruction& instruction) {
     case Kind::Loop:
       return print_loop(instruction);
     case Kind::Backward:
-      return line("torch::autograd::backward({" + names_of(instruction.inputs) + "}, {}, " +
-                  (instruction.retain_graph ? "true" : "false") +
-                  (instruction.create_graph ? ", true" : "") + ");");
+      return print_backward(instruction);
     case Kind::Grad:
       return print_grad(instruction);
+    case Kind::Sequential:
+      return print_sequential(instruction);
     case Kind::Parallel: {
       const auto name = temporary();
       line("std::vector<std::future<void>> " + name + ";");
@@ -195,7 +199,8 @@ void Printer::print_operator(const Instruction& instruction) {
 void Printer::print_region(const Instruction& instruction) {
   const Block& block = instruction.blocks[0];
   const auto name = temporary();
-  line("const auto " + name + " = region(" + options_text(instruction.options) + ", [=](" +
+  line("const auto " + name + " = region(" +
+       options_text(instruction.options, program_.generators) + ", [=](" +
        names_of(block.parameters, "at::Tensor ") + ") {");
   print_body(block);
   line("  return std::vector<at::Tensor>{" + names_of(block.results) + "};");
@@ -236,6 +241,12 @@ void Printer::print_surrounded(const Instruction& instruction) {
     line("  const torch::NoGradGuard no_grad;");
   } else if (kind == Kind::Autocast) {
     line("  const reprise::AutocastScope autocast(at::kCPU, at::kBFloat16);");
+  } else if (kind == Kind::EnableGrad) {
+    line("  const torch::AutoGradMode enabled(true);");
+  } else if (kind == Kind::Inference) {
+    line("  const c10::InferenceMode inference;");
+  } else if (kind == Kind::BelowAutograd) {
+    line("  const at::AutoDispatchBelowADInplaceOrView below;");
   } else if (kind == Kind::Group) {
     line("  const reprise::GraphExecGroup group;");
   }
@@ -243,9 +254,45 @@ void Printer::print_surrounded(const Instruction& instruction) {
   ++indent_;
   assign(instruction.outputs, block.results, kind == Kind::Autocast);
   --indent_;
-  line(kind == Kind::Try      ? "} catch (const std::runtime_error&) {}"
+  line(kind == Kind::Try ? "} catch (const std::runtime_error&) {} catch (const c10::Error& error) "
+                           "{ rethrow_ours(error); }"
        : kind == Kind::Thread ? "}).get();"
                               : "}");
+  if (kind == Kind::Inference) {
+    for (const Register reg : instruction.outputs) {
+      line(name_of(reg) + " = " + name_of(reg) + ".clone();");
+    }
+  }
+}
+
+void Printer::print_sequential(const Instruction& instruction) {
+  const auto name = temporary();
+  line("const std::vector<std::function<at::Tensor(at::Tensor)>> " + name + "{");
+  for (const auto& block : instruction.blocks) {
+    line("  [=](" + names_of(block.parameters, "at::Tensor ") + ") -> at::Tensor {");
+    ++indent_;
+    print_body(block);
+    --indent_;
+    line("    return " + names_of(block.results) + ";");
+    line("  },");
+  }
+  line("};");
+  line("const auto " + names_of(instruction.outputs) +
+       " = with_regions ? reprise::checkpoint_sequential(" +
+       options_text(instruction.options, program_.generators) + ", " + name + ", " +
+       std::to_string(instruction.integer) + ", " + names_of(instruction.inputs) +
+       ") : apply_all(" + name + ", " + names_of(instruction.inputs) + ");");
+}
+
+void Printer::print_backward(const Instruction& instruction) {
+  const auto split = instruction.inputs.begin() + instruction.integer;
+  const std::vector<Register> into(split, instruction.inputs.end());
+  line("torch::autograd::backward({" + names_of({instruction.inputs.begin(), split}) + "}, {}, " +
+       (instruction.retain_graph ? "true" : "false") +
+       (into.empty() && !instruction.create_graph ? ""
+        : instruction.create_graph                ? ", true"
+                                                  : ", false") +
+       (into.empty() ? "" : ", {" + names_of(into) + "}") + ");");
 }
 
 void Printer::print_grad(const Instruction& instruction) {
@@ -285,6 +332,7 @@ std::string includes_text() {
 #include <ATen/CPUGeneratorImpl.h>
 #include <torch/torch.h>
 
+#include <functional>
 #include <future>
 #include <iostream>
 #include <map>

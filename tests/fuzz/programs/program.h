@@ -18,16 +18,21 @@ using Register = int;
 inline constexpr int kDefaultGenerator = -1;
 
 enum class Kind : uint8_t {
-  Operator,  ///< a row of operators()
-  Region,    ///< a call of reprise::checkpoint; inputs are its arguments
-  Loop,      ///< runs its block `integer` times; results are the next round's parameters
-  NoGrad,    ///< runs its block in no-grad mode
-  Autocast,  ///< runs its block under autocast to bfloat16
-  Try,       ///< runs its block and catches what it throws; assigns nothing
-  Thread,    ///< runs its block on a new thread and waits
-  Parallel,  ///< runs its blocks at the same time, each on its own thread
-  Group,     ///< runs its block in a GraphExecGroup
-  Backward,  ///< torch::autograd::backward(inputs)
+  Operator,       ///< a row of operators()
+  Region,         ///< a call of reprise::checkpoint; inputs are its arguments
+  Loop,           ///< runs its block `integer` times; results are the next round's parameters
+  Sequential,     ///< reprise::checkpoint_sequential of its blocks, in `integer` segments
+  NoGrad,         ///< runs its block in no-grad mode
+  EnableGrad,     ///< runs its block in grad mode
+  Inference,      ///< runs its block in inference mode; what leaves it is cloned
+  BelowAutograd,  ///< runs its block below autograd
+  Autocast,       ///< runs its block under autocast to bfloat16
+  Try,            ///< runs its block and catches what it throws; assigns nothing
+  Thread,         ///< runs its block on a new thread and waits
+  Parallel,       ///< runs its blocks at the same time, each on its own thread
+  Group,          ///< runs its block in a GraphExecGroup
+  Backward,  ///< torch::autograd::backward of the first `integer` inputs, into the others alone if
+             ///< there are any
   Grad,      ///< torch::autograd::grad: the first `integer` inputs by the others
 };
 
@@ -42,6 +47,7 @@ struct RegionOptions {
   PolicyKind policy = PolicyKind::None;
   int every = 1;   ///< of SaveMatmuls; salt of KeepByHash
   std::string op;  ///< of SaveOps
+  bool lists_generators = false;
 
   bool operator==(const RegionOptions&) const = default;
 };

@@ -58,16 +58,18 @@ std::string policy_text(const RegionOptions& options) {
 
 }  // namespace
 
-CheckpointOptions checkpoint_options(const RegionOptions& options) {
+CheckpointOptions checkpoint_options(const RegionOptions& options,
+                                     const std::vector<at::Generator>& generators) {
   return {.use_reentrant = options.use_reentrant,
           .preserve_rng_state = options.preserve_rng_state,
           .early_stop = options.early_stop,
           .determinism_check = static_cast<DeterminismCheck>(options.determinism_check),
           .policy = policy_of(options),
+          .generators = options.lists_generators ? generators : std::vector<at::Generator>(),
           .name = "region"};
 }
 
-std::string options_text(const RegionOptions& options) {
+std::string options_text(const RegionOptions& options, int generators) {
   std::string text;
   const auto add = [&text](const std::string& field) {
     text += (text.empty() ? "" : ", ") + field;
@@ -87,6 +89,13 @@ std::string options_text(const RegionOptions& options) {
   }
   if (options.policy != PolicyKind::None) {
     add(".policy = " + policy_text(options));
+  }
+  if (options.lists_generators) {
+    std::string list;
+    for (int i = 0; i < generators; ++i) {
+      list += (i == 0 ? "g" : ", g") + std::to_string(i);
+    }
+    add(".generators = {" + list + "}");
   }
   return "{" + text + "}";
 }

@@ -6,12 +6,14 @@
 #include <reprise/options.h>
 
 #include <string>
+#include <vector>
 
 namespace reprise::fuzz {
 
-CheckpointOptions checkpoint_options(const RegionOptions& options);
+CheckpointOptions checkpoint_options(const RegionOptions& options,
+                                     const std::vector<at::Generator>& generators);
 
 /// A braced list such as "{.early_stop = false}".
-std::string options_text(const RegionOptions& options);
+std::string options_text(const RegionOptions& options, int generators);
 
 }  // namespace reprise::fuzz

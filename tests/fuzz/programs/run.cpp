@@ -4,6 +4,7 @@
 #include "fuzz/programs/operators.h"
 #include "fuzz/programs/region_options.h"
 
+#include <functional>
 #include <future>
 #include <map>
 #include <stdexcept>
@@ -55,6 +56,8 @@ class Scope {
   void run(const Instruction& instruction);
   void run_operator(const Instruction& instruction);
   void run_region(const Instruction& instruction);
+  void run_sequential(const Instruction& instruction);
+  auto function_of(const Block& block);
   void run_loop(const Instruction& instruction);
   void run_parallel(const Instruction& instruction);
   void run_grad(const Instruction& instruction);
@@ -81,6 +84,27 @@ void Scope::run(const Instruction& instruction) {
       const torch::NoGradGuard no_grad;
       return run_block(instruction);
     }
+    case Kind::EnableGrad: {
+      const torch::AutoGradMode enabled(true);
+      return run_block(instruction);
+    }
+    case Kind::Inference: {
+      {
+        const c10::InferenceMode inference;
+        run(instruction.blocks[0].body);
+      }
+      auto results = at(instruction.blocks[0].results);
+      for (auto& result : results) {
+        result = result.clone();
+      }
+      return assign(instruction.outputs, results);
+    }
+    case Kind::BelowAutograd: {
+      const at::AutoDispatchBelowADInplaceOrView below;
+      return run_block(instruction);
+    }
+    case Kind::Sequential:
+      return run_sequential(instruction);
     case Kind::Autocast: {
       const AutocastScope autocast(at::kCPU, at::kBFloat16);
       run(instruction.blocks[0].body);
@@ -94,6 +118,8 @@ void Scope::run(const Instruction& instruction) {
       try {
         run(instruction.blocks[0].body);
       } catch (const std::runtime_error&) {  // no c10::Error is one
+      } catch (const c10::Error& error) {
+        helpers::rethrow_ours(error);
       }
       return;
     case Kind::Thread:
@@ -104,9 +130,13 @@ void Scope::run(const Instruction& instruction) {
       const GraphExecGroup group;
       return run_block(instruction);
     }
-    case Kind::Backward:
+    case Kind::Backward: {
+      auto losses = at(instruction.inputs);
+      const Tensors into(losses.begin() + instruction.integer, losses.end());
+      losses.resize(static_cast<size_t>(instruction.integer));
       return torch::autograd::backward(
-          at(instruction.inputs), {}, instruction.retain_graph, instruction.create_graph);
+          losses, {}, instruction.retain_graph, instruction.create_graph, into);
+    }
     case Kind::Grad:
       return run_grad(instruction);
   }
@@ -134,22 +164,44 @@ void Scope::run_operator(const Instruction& instruction) {
   assign(instruction.outputs, results);
 }
 
-void Scope::run_region(const Instruction& instruction) {
-  const Block& block = instruction.blocks[0];
+/// The block as a function that holds what it captures.
+auto Scope::function_of(const Block& block) {
   const auto& captured = context_.captures.at(&block);
-  const auto body =
-      [&context = context_, &block, depth = depth_ + 1, captured, values = at(captured)](
-          const Tensors& arguments) {
-        Scope scope(context, depth);
-        scope.assign(captured, values);
-        scope.assign(block.parameters, arguments);
-        scope.run(block.body);
-        return scope.at(block.results);
-      };
+  return [&context = context_, &block, depth = depth_ + 1, &captured, values = at(captured)](
+             const Tensors& arguments) {
+    Scope scope(context, depth);
+    scope.assign(captured, values);
+    scope.assign(block.parameters, arguments);
+    scope.run(block.body);
+    return scope.at(block.results);
+  };
+}
+
+void Scope::run_region(const Instruction& instruction) {
+  const auto body = function_of(instruction.blocks[0]);
   assign(instruction.outputs,
          context_.options.with_regions
-             ? checkpoint(checkpoint_options(instruction.options), body, at(instruction.inputs))
+             ? checkpoint(checkpoint_options(instruction.options, context_.generators),
+                          body,
+                          at(instruction.inputs))
              : body(at(instruction.inputs)));
+}
+
+void Scope::run_sequential(const Instruction& instruction) {
+  std::vector<std::function<at::Tensor(at::Tensor)>> functions;
+  for (const auto& block : instruction.blocks) {
+    functions.emplace_back(
+        [body = function_of(block)](const at::Tensor& value) { return body({value})[0]; });
+  }
+  const auto& start = at(instruction.inputs[0]);
+  const auto result =
+      context_.options.with_regions
+          ? checkpoint_sequential(checkpoint_options(instruction.options, context_.generators),
+                                  functions,
+                                  static_cast<size_t>(instruction.integer),
+                                  start)
+          : helpers::apply_all(functions, start);
+  assign(instruction.outputs, {result});
 }
 
 void Scope::run_loop(const Instruction& instruction) {
@@ -195,6 +247,9 @@ at::Tensor leaf_value(const Program& program, const Leaf& leaf) {
   if (leaf.type == 'n') {
     return torch::zeros({}, torch::kLong);
   }
+  if (leaf.type == 'g') {
+    return torch::zeros({}, torch::kDouble);
+  }
   if (leaf.type == 'i') {
     return torch::arange(program.rows, torch::kLong).remainder(program.columns);
   }
@@ -232,9 +287,10 @@ struct GradientReset {
 std::vector<at::Tensor> run(const Program& program, const RunOptions& options) {
   Context context{program, options, at::TensorOptions(program.dtype), {}, {}};
   for_each_instruction(program.body, [&context](const Instruction& instruction) {
-    if (instruction.kind == Kind::Region) {
-      const Block& block = instruction.blocks[0];
-      context.captures[&block] = captures(block);
+    if (instruction.kind == Kind::Region || instruction.kind == Kind::Sequential) {
+      for (const auto& block : instruction.blocks) {
+        context.captures[&block] = captures(block);
+      }
     }
   });
   auto default_generator = at::detail::getDefaultCPUGenerator();
@@ -256,9 +312,8 @@ std::vector<at::Tensor> run(const Program& program, const RunOptions& options) {
   for (Register reg = 0; reg < program.registers; ++reg) {
     seen.push_back(value_of(scope.at(reg)));
   }
-  for (const auto& leaf : leaves) {
-    // One that was written with a history is no longer a leaf.
-    seen.push_back(leaf.is_leaf() ? value_of(leaf.grad()) : at::Tensor());
+  for (Register reg = 0; reg < program.registers; ++reg) {
+    seen.push_back(value_of(helpers::observed_gradient(scope.at(reg))));
   }
   seen.push_back(default_generator.get_state());
   for (const auto& generator : context.generators) {
@@ -273,10 +328,10 @@ std::string observed_name(const Program& program, size_t index) {
     return "r" + std::to_string(index);
   }
   index -= registers;
-  if (index < program.leaves.size()) {
-    return "the gradient of r" + std::to_string(program.leaves[index].reg);
+  if (index < registers) {
+    return "the gradient of r" + std::to_string(index);
   }
-  index -= program.leaves.size();
+  index -= registers;
   return index == 0 ? "the default generator" : "generator g" + std::to_string(index - 1);
 }
 

@@ -59,8 +59,8 @@ bool Generator::make_row(Body& body, int index) {
   const auto& row = operators()[static_cast<size_t>(index)];
   if ((profile_.is_complex && !row.has(kComplex)) ||
       (profile_.is_reentrant && row.has(kNotReentrant)) ||
-      (row.has(kRisky) && !profile_.is_risky) || (row.has(kNeedsGrad) && !can("hook")) ||
-      !can(row.name)) {
+      (row.has(kRisky) && !profile_.is_risky) ||
+      (row.has(kNeedsGrad) && (!can("hook") || !may_hook_)) || !can(row.name)) {
     return false;
   }
   if (is_on_thread_of_region_ && !wants("thread_effects") &&
@@ -71,9 +71,10 @@ bool Generator::make_row(Body& body, int index) {
   instruction.op = index;
   if (row.has(kExplicit) && explicit_generator_ != kDefaultGenerator) {
     instruction.generator = explicit_generator_;
-  } else if (row.has(kExplicit) && program_.generators > 0 && random_.chance(50)) {
+  } else if (row.has(kExplicit) && program_.generators > 0 &&
+             (row.has(kAlwaysExplicit) || random_.chance(50))) {
     instruction.generator = random_.between(0, program_.generators - 1);
-  } else if (row.has(kRandom) && !may_draw_default_) {
+  } else if (row.has(kAlwaysExplicit) || (row.has(kRandom) && !may_draw_default_)) {
     return false;
   }
   if (!choose_inputs(row, instruction.inputs)) {
@@ -89,8 +90,6 @@ bool Generator::make_row(Body& body, int index) {
     if (has_grad_mode_ && row.saves.find(static_cast<char>('0' + i)) != std::string_view::npos) {
       known_.memory_of(reg).is_saved = true;
     }
-    uses_.resize(static_cast<size_t>(known_.count()));
-    ++uses_[static_cast<size_t>(reg)];
   }
   if (row.has(kWrites)) {
     known_.note_written(instruction.inputs[0]);
@@ -101,10 +100,13 @@ bool Generator::make_row(Body& body, int index) {
   }
   if (auto* region = known_.innermost()) {
     region->draws = region->draws || row.has(kRandom);
-    region->has_matmul = region->has_matmul || row.has(kMatmul);
+    region->draws_directly = region->draws_directly || row.has(kDirect);
+    // A policy sees the operators of the region's own thread.
+    region->has_matmul = region->has_matmul || (row.has(kMatmul) && !is_on_thread_of_region_);
     region->is_unhashable = region->is_unhashable || row.has(kUnhashable);
     region->has_mask = region->has_mask || row.output_types() == "m";
-    if (!row.aten.empty() && row.aten.find("_.") == std::string_view::npos) {
+    if (!row.aten.empty() && row.aten.find("_.") == std::string_view::npos &&
+        !is_on_thread_of_region_) {
       region->kept.emplace_back(row.aten);
     }
   }
@@ -140,21 +142,37 @@ Register Generator::place(Body& body,
 }
 
 void Generator::make_statement(Body& body) {
-  const bool may_nest = blocks_ < 5;
-  const auto roll = static_cast<int>(random_.below(100));
-  if (roll < 16 && may_nest && known_.depth() < (can("nested") ? 3 : 1)) {
+  if (blocks_ >= 5) {
+    make_operator(body);
+    return;
+  }
+  // Per mille; the rest are operators.
+  auto roll = static_cast<int>(random_.below(1000));
+  const auto is = [&roll](int share, bool is_possible) {
+    roll -= share;
+    return roll < 0 && roll >= -share && is_possible;
+  };
+  if (is(160, known_.depth() < (can("nested") ? 3 : 1))) {
     make_region(body);
-  } else if (roll < 20 && may_nest && can("loop")) {
+  } else if (is(40, can("loop"))) {
     make_loop(body);
-  } else if (roll < 25 && may_nest && has_grad_mode_) {
+  } else if (is(15, can("sequential") && known_.depth() < 2)) {
+    make_sequential(body);
+  } else if (is(45, has_grad_mode_)) {
     make_surrounded(body, Kind::NoGrad);
-  } else if (roll < 29 && may_nest && profile_.has_autocast) {
+  } else if (is(10, !has_grad_mode_ && can("enable"))) {
+    make_surrounded(body, Kind::EnableGrad);
+  } else if (is(10, can("inference"))) {
+    make_surrounded(body, Kind::Inference);
+  } else if (is(10, can("below") && profile_.is_risky)) {
+    make_surrounded(body, Kind::BelowAutograd);
+  } else if (is(50, profile_.has_autocast)) {
     make_surrounded(body, Kind::Autocast);
-  } else if (roll < 32 && may_nest && profile_.has_threads) {
+  } else if (is(50, profile_.has_threads)) {
     make_surrounded(body, Kind::Thread);
-  } else if (roll < 34 && may_nest && can("try")) {
+  } else if (is(20, can("try"))) {
     make_try(body);
-  } else if (roll < 37 && can("inner_backward")) {
+  } else if (is(30, may_call_backward_)) {
     make_inner_backward(body);
   } else {
     make_operator(body);
