@@ -270,7 +270,9 @@ DrawGuard::~DrawGuard() {
 }
 
 PrivateDraws::PrivateDraws()
-    : copy_(default_generator(c10::kCPU).clone()), outer_(std::exchange(private_draws, this)) {}
+    : copy_(at::detail::createCPUGenerator()), outer_(std::exchange(private_draws, this)) {
+  GeneratorState(default_generator(c10::kCPU)).restore_to(copy_);  // clone() takes no lock
+}
 
 PrivateDraws::~PrivateDraws() {
   private_draws = outer_;
