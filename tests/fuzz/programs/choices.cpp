@@ -130,12 +130,12 @@ std::vector<Register> Generator::choose_results(size_t first_new, int most) {
 
 RegionOptions Generator::choose_options(const OpenRegion& region, bool is_reentrant) {
   RegionOptions options;
+  options.lists_generators = region.draws_directly;
   if (is_reentrant) {
     options.use_reentrant = true;  // most other options would have no effect
     return options;
   }
   options.early_stop = !random_.chance(25);
-  options.lists_generators = region.draws_directly;
   options.preserve_rng_state = region.draws || !random_.chance(10);
   options.determinism_check =
       can("values") && !region.is_unhashable && random_.chance(15) ? 2 : random_.between(0, 1);
