@@ -113,8 +113,11 @@ size_t Frame::pack(const at::Tensor& tensor) {
   slots_.emplace_back(tensor, region_.options.determinism_check);
   const size_t slot = slots_.size() - 1;
   if (has_samples_) {
-    // A buffer that is being written may be left as it is by a replay.
-    slots_.back().sample = is_about_to_be_written(tensor) ? 0 : content_sample(tensor);
+    // A buffer that is being written may be left as it is by a replay. The version of a
+    // parameter tells.
+    const bool is_parameter = tensor.is_leaf() && tensor.requires_grad();
+    const bool has_sample = !is_parameter && !is_about_to_be_written(tensor);
+    slots_.back().sample = has_sample ? content_sample(tensor) : 0;
   } else if (region_.options.determinism_check == DeterminismCheck::Values) {
     if (is_about_to_be_written(tensor)) {
       unwritten_.emplace_back(slot, tensor.detach());

@@ -89,6 +89,7 @@ class RecomputePass final : public HookSource, public WriteListener {
         reads_(frame.region_.reads, frame.region_.write_log) {
     if (frame.region_.draws) {
       draws_.emplace(*frame.region_.draws, frame.region_.options.generators);
+      draws_->at_end = [this] { stop_at_end_of_forward(); };
     }
   }
 
@@ -102,7 +103,11 @@ class RecomputePass final : public HookSource, public WriteListener {
   void after_write() override;
   void before_kernel_write(const at::Tensor& target) override;
   bool adds_hooks_again(const at::Tensor& tensor) override { return hooks_.is_outside(tensor); }
-  unsigned next_hook(const at::Tensor& tensor) override { return hooks_.next(tensor); }
+  unsigned next_hook(const at::Tensor& tensor) override;
+  void before_set(const at::Tensor& /*target*/) override { stop_at_end_of_forward(); }
+  void before_accumulation(const torch::autograd::edge_list& /*roots*/) override {
+    stop_at_end_of_forward();
+  }
 
   void receive(const at::Tensor& tensor, const at::Tensor& alias);
 
@@ -114,6 +119,9 @@ class RecomputePass final : public HookSource, public WriteListener {
   void check_finished();
   void report(const Replayer* replayer, std::chrono::nanoseconds time) const;
   [[noreturn]] void stop();
+  /// A backward call inside the region's own forward recomputes only what forward has done so far.
+  /// Call it before anything that has effects.
+  void stop_at_end_of_forward();
 
   Frame& frame_;
   std::vector<at::Tensor>& into_;
@@ -182,6 +190,9 @@ size_t RecomputePass::find_last_needed() const {
 }
 
 void RecomputePass::receive(const at::Tensor& tensor, const at::Tensor& alias) {
+  if (received_ >= frame_.slots_.size()) {
+    stop_at_end_of_forward();
+  }
   const size_t index = received_++;
   if (has_stopped_ || index >= frame_.slots_.size()) {
     return;
@@ -214,6 +225,7 @@ void RecomputePass::before_kernel_write(const at::Tensor& target) {
 }
 
 void RecomputePass::before_write(const at::Tensor& target) {
+  stop_at_end_of_forward();
   if (frame_.recording_ && target.has_storage()) {
     frame_.recording_->preserve(target.storage());
   }
@@ -230,6 +242,19 @@ void RecomputePass::after_write() {
   if (stops_after_write_ && !has_stopped_) {
     stop();
   }
+}
+
+void RecomputePass::stop_at_end_of_forward() {
+  if (!frame_.forward_complete_ && received_ > last_needed_ && !has_stopped_ && !awaits_write_) {
+    stop();
+  }
+}
+
+unsigned RecomputePass::next_hook(const at::Tensor& tensor) {
+  stop_at_end_of_forward();
+  const unsigned number = hooks_.next(tensor);
+  tensor_undo_.enable_hook(tensor, number);
+  return number;
 }
 
 void RecomputePass::stop() {

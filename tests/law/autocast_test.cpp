@@ -233,15 +233,14 @@ TEST(LawAutocast, OperatorsThatStayInFloat32) {
 }
 
 // The cache converts it once, so its gradients are summed before they are converted back.
+// Not the reentrant variant, which converts it twice (docs/checkpointing.md).
 TEST(LawAutocast, AWeightIsUsedTwiceInOneRegion) {
-  law(
-      [](const Way& way) {
-        auto x = sine_leaf({4, 8}), w = sine_leaf({8, 8}, 1);
-        const AutocastScope autocast(at::kCPU);
-        way([w](at::Tensor h) { return h.mm(w).tanh().mm(w); }, x).square().sum().backward();
-        return Tensors{x.grad(), w.grad()};
-      },
-      all_ways());
+  law([](const Way& way) {
+    auto x = sine_leaf({4, 8}), w = sine_leaf({8, 8}, 1);
+    const AutocastScope autocast(at::kCPU);
+    way([w](at::Tensor h) { return h.mm(w).tanh().mm(w); }, x).square().sum().backward();
+    return Tensors{x.grad(), w.grad()};
+  });
 }
 
 TEST(LawAutocast, AnLstm) {

@@ -196,7 +196,8 @@ TEST(LawDirectDraws, ARegionThatDrawsFromTheDefaultGeneratorWithoutOperators) {
         return Seen{x.grad()};
       },
       "attacked",
-      all_ways());
+      // A policy may keep all that depends on the number: then only the generator's state differs.
+      {ways()[0], ways()[1], ways()[3], reentrant()});
 }
 
 TEST(LawDirectDraws, TheDefaultGeneratorIsListed) {

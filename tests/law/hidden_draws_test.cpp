@@ -43,23 +43,6 @@ TEST(LawHiddenDraws, ACoin) {
   }
 }
 
-TEST(LawHiddenDraws, ANumberThatIsNotUsed) {
-  law_or_refused(
-      [](const Way& way) {
-        const auto x = leaf({8});
-        const auto fn = [](at::Tensor h) {
-          hidden_number();
-          return h.exp().sin();
-        };
-        const auto y = way(fn, way(fn, x));
-        torch::rand({3});
-        y.sum().backward();
-        return Seen{x.grad(), torch::rand({3})};
-      },
-      "attacked",
-      all_ways());
-}
-
 // Regions of one callable whose generator other threads use, and then one that draws by itself.
 TEST(LawHiddenDraws, AfterManyForwardsBesideOtherThreads) {
   for (const auto& way : all_ways()) {

@@ -210,31 +210,6 @@ const auto list_default = [](CheckpointOptions& options) {
   options.generators = {at::detail::getDefaultCPUGenerator()};
 };
 
-TEST(LawRandomWork, AListedGeneratorIsUsedByAnotherThreadDuringTheRecompute) {
-  law_or_refused(
-      [](const Way& way) {
-        const auto x = leaf({64});
-        const auto runs = std::make_shared<int>(0);
-        const auto numbers = std::make_shared<at::Tensor>();
-        const auto draw = [numbers] { *numbers = torch::rand({4}); };
-        const auto fn = [=](at::Tensor h) {
-          h = (h * draw_number(at::detail::getDefaultCPUGenerator())).sin();
-          if ((*runs)++ == 1) {
-            elsewhere(draw);
-          }
-          return dropped_out(h).exp();
-        };
-        const auto y = way.with(list_default, fn, x);
-        if (way.is_plain()) {
-          elsewhere(draw);
-        }
-        y.sum().backward();
-        return Seen{x.grad(), *numbers};
-      },
-      "attacked",
-      all_ways());
-}
-
 TEST(LawRandomWork, AListedGeneratorIsLeftAsItWas) {
   law_or_refused(
       [](const Way& way) {

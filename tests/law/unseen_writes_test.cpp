@@ -244,15 +244,6 @@ TEST(LawUnseenWrites, ByAThreadThatTheRegionStarts) {
                  all_ways());
 }
 
-TEST(LawUnseenWrites, ByAThreadThatTheRegionStartsAndNotRead) {
-  law_or_refused(
-      writing([](at::Tensor buffer,
-                 const at::Tensor& h) { std::thread([&] { buffer.mul_(0.9).add_(h); }).join(); },
-              false),
-      "attacked",
-      all_ways());
-}
-
 TEST(LawUnseenWrites, TwoStoragesOverOneMemory) {
   law_or_refused(
       [](const Way& way) {

@@ -2,6 +2,7 @@
 // errors that say what was planned and what came.
 #include "plan/chain.h"
 #include "support/bitwise.h"
+#include "support/devices.h"
 #include "support/zoo.h"
 
 #include <reprise/reprise.h>
@@ -240,6 +241,27 @@ TEST(PlannedSteps, ThatTakeMoreThanTheirBudgetOutsideOfRegionsAreRefused) {
   EXPECT_TRUE(contains(message, "its budget is " + std::to_string(plan.budget()))) << message;
   EXPECT_TRUE(contains(message, "[plan] the step took ")) << message;
   EXPECT_TRUE(contains(message, " bytes of activations")) << message;
+}
+
+TEST(PlannedSteps, HoldTheirBudgetsOnTheGpu) {
+  REPRISE_REQUIRE_CUDA();
+  const Chain chain(4, residual_block, c10::kCUDA);
+  const auto step = [&] { chain.step(); };
+  for (const bool counts_gradients : {false, true}) {
+    const auto widest =
+        plan(step, c10::kCUDA, {.budget = 1_GiB, .counts_gradients = counts_gradients});
+    for (const auto& point : widest.curve()) {
+      chain.clear_gradients();
+      const PlanGuard use(widest.with_budget(point.peak_bytes));
+      step();
+      use.finish();
+    }
+    chain.clear_gradients();
+    const PlanGuard use(widest.with_budget(widest.curve().front().peak_bytes));
+    chain.step([&] { torch::empty({64 * kSide, kSide}, chain.x.options()); });
+    EXPECT_TRUE(contains(message_of<c10::Error>([&] { use.finish(); }), "its budget is"));
+    chain.clear_gradients();
+  }
 }
 
 TEST(PlannedSteps, AreMeasuredWithoutOptimizersOtherThreadsAndGradients) {

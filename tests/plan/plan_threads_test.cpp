@@ -4,6 +4,7 @@
 #include "plan/chain.h"
 #include "plan/trace/step_trace.h"
 #include "support/bitwise.h"
+#include "support/devices.h"
 
 #include <reprise/reprise.h>
 
@@ -32,15 +33,21 @@ class Busy {
       : ready_(static_cast<ptrdiff_t>(threads)) {
     for (size_t i = 0; i < threads; ++i) {
       threads_.emplace_back([this, work, i] {
+        bool is_ready = false;
         try {
-          work(i);
-          ready_.count_down();
           while (!is_over_) {
             work(i);
             ++rounds_;
+            if (!std::exchange(is_ready, true)) {
+              ready_.count_down();
+            }
           }
-        } catch (...) {
-          failure_ = std::current_exception();
+        } catch (const std::exception& error) {
+          ADD_FAILURE() << error.what();
+          has_failed_ = true;
+        }
+        if (!is_ready) {
+          ready_.count_down();
         }
       });
     }
@@ -55,12 +62,11 @@ class Busy {
     for (auto& thread : std::exchange(threads_, {})) {
       thread.join();
     }
-    EXPECT_EQ(failure_, nullptr);
   }
   /// Returns when the threads have done `count` more rounds.
   void let_run(size_t count) const {
     const size_t end = rounds_ + count;
-    while (rounds_ < end && failure_ == nullptr) {
+    while (rounds_ < end && !has_failed_) {
       std::this_thread::yield();
     }
   }
@@ -69,7 +75,7 @@ class Busy {
   std::latch ready_;
   std::atomic<bool> is_over_{false};
   std::atomic<size_t> rounds_{0};
-  std::exception_ptr failure_;
+  std::atomic<bool> has_failed_{false};
   std::vector<std::thread> threads_;
 };
 
@@ -134,6 +140,28 @@ TEST(PlanThreads, OtherThreadsMayAllocateWhileAStepIsPlanned) {
         },
         c10::kCPU);
     expect_same_bytes(trace, expected);
+  }
+}
+
+TEST(PlanThreads, OtherThreadsMayUseTheGpuWhileAStepIsPlanned) {
+  REPRISE_REQUIRE_CUDA();
+  const Chain chain(3, residual_block, c10::kCUDA);
+  const auto expected = trace_of(chain);
+  Busy others(2, [](size_t) {
+    const Chain theirs(2, residual_block, c10::kCUDA);
+    theirs.step();
+  });
+  for (int i = 0; i < 6; ++i) {
+    expect_same_bytes(trace_of(chain), expected);
+    const auto widest = plan([&] { chain.step(); }, c10::kCUDA, {.budget = 1_GiB});
+    for (const auto& point : widest.curve()) {
+      chain.clear_gradients();
+      const PlanGuard use(widest.with_budget(point.peak_bytes));
+      chain.step();
+      use.finish();
+    }
+    chain.clear_gradients();
+    others.let_run(1);
   }
 }
 
@@ -256,6 +284,28 @@ TEST(ThreadBytes, CountOnlyTheirThread) {
   EXPECT_EQ(mine.live(), -kTensor);
   mine.reset_peak();
   EXPECT_EQ(mine.peak(), -kTensor);
+}
+
+TEST(ThreadBytes, CountOnlyTheirThreadOnTheGpu) {
+  REPRISE_REQUIRE_CUDA();
+  const auto tensor = [](int64_t count) {
+    return torch::empty({count * kSide, kSide}, c10::Device(c10::kCUDA));
+  };
+  auto older = tensor(1);
+  memory::ThreadBytes mine(c10::kCUDA);
+  at::Tensor theirs;
+  std::thread([&] { theirs = tensor(4); }).join();
+  EXPECT_EQ(mine.live(), 0);
+  at::Tensor ours = tensor(2);
+  EXPECT_EQ(mine.live(), 2 * kTensor);
+  {
+    memory::ThreadBytes inner(c10::kCUDA);
+    const auto both = tensor(1);
+    EXPECT_EQ(inner.live(), kTensor);
+  }
+  ours = older = at::Tensor();
+  EXPECT_EQ(mine.live(), -kTensor);
+  EXPECT_EQ(mine.peak(), 3 * kTensor);
 }
 
 TEST(ThreadBytes, MayBeNested) {

@@ -3,6 +3,7 @@
 #include "plan/chain.h"
 #include "plan/step_planner.h"
 #include "support/bitwise.h"
+#include "support/devices.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -89,6 +90,14 @@ TEST(WrittenBuffers, OfTheFirstRegionMayBeLargerThanWhatItSaves) {
   std::vector<Block> blocks(3, residual_block);
   blocks[0] = writing_block(buffer);
   expect_plans_hold(Chain(blocks), {buffer});
+}
+
+TEST(WrittenBuffers, OnTheGpuArePlannedToo) {
+  REPRISE_REQUIRE_CUDA();
+  const auto buffer = tensors(9).to(c10::kCUDA);
+  std::vector<Block> blocks(3, residual_block);
+  blocks[0] = writing_block(buffer);
+  expect_plans_hold(Chain(blocks, c10::kCUDA), {buffer});
 }
 
 TEST(WrittenBuffers, OfTheLastRegionMayBeLargerThanWhatItSaves) {

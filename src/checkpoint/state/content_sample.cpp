@@ -19,10 +19,18 @@ uint64_t read_bytes(const char* from, size_t count) {
   return value;
 }
 
-/// Positions from the first to the last of `count`.
-int64_t position(int64_t sample, int64_t samples, int64_t count) {
-  return samples < 2 ? 0 : sample * (count - 1) / (samples - 1);
-}
+/// From the first to the last of `count` elements, with one division.
+class Positions {
+ public:
+  explicit Positions(int64_t count)
+      : last_(count - 1), step_(count <= kSamples ? 1 : last_ / (kSamples - 1)) {}
+  int64_t size() const { return std::min(last_ + 1, kSamples); }
+  int64_t operator[](int64_t sample) const { return sample + 1 == size() ? last_ : sample * step_; }
+
+ private:
+  int64_t last_;
+  int64_t step_;
+};
 
 /// Calls `visit(address)` for up to kSamples elements. False if they cannot be read at once.
 template <class Visit>
@@ -39,11 +47,12 @@ bool for_each_sample(const at::Tensor& tensor, const Visit& visit) {
   }
   const auto size = static_cast<int64_t>(tensor.element_size());
   const auto sizes = tensor.sizes(), strides = tensor.strides();
-  const int64_t count = tensor.numel(), samples = std::min(count, kSamples);
+  const Positions positions(tensor.numel());
   const bool is_contiguous = tensor.is_contiguous();
-  for (int64_t i = 0; i < samples; ++i) {
-    int64_t rest = position(i, samples, count);
-    int64_t offset = tensor.storage_offset();
+  const int64_t first = tensor.storage_offset();
+  for (int64_t i = 0; i < positions.size(); ++i) {
+    int64_t rest = positions[i];
+    int64_t offset = first;
     if (is_contiguous) {
       offset += rest;
     } else {
@@ -104,11 +113,12 @@ uint64_t content_sample(const c10::StorageImpl& storage) {
     return 0;
   }
   uint64_t hash = 1;
-  const int64_t samples = std::min(words, kSamples);
-  for (int64_t i = 0; i < samples; ++i) {
-    hash = mixed(hash,
-                 read_bytes(base + position(i, samples, words) * int64_t{sizeof(uint64_t)},
-                            sizeof(uint64_t)));
+  if (words > 0) {
+    const Positions positions(words);
+    for (int64_t i = 0; i < positions.size(); ++i) {
+      hash = mixed(hash,
+                   read_bytes(base + positions[i] * int64_t{sizeof(uint64_t)}, sizeof(uint64_t)));
+    }
   }
   const size_t tail = storage.nbytes() % sizeof(uint64_t);
   return mixed(hash, tail == 0 ? 0 : read_bytes(base + storage.nbytes() - tail, tail)) | 1U;

@@ -43,7 +43,9 @@ class DataRegistry {
                                data.storage().getWeakStorageImpl())})
                   .first;
       // Somebody may read through data() what is written without it.
-      found->second.counters.push_back(tensor.unsafeGetTensorImpl()->version_counter());
+      const auto& counter = tensor.unsafeGetTensorImpl()->version_counter();
+      found->second.counters.push_back(counter);
+      found->second.past -= counter.current_version();  // what was before does not count
     }
     found->second.forget_unused();
     found->second.counters.push_back(data.unsafeGetTensorImpl()->version_counter());

@@ -60,6 +60,9 @@ bool DrawLog::led_to(const GeneratorMark& mark) const {
 
 const Draw* DrawReplay::next(const c10::OperatorHandle& op) {
   const Draw* draw = next_ < log_.size() ? &log_[next_] : nullptr;
+  if (draw == nullptr && at_end) {
+    at_end();
+  }
   ++next_;
   if (draw != nullptr && draw->op == &op.schema()) [[likely]] {
     return draw;

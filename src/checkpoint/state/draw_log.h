@@ -16,6 +16,7 @@
 #include <ATen/core/stack.h>
 
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -71,6 +72,9 @@ class DrawReplay {
   /// `listed`: generators that are restored for the recompute and continue from its draws.
   DrawReplay(const DrawLog& log, const std::vector<at::Generator>& listed)
       : log_(log), listed_(listed) {}
+
+  /// Called when there is a draw after forward's last one.
+  std::function<void()> at_end;
 
   /// The next draw. Null if forward had none here, or one of another operator.
   const Draw* next(const c10::OperatorHandle& op);

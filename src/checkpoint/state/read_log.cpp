@@ -13,8 +13,7 @@ namespace {
 /// So many entries are searched one by one.
 constexpr size_t kFew = 8;
 
-uint32_t version_of(const at::Tensor& tensor) {
-  const auto& counter = tensor.unsafeGetTensorImpl()->version_counter();
+uint32_t current_version_of(const c10::VariableVersion& counter) {
   return counter.enabled() ? counter.current_version() : 0;
 }
 
@@ -52,7 +51,8 @@ void ReadLog::note(const at::Tensor& tensor) {
                       storage == nullptr ? c10::weak_intrusive_ptr<c10::StorageImpl>(
                                                c10::intrusive_ptr<c10::StorageImpl>())
                                          : tensor.storage().getWeakStorageImpl(),
-                      version_of(tensor),
+                      tensor.unsafeGetTensorImpl()->version_counter(),
+                      current_version_of(tensor.unsafeGetTensorImpl()->version_counter()),
                       tensor.requires_grad(),
                       data_writes(storage),
                       storage == nullptr ? 0 : content_sample(*storage)});
@@ -118,7 +118,9 @@ void ReadCheck::check(const at::Tensor& tensor) {
                     tensor.is_nested() ? c10::IntArrayRef() : tensor.sizes(),
                     ") ");
   };
-  if (entry->version != version_of(tensor) || entry->storage._unsafe_get_target() != storage ||
+  // The counter that forward saw: another tensor of the same storage may have another one.
+  if (entry->version != current_version_of(entry->version_counter) ||
+      entry->storage._unsafe_get_target() != storage ||
       entry->data_writes != data_writes(storage) ||
       (storage != nullptr && entry->sample != content_sample(*storage))) {
     difference_ =

@@ -41,6 +41,7 @@ class ReadLog {
   struct Entry {
     c10::weak_intrusive_ptr<c10::TensorImpl> tensor;
     c10::weak_intrusive_ptr<c10::StorageImpl> storage;  // the same storage may have other tensors
+    c10::VariableVersion version_counter;
     uint32_t version;
     bool requires_grad;
     uint64_t data_writes;

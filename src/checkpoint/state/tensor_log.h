@@ -9,8 +9,10 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/TensorImpl.h>
 #include <torch/csrc/autograd/edge.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -48,6 +50,7 @@ class TensorLog {
   struct Gradient {
     WeakTensor leaf;
     at::Tensor before;  // a copy; undefined if there was none
+    size_t hooks;       // that the backward call runs
   };
 
   const GraphMark start_{};
@@ -88,6 +91,8 @@ class TensorUndo {
 
   /// Whether one of them has got a history since.
   bool gave_history() const;
+  /// The recompute adds a hook that forward added after its first backward call: it may run now.
+  void enable_hook(const at::Tensor& leaf, unsigned number);
 
  private:
   struct History {
@@ -100,9 +105,15 @@ class TensorUndo {
     at::Tensor tensor;
     at::Tensor callers;
   };
+  struct LaterHook {
+    at::Tensor leaf;
+    size_t index;
+    std::function<at::TensorBase(const at::TensorBase&)> hook;
+  };
   std::vector<History> histories_;
   std::vector<Pair> shapes_;
   std::vector<Pair> gradients_;
+  std::vector<LaterHook> later_hooks_;
 };
 
 /// In its scope, hooks may be added to the nodes that made `tensors`, or that accumulate their

@@ -52,9 +52,15 @@ class StepTracer::Closing {
  public:
   explicit Closing(StepTracer& tracer) : tracer_(tracer) {}
   ~Closing() {
+    std::unique_ptr<UntouchedState> state;
+    {
+      const std::scoped_lock lock(tracer_.mutex_);
+      tracer_.is_over_ = true;
+      state = std::move(tracer_.state_);
+    }
+    // Not under the lock: this locks generators, under whose locks operators are traced.
+    state.reset();
     const std::scoped_lock lock(tracer_.mutex_);
-    tracer_.is_over_ = true;
-    tracer_.state_.reset();
     tracer_.cuts_.stop();
   }
   Closing(const Closing&) = delete;
@@ -69,7 +75,7 @@ StepTracer::StepTracer(c10::Device device, OpTimer* timer)
       clock_(device, timer),
       cuts_(device, trace_, storages_, regions_),
       ops_(trace_, regions_, storages_, cuts_, clock_),
-      state_(std::in_place, cuts_.counter()) {}
+      state_(std::make_unique<UntouchedState>(cuts_.counter())) {}
 
 StepTrace StepTracer::run(const std::function<void()>& step) {
   const Closing closing(*this);

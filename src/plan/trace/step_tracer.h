@@ -96,7 +96,7 @@ class StepTracer final : detail::RegionListener,
   std::vector<RegionRecord> regions_;  // as trace_.regions
   StepCuts cuts_;
   OpRecorder ops_;
-  std::optional<UntouchedState> state_;
+  std::unique_ptr<UntouchedState> state_;
   size_t begun_ = 0;     // mark of the clock
   size_t nodes_ = 0;     // of backward, so far
   size_t planned_ = 0;   // regions before the one that asked last
