@@ -1,11 +1,16 @@
 // Random small programs, run without regions and with them, and compared bit by bit.
 //
 //   program_fuzz [--seed S] [--programs N] [--seconds T] [--jobs J] [--verbose]
-//                [--print] [--without name,name…] [--with name,name…] [--show-refused] [--failures
-//                N]
 //
-// --print writes the programs as C++ instead. A program that differs is made small and printed as
-// C++. Exit code 1: one differed or crashed, or regions refuse too many.
+//   --failures N            stop after so many different failures (default 3)
+//   --repeats N             run each program so often, to find what depends on time
+//   --without name,name…    leave operators or features out; --with: put in what is left out by
+//   default
+//   --show-refused          print the smallest program of each kind that regions refuse
+//   --print                 write the programs as C++ instead of running them
+//
+// A program that differs is made small and printed as C++. Exit code 1: one differed or crashed, or
+// regions refuse too many.
 #include "fuzz/programs/campaign.h"
 #include "fuzz/programs/print.h"
 
@@ -40,6 +45,8 @@ reprise::fuzz::CampaignOptions parse(const std::vector<std::string>& arguments, 
       options.seconds = std::stod(value());
     } else if (flag == "--jobs") {
       options.jobs = std::max(1, std::stoi(value()));
+    } else if (flag == "--repeats") {
+      options.repeats = std::stoull(value());
     } else if (flag == "--failures") {
       options.most_failures = std::stoull(value());
     } else if (flag == "--without" || flag == "--with") {

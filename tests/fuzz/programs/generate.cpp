@@ -162,7 +162,7 @@ void Generator::make_backward(Body& body) {
     if (continues) {
       backward(calls, last, false);
     }
-  } else if (can("grad")) {
+  } else if (can("grad") && (!profile_.has_threads || wants("thread_order"))) {
     grad(calls, losses_, true, true);
     const Register gradient = calls.back().outputs[0];
     const Register penalty = place(calls, "square_loss", {gradient});
