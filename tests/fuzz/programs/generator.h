@@ -63,6 +63,9 @@ class Generator {
   bool choose_inputs(const Operator& row, std::vector<Register>& inputs);
   bool may_write(Register target, bool writes_gradient);
   bool is_parameter(Register reg) const;
+  bool is_written_by_hooks(Register reg) {
+    return known_.of(reg).type == 'n' || known_.of(reg).type == 'g';
+  }
   std::vector<Register> candidates(char type);
   std::vector<Register> with_grad();
   Register recent(const std::vector<Register>& list);
