@@ -97,6 +97,15 @@ void DrawingCall::run(std::optional<size_t> index) {
     return run_as_is();
   }
   const auto shared = given && given->defined() ? *given : default_generator(*device);
+  if (device->is_cuda() && !source->is_aside_ && !GeneratorMark::of(shared)) {
+    throw CheckpointError(
+        c10::str("[reprise] ",
+                 op_.schema().name(),
+                 " in a region is captured into a CUDA graph, where the state of random generators "
+                 "cannot be saved and restored. If the region draws no random numbers (no "
+                 "dropout), set CheckpointOptions::preserve_rng_state = false; otherwise do not "
+                 "capture it."));
+  }
   if (!index) {
     run_own_draw(source->replay_, shared);
   } else if (source->is_aside_) {
@@ -168,32 +177,43 @@ void DrawingCall::run_in_recompute(DrawReplay& replay, const at::Generator& shar
 /// right state for the moment in which the operator is launched. If another thread draws from it in
 /// the same moment, here or in forward, the states do not match: an error, never other numbers.
 void DrawingCall::run_own_draw(DrawReplay* replay, const at::Generator& shared) {
-  const std::scoped_lock lock(own_draws_mutex());
-  const Draw* draw = replay == nullptr ? nullptr : replay->next(op_);
-  if (replay != nullptr && (draw == nullptr || !draw->after)) {
-    return run_as_is();
+  const Draw* draw = replay == nullptr ? nullptr : replay->next_own(op_);
+  if (replay != nullptr && draw == nullptr) {
+    return run_as_is();  // an operator that it calls draws
   }
   if (draw == nullptr) {
+    const auto logged = [] {
+      size_t count = 0;
+      for_each_log([&count](const DrawLog& log) { count += log.size(); });
+      return count;
+    };
+    const size_t logged_before = logged();
     const GeneratorState before(shared);
     run_as_is();
     const GeneratorState after(shared);
-    for_each_log([&](DrawLog& log) {
-      log.add({&op_.schema(), before, after});
-      log.drew(shared, after.mark());
-    });
+    if (logged() == logged_before) {
+      for_each_log([&](DrawLog& log) {
+        log.add({&op_.schema(), before, after});
+        log.drew(shared, after.mark());
+      });
+    }
     return;
   }
-  const GeneratorState callers(shared);
-  if (!(draw->before == *draw->after)) {
-    draw->before.restore();
+  if (draw->before == *draw->after) {
+    return run_as_is();  // attention without dropout
   }
+  const std::scoped_lock lock(own_draws_mutex());
+  // Also after an exception: an early stop may end the operator.
+  struct RestoreCallers {
+    ~RestoreCallers() { callers.restore(); }
+    const GeneratorState callers;
+  };
+  const RestoreCallers at_end{GeneratorState(shared)};
+  draw->before.restore();
   run_as_is();
   const GeneratorState reached(shared);
-  if (draw->before == *draw->after) {
-    return;
-  }
-  callers.restore();
-  if (!(reached == *draw->after)) {
+  const bool is_replayed = reached == draw->before;  // a policy kept its result
+  if (!is_replayed && !(reached == *draw->after)) {
     throw CheckpointError(
         c10::str("[reprise] ",
                  op_.schema().name(),

@@ -56,12 +56,13 @@ OpEffects::OpEffects(const c10::OperatorHandle& op) {
       generator = i;
     }
   }
-  draws = generator.has_value() || op.hasTag(at::Tag::nondeterministic_seeded);
   const bool is_resizer = contains(kResizers, schema.name());
   sets = !written.empty() && (is_resizer || op.hasTag(at::Tag::inplace_view) ||
                               schema.name() == "aten::set_data" || schema.name() == "aten::set_");
   writes = !written.empty() && (!sets || is_resizer);
   const bool is_composite = op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
+  // The operators that a composite calls draw.
+  draws = generator.has_value() || (op.hasTag(at::Tag::nondeterministic_seeded) && !is_composite);
   if (is_composite || is_view(schema)) {
     read.clear();  // the operators that it calls read; a view is read where it is used
   }

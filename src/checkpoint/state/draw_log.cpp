@@ -78,6 +78,12 @@ const Draw* DrawReplay::next(const c10::OperatorHandle& op) {
   return nullptr;
 }
 
+const Draw* DrawReplay::next_own(const c10::OperatorHandle& op) {
+  const bool is_own =
+      next_ < log_.size() && log_[next_].op == &op.schema() && log_[next_].after.has_value();
+  return is_own ? &log_[next_++] : nullptr;
+}
+
 bool DrawReplay::lists(const at::Generator& generator) const {
   return std::find(listed_.begin(), listed_.end(), generator) != listed_.end();
 }

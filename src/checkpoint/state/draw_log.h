@@ -78,6 +78,8 @@ class DrawReplay {
 
   /// The next draw. Null if forward had none here, or one of another operator.
   const Draw* next(const c10::OperatorHandle& op);
+  /// The next draw, if it is one of this operator itself, which takes no generator; else null.
+  const Draw* next_own(const c10::OperatorHandle& op);
   /// A kept result is replayed, whose operator made so many draws in forward.
   void skip(size_t draws) { next_ += draws; }
   bool lists(const at::Generator& generator) const;
