@@ -25,6 +25,8 @@
 #include <string>
 #include <vector>
 
+#include <unistd.h>
+
 namespace {
 
 reprise::fuzz::CampaignOptions parse(const std::vector<std::string>& arguments, bool& prints) {
@@ -71,6 +73,11 @@ reprise::fuzz::CampaignOptions parse(const std::vector<std::string>& arguments, 
   return options;
 }
 
+/// Whether the variable was missing, and is set now.
+bool setenv_if_missing(const char* name, const char* value) {
+  return std::getenv(name) == nullptr && setenv(name, value, /*overwrite=*/0) == 0;
+}
+
 void print(const reprise::fuzz::CampaignOptions& options) {
   std::vector<reprise::fuzz::Program> programs;
   for (uint64_t i = 0; i < options.programs; ++i) {
@@ -91,7 +98,11 @@ int main(int argc, char** argv) {
     }
     // Some virtual CPUs announce AMX and fault on it; an explicit setting of the user's wins.
     setenv("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16", /*overwrite=*/0);
-    // The tensors are tiny, and a forked process has no threads.
+    // The tensors are tiny, a forked process has no threads, and threads that programs start would
+    // each bring a team of their own. OpenMP reads its settings before main().
+    if (setenv_if_missing("OMP_NUM_THREADS", "1")) {
+      execv("/proc/self/exe", argv);
+    }
     at::set_num_threads(1);
     reprise::fuzz::name_seed_on_signals();
     reprise::fuzz::Summary summary;
