@@ -1,11 +1,16 @@
 // Random small programs, run without regions and with them, and compared bit by bit.
 //
 //   program_fuzz [--seed S] [--programs N] [--seconds T] [--jobs J] [--verbose]
-//                [--print] [--without name,name…] [--with name,name…] [--show-refused] [--failures
-//                N]
 //
-// --print writes the programs as C++ instead. A program that differs is made small and printed as
-// C++. Exit code 1: one differed or crashed, or regions refuse too many.
+//   --failures N            stop after so many different failures (default 3)
+//   --repeats N             run each program so often, to find what depends on time
+//   --without name,name…    leave operators or features out; --with: put in what is left out by
+//   default
+//   --show-refused          print the smallest program of each kind that regions refuse
+//   --print                 write the programs as C++ instead of running them
+//
+// A program that differs is made small and printed as C++. Exit code 1: one differed or crashed, or
+// regions refuse too many.
 #include "fuzz/programs/campaign.h"
 #include "fuzz/programs/print.h"
 
@@ -19,6 +24,8 @@
 #include <sstream>
 #include <string>
 #include <vector>
+
+#include <unistd.h>
 
 namespace {
 
@@ -40,6 +47,8 @@ reprise::fuzz::CampaignOptions parse(const std::vector<std::string>& arguments, 
       options.seconds = std::stod(value());
     } else if (flag == "--jobs") {
       options.jobs = std::max(1, std::stoi(value()));
+    } else if (flag == "--repeats") {
+      options.repeats = std::stoull(value());
     } else if (flag == "--failures") {
       options.most_failures = std::stoull(value());
     } else if (flag == "--without" || flag == "--with") {
@@ -64,6 +73,11 @@ reprise::fuzz::CampaignOptions parse(const std::vector<std::string>& arguments, 
   return options;
 }
 
+/// Whether the variable was missing, and is set now.
+bool setenv_if_missing(const char* name, const char* value) {
+  return std::getenv(name) == nullptr && setenv(name, value, /*overwrite=*/0) == 0;
+}
+
 void print(const reprise::fuzz::CampaignOptions& options) {
   std::vector<reprise::fuzz::Program> programs;
   for (uint64_t i = 0; i < options.programs; ++i) {
@@ -84,7 +98,11 @@ int main(int argc, char** argv) {
     }
     // Some virtual CPUs announce AMX and fault on it; an explicit setting of the user's wins.
     setenv("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16", /*overwrite=*/0);
-    // The tensors are tiny, and a forked process has no threads.
+    // The tensors are tiny, a forked process has no threads, and threads that programs start would
+    // each bring a team of their own. OpenMP reads its settings before main().
+    if (setenv_if_missing("OMP_NUM_THREADS", "1")) {
+      execv("/proc/self/exe", argv);
+    }
     at::set_num_threads(1);
     reprise::fuzz::name_seed_on_signals();
     reprise::fuzz::Summary summary;

@@ -18,6 +18,9 @@ void Generator::make_region(Body& body) {
     if (i > 0 && random_.chance(20)) {
       reg = random_.pick(scope_);
     }
+    if (is_written_by_hooks(reg)) {
+      continue;
+    }
     instruction.inputs.push_back(reg);
     known_.note_read(reg);
     block.parameters.push_back(known_.add(known_.of(reg)));

@@ -53,7 +53,10 @@ class Campaign {
     if (options_.is_verbose) {
       std::cout << program_text(program, "Before it ran") << std::endl;
     }
-    const Outcome outcome = judge(program);
+    Outcome outcome = judge(program);
+    for (uint64_t i = 1; i < options_.repeats && !outcome.is_failure(); ++i) {
+      outcome = judge(program);
+    }
     ++summary_.programs;
     switch (outcome.verdict) {
       case Verdict::Equal:

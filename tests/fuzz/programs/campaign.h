@@ -14,8 +14,9 @@ namespace reprise::fuzz {
 struct CampaignOptions {
   uint64_t seed = 1;
   uint64_t programs = 1000;
-  double seconds = 0;  ///< stop after that many; 0: no limit
-  int jobs = 1;        ///< processes
+  double seconds = 0;    ///< stop after that many; 0: no limit
+  int jobs = 1;          ///< processes
+  uint64_t repeats = 1;  ///< run each program so often, to find what depends on time
   bool is_verbose = false;
   bool shows_refused = false;  ///< print the smallest program of each kind that was refused
   size_t most_failures = 3;    ///< stop after that many different ones

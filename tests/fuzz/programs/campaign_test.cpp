@@ -4,6 +4,7 @@
 #include "fuzz/programs/generate.h"
 #include "fuzz/programs/outcome.h"
 #include "fuzz/programs/running_seed.h"
+#include "fuzz/programs/types.h"
 
 #include <gtest/gtest.h>
 
@@ -12,10 +13,10 @@
 namespace reprise::fuzz {
 namespace {
 
-TEST(GeneratedPrograms, AreClosedAndTheSameForASeed) {
+TEST(GeneratedPrograms, AreWellTypedAndTheSameForASeed) {
   for (uint64_t seed = 0; seed < 200; ++seed) {
     const auto program = generate(seed);
-    EXPECT_TRUE(is_closed(program)) << seed;
+    EXPECT_TRUE(is_well_typed(program)) << seed;
     EXPECT_EQ(instruction_count(program), instruction_count(generate(seed))) << seed;
   }
 }

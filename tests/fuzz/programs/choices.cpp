@@ -108,6 +108,9 @@ bool Generator::choose_inputs(const Operator& row, std::vector<Register>& inputs
   }
   // A reentrant region's forward has no graph to hook into, and its backward hands gradients to all
   // arguments, undefined ones too.
+  if (row.name == "count_node" && known_.memory_of(inputs[0]).region != known_.region_number()) {
+    return false;  // beyond a region's sight
+  }
   if (row.has(kLeafOnly) && (!known_.memory_of(inputs[0]).is_leaf_with_grad ||
                              !known_.memory_of(inputs[0]).is_leaf || !is_parameter(inputs[0]))) {
     return false;

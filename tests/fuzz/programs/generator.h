@@ -1,8 +1,11 @@
-// The generator's state. Features that `without` can switch off by name: risk, reentrant, steps,
-// parallel, thread, autocast, complex, double, policy, values, loop, try, hook, inner_backward,
-// inner_grad,
-// grad, twice, group, nested, explicit, sequential, inference, below, enable, failing_backward.
-// Only if `with` names them: thread_effects (draws and writes on a thread that a region starts).
+// The generator's state.
+//
+// Features that `without` can switch off by name: autocast, below, complex, double, enable,
+// explicit, failing_backward, grad, group, hook, inference, inner_backward, inner_grad, into, loop,
+// nested, parallel, policy, reentrant, risk, sequential, steps, thread, try, twice, values.
+// Features that only `with` puts in, because they are beyond what regions can see: thread_effects
+// (draws and writes on a thread that a region starts), thread_order (double backward with several
+// threads: sums in another order).
 #pragma once
 
 #include "fuzz/programs/generate.h"
@@ -60,6 +63,9 @@ class Generator {
   bool choose_inputs(const Operator& row, std::vector<Register>& inputs);
   bool may_write(Register target, bool writes_gradient);
   bool is_parameter(Register reg) const;
+  bool is_written_by_hooks(Register reg) {
+    return known_.of(reg).type == 'n' || known_.of(reg).type == 'g';
+  }
   std::vector<Register> candidates(char type);
   std::vector<Register> with_grad();
   Register recent(const std::vector<Register>& list);

@@ -113,7 +113,9 @@ Outcome judge(const Program& program, int fault) {
   }
   const auto regions = try_run(program, {.with_regions = true, .fault = fault});
   if (const auto* failure = std::get_if<Failure>(&regions)) {
-    return {failure->is_ours ? Verdict::Refused : Verdict::WrongError, failure->message};
+    // A reentrant region runs forward without a graph, which LibTorch itself may refuse.
+    const bool is_refused = failure->is_ours || has_reentrant_region(program);
+    return {is_refused ? Verdict::Refused : Verdict::WrongError, failure->message};
   }
   const auto& expected = std::get<std::vector<at::Tensor>>(plain);
   auto difference = first_difference(program, expected, std::get<std::vector<at::Tensor>>(regions));

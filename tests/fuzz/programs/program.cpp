@@ -1,8 +1,6 @@
 #include "fuzz/programs/program.h"
 
-#include <algorithm>
 #include <set>
-#include <utility>
 
 namespace reprise::fuzz {
 namespace {
@@ -32,45 +30,6 @@ std::vector<Register> captures(const Block& block) {
     }
   }
   return captured;
-}
-
-namespace {
-
-bool is_closed(const std::vector<Instruction>& body, std::set<Register>& assigned) {
-  const auto are_assigned = [&assigned](const std::vector<Register>& list) {
-    return std::all_of(
-        list.begin(), list.end(), [&assigned](Register reg) { return assigned.contains(reg); });
-  };
-  for (const auto& instruction : body) {
-    if (!are_assigned(instruction.inputs)) {
-      return false;
-    }
-    for (const auto& block : instruction.blocks) {
-      auto inside = assigned;
-      inside.insert(block.parameters.begin(), block.parameters.end());
-      if (!is_closed(block.body, inside)) {
-        return false;
-      }
-      std::swap(assigned, inside);
-      const bool has_results = are_assigned(block.results);
-      std::swap(assigned, inside);
-      if (!has_results) {
-        return false;
-      }
-    }
-    assigned.insert(instruction.outputs.begin(), instruction.outputs.end());
-  }
-  return true;
-}
-
-}  // namespace
-
-bool is_closed(const Program& program) {
-  std::set<Register> assigned;
-  for (const auto& leaf : program.leaves) {
-    assigned.insert(leaf.reg);
-  }
-  return is_closed(program.body, assigned);
 }
 
 size_t instruction_count(const Program& program) {

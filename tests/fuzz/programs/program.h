@@ -107,9 +107,6 @@ void for_each_instruction(Instructions& list, const Visit& visit) {
 /// The registers that a block reads and does not assign itself, in ascending order.
 std::vector<Register> captures(const Block& block);
 
-/// Whether every register is assigned before it is read, in a block that the reader can see.
-bool is_closed(const Program& program);
-
 /// How many instructions a program has, those in blocks included.
 size_t instruction_count(const Program& program);
 

@@ -1,6 +1,7 @@
 #include "fuzz/programs/shrink.h"
 
 #include "fuzz/programs/edits.h"
+#include "fuzz/programs/types.h"
 
 #include <utility>
 
@@ -47,7 +48,7 @@ class Shrinker {
       return false;
     }
     Program candidate = best_;
-    if (!edit(candidate) || !is_closed(candidate)) {
+    if (!edit(candidate) || !is_well_typed(candidate)) {
       return false;
     }
     --runs_left_;

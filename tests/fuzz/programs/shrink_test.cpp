@@ -5,6 +5,7 @@
 #include "fuzz/programs/operators.h"
 #include "fuzz/programs/outcome.h"
 #include "fuzz/programs/print.h"
+#include "fuzz/programs/types.h"
 
 #include <gtest/gtest.h>
 
@@ -66,18 +67,18 @@ INSTANTIATE_TEST_SUITE_P(OfAFault,
                          ShrunkProgram,
                          ::testing::Values("gelu", "mm", "tanh", "add", "layer_norm"));
 
-TEST(ShrinkingAProgram, KeepsItClosedAndStopsAfterSoManyRuns) {
+TEST(ShrinkingAProgram, KeepsItsTypesAndStopsAfterSoManyRuns) {
   size_t runs = 0;
   const auto smallest = shrink(
       generate(3),
       [&runs](const Program& candidate) {
         ++runs;
-        EXPECT_TRUE(is_closed(candidate));
+        EXPECT_TRUE(is_well_typed(candidate));
         return true;
       },
       /*most_runs=*/20);
   EXPECT_EQ(runs, 20);
-  EXPECT_TRUE(is_closed(smallest));
+  EXPECT_TRUE(is_well_typed(smallest));
 }
 
 TEST(ShrinkingAProgram, LeavesNothingIfEverythingFails) {

@@ -26,6 +26,12 @@ std::string names_of(const std::vector<Register>& list, const std::string& befor
   return text;
 }
 
+std::string dtype_text(c10::ScalarType dtype) {
+  return dtype == c10::kDouble         ? "torch::kDouble"
+         : dtype == c10::kComplexFloat ? "torch::kComplexFloat"
+                                       : "torch::kFloat";
+}
+
 std::string expression(const Instruction& instruction, const Operator& row) {
   std::string text;
   const auto is_word = [](char c) {
