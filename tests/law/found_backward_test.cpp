@@ -1,0 +1,186 @@
+// Programs that tests/fuzz/program_fuzz found: backward calls inside regions, and hooks.
+#include "law/law.h"
+
+#include <latch>
+#include <thread>
+
+namespace reprise::testing {
+namespace {
+
+struct FoundCube : torch::autograd::Function<FoundCube> {
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x) {
+    const auto result = x * x * x;
+    context->save_for_backward({x, result});
+    return result;
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 torch::autograd::variable_list gradients) {
+    const auto saved = context->get_saved_variables();
+    return {gradients[0] * saved[0] * saved[0] * 3};
+  }
+};
+
+void found_count(const at::Tensor& tensor, const at::Tensor& counter) {
+  tensor.register_hook([counter](const at::Tensor&) { counter.add_(1); });
+}
+
+void found_noise(const at::Tensor& tensor) {
+  tensor.register_hook([](const at::Tensor& g) { return g * torch::rand_like(g); });
+}
+
+TEST(LawFoundBackward, WhatFollowsAnInnerCallRunsOnce) {
+  law([](const Way& way) {
+    const auto x = leaf({2, 2});
+    const auto buffer = torch::ones({2});
+    const auto out = way([=] {
+      torch::autograd::grad({torch::gelu(x).sum()}, {x});
+      torch::autograd::backward({x.sum()});
+      buffer.mul_(0.625);
+      return torch::dropout(x, 0.4, true);
+    });
+    out.sum().backward();
+    return std::vector{x.grad(), buffer};
+  });
+}
+
+TEST(LawFoundBackward, WhatFollowsAnInnerCallOverACustomFunctionRunsOnce) {
+  law([](const Way& way) {
+    const auto x = leaf({2, 2});
+    const auto counter = torch::zeros({}, torch::kLong);
+    way([=] {
+      torch::autograd::grad({FoundCube::apply(torch::tanh(x)).sum()}, {x});
+      x.register_hook([](const at::Tensor& g) { return g * 2; });
+      counter.add_(1);
+      return x * 2;
+    });
+    x.sum().backward();
+    return std::vector{x.grad(), counter};
+  });
+}
+
+TEST(LawFoundBackward, AnInnerCallInANestedRegion) {
+  law([](const Way& way) {
+    const auto x = leaf({2, 2});
+    const auto counter = torch::zeros({}, torch::kLong);
+    way([=] {
+      const auto cube = FoundCube::apply(torch::tanh(x));
+      way([=] {
+        torch::autograd::grad({torch::log_softmax(x, 1).sum()}, {x});
+        counter.add_(1);
+        return counter;
+      });
+      return cube;
+    })
+        .sum()
+        .backward();
+    return std::vector{x.grad(), counter};
+  });
+}
+
+TEST(LawFoundBackward, HooksFromOutsideInAnInnerCallCountOnce) {
+  law([](const Way& way) {
+    const auto x = leaf({2});
+    const auto y = leaf({2});
+    const auto counter = torch::zeros({}, torch::kLong);
+    const auto out = way([=] {
+      const auto first = y * 2;
+      torch::autograd::backward({x.sum()});
+      return first * torch::outer(y, y).sum();
+    });
+    found_count(x, counter);
+    out.sum().backward();
+    return std::vector{x.grad(), y.grad(), counter};
+  });
+}
+
+TEST(LawFoundBackward, AHookBetweenTwoInnerCalls) {
+  law([](const Way& way) {
+    const auto x = leaf({2});
+    const auto y = leaf({2});
+    const auto counter = torch::zeros({}, torch::kLong);
+    const auto inner = [=] {
+      torch::autograd::backward({x.sum()});
+      found_count(x, counter);
+      torch::autograd::backward({(x * y).sum()});
+      return y * 3;
+    };
+    way([=] { return way(inner).sin(); }).sum().backward();
+    return std::vector{x.grad(), y.grad(), counter};
+  });
+}
+
+TEST(LawFoundBackward, AHookFromOutsideThatDrawsInAnInnerCall) {
+  law([](const Way& way) {
+    const auto x = leaf({2, 2});
+    const auto y = leaf({2});
+    found_noise(x);
+    way([=] {
+      for (int i = 0; i < 2; ++i) {
+        torch::autograd::backward({(x.diagonal() * y).sum()});
+      }
+      return torch::outer(y, y);
+    })
+        .sum()
+        .backward();
+    return std::vector{x.grad(), y.grad()};
+  });
+}
+
+TEST(LawFoundBackward, AnInnerCallThatFreesAGraphFromOutside) {
+  law_or_refused(
+      [](const Way& way) {
+        const auto x = leaf({2, 2});
+        const auto hidden = torch::silu(x);
+        const auto out = way([=] {
+          torch::autograd::backward({hidden.sum()});
+          return torch::glu(x, 1);
+        });
+        out.sum().backward();
+        return std::vector{x.grad()};
+      },
+      "[reprise]");
+}
+
+TEST(LawFoundBackward, AGradientThatIsZeroedInside) {
+  law_or_refused(
+      [](const Way& way) {
+        const auto x = leaf({2, 2});
+        const auto out = way([=] {
+          if (x.grad().defined()) {
+            x.mutable_grad().zero_();
+          }
+          return torch::tanh(x);
+        });
+        x.sum().backward();
+        out.sum().backward();
+        return std::vector{x.grad()};
+      },
+      "[reprise]");
+}
+
+TEST(LawFoundBackward, ThreadsThatShareAParameterLoseNoGradient) {
+  law([](const Way& way) {
+    const auto shared = leaf({4, 4});
+    Seen gradients;
+    for (int round = 0; round < 200; ++round) {
+      std::latch both(2);
+      const auto train = [&way, &both, shared](int index) {
+        const auto x = torch::full({4, 4}, 0.25 * (index + 1));
+        const auto out =
+            way([shared](const at::Tensor& h) { return torch::mm(h, shared).tanh(); }, x);
+        both.arrive_and_wait();
+        out.sum().backward();
+      };
+      std::thread other(train, 0);
+      train(1);
+      other.join();
+      // Two summands: their order does not matter.
+      gradients.push_back(shared.grad());
+      shared.mutable_grad().reset();
+    }
+    return gradients;
+  });
+}
+
+}  // namespace
+}  // namespace reprise::testing
