@@ -52,7 +52,8 @@ Slot::Slot(const at::Tensor& tensor, DeterminismCheck check)
       device(tensor.device()),
       sequence_number(at::sequence_number::peek() - 1),
       is_result(is_result_of_node(tensor, sequence_number)),
-      is_custom_result(is_result_of_saving_custom_function(tensor)) {
+      is_custom_result(is_result_of_saving_custom_function(tensor)),
+      is_parameter(tensor.is_leaf() && tensor.requires_grad()) {
   if (check != DeterminismCheck::None) {
     const auto shape = comparable_sizes(tensor);
     sizes.append(shape.begin(), shape.end());
@@ -113,10 +114,8 @@ size_t Frame::pack(const at::Tensor& tensor) {
   slots_.emplace_back(tensor, region_.options.determinism_check);
   const size_t slot = slots_.size() - 1;
   if (has_samples_) {
-    // A buffer that is being written may be left as it is by a replay. The version of a
-    // parameter tells.
-    const bool is_parameter = tensor.is_leaf() && tensor.requires_grad();
-    const bool has_sample = !is_parameter && !is_about_to_be_written(tensor);
+    // A buffer that is being written may be left as it is by a replay.
+    const bool has_sample = !slots_.back().is_parameter && !is_about_to_be_written(tensor);
     slots_.back().sample = has_sample ? content_sample(tensor) : 0;
   } else if (region_.options.determinism_check == DeterminismCheck::Values) {
     if (is_about_to_be_written(tensor)) {

@@ -45,6 +45,8 @@ struct Slot {
   bool is_result;
   /// Saved by the custom function that computed it: see Note [Custom functions save undisturbed].
   bool is_custom_result;
+  /// A leaf with a gradient: its version tells whether its content is the same.
+  bool is_parameter;
   /// Content hash for DeterminismCheck::Values, on the tensor's device; undefined if the content is
   /// not compared.
   at::Tensor hash;
@@ -110,7 +112,7 @@ class Frame final : public std::enable_shared_from_this<Frame> {
   /// Recomputes all needed slots into `into`, or `only` that one.
   void recompute(Recomputed& into, std::optional<size_t> only);
   /// Throws if a second recompute gives other tensors.
-  void check_draws(const std::vector<at::Tensor>& tensors, std::optional<size_t> only);
+  void check_draws(std::vector<at::Tensor>& tensors, std::optional<size_t> only);
   /// Starts to offload what the options and the policy ask for.
   void offload_storages(bool counts);
   /// Name of the node that saved a slot, looked up in the running graph task.

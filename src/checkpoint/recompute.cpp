@@ -114,6 +114,8 @@ class RecomputePass final : public HookSource, public WriteListener {
  private:
   size_t find_last_needed() const;
   void run_body(std::vector<at::Tensor> inputs);
+  /// Throws if the write is known to be one that forward did not do.
+  void check_write(const at::Tensor& target) const;
   void compare(size_t index, const at::Tensor& tensor);
   void compare_values(size_t index, const at::Tensor& tensor);
   void check_finished();
@@ -224,8 +226,30 @@ void RecomputePass::before_kernel_write(const at::Tensor& target) {
   }
 }
 
+void RecomputePass::check_write(const at::Tensor& target) const {
+  const auto& region = frame_.region_;
+  // Results of operators belong to the recompute; so do gradients that a backward call inside it
+  // has made.
+  if (!target.is_leaf() || !target.has_storage() || region.tensor_log.has_gradients() ||
+      region.write_log.has_entry(target.storage().unsafeGetStorageImpl()) ||
+      !region.reads.knows(target)) {
+    return;
+  }
+  throw CheckpointError(
+      c10::str("[reprise] ",
+               frame_.label(),
+               " did different work when it was recomputed: it is about to change a tensor (",
+               target.toString(),
+               " ",
+               target.sizes(),
+               ") that it did not change in forward. The callable must do the same each time: look "
+               "for branches on state that changed in between, such as whether a gradient is "
+               "defined."));
+}
+
 void RecomputePass::before_write(const at::Tensor& target) {
   stop_at_end_of_forward();
+  check_write(target);
   if (frame_.recording_ && target.has_storage()) {
     frame_.recording_->preserve(target.storage());
   }
@@ -430,17 +454,25 @@ bool Frame::is_recomputing_any() {
   return recompute_depth > 0;
 }
 
-/// See Note [Draws without an operator].
-void Frame::check_draws(const std::vector<at::Tensor>& tensors, std::optional<size_t> only) {
-  std::vector<at::Tensor> again(slots_.size());
-  RecomputePass(*this, again, only).run(/*notice=*/nullptr);
+/// See Note [Draws without an operator]. Replaces `tensors` by those of a second recompute, so that
+/// not both are alive at once.
+void Frame::check_draws(std::vector<at::Tensor>& tensors, std::optional<size_t> only) {
+  const auto hash_of = [](const at::Tensor& tensor) {
+    // Not bytes: see Note [Workspaces are not compared].
+    const bool is_comparable =
+        tensor.defined() && tensor.layout() == c10::kStrided && tensor.scalar_type() != at::kByte;
+    return is_comparable ? value_hash(tensor) : at::Tensor();
+  };
+  std::vector<at::Tensor> hashes(slots_.size());
+  std::transform(tensors.begin(), tensors.end(), hashes.begin(), hash_of);
+  if (!only) {
+    tensors.assign(slots_.size(), at::Tensor());
+  }
+  RecomputePass(*this, tensors, only).run(/*notice=*/nullptr);
   const EngineOpsGuard guard;
   for (size_t i = 0; i < tensors.size(); ++i) {
-    // Not bytes: see Note [Workspaces are not compared].
-    const bool is_comparable = tensors[i].defined() && again[i].defined() &&
-                               tensors[i].layout() == c10::kStrided &&
-                               tensors[i].scalar_type() != at::kByte;
-    if (is_comparable && !at::equal(value_hash(tensors[i]), value_hash(again[i]))) {
+    const auto again = hash_of(tensors[i]);
+    if (again.defined() && hashes[i].defined() && !at::equal(again, hashes[i])) {
       throw CheckpointError(c10::str(
           "[reprise] ",
           label(),
@@ -470,12 +502,17 @@ void Frame::recompute(Recomputed& into, std::optional<size_t> only) {
     FetchScope fetching(offload_group_.get());
     fetching.begin(task);
     const RecomputeNotice notice(*this, listener_);  // around everything that is copied
+    if (!forward_complete_ && recording_) {
+      // Kept results belong to the region. The end of forward would forget them.
+      region_.reads.finish(
+          [this](const c10::StorageImpl* storage) { return recording_->holds(storage); });
+    }
     RecomputePass pass(*this, tensors, only);
     region_.check_inputs();
     pass.run(&notice);
     // On the CPU samples of the values tell.
     const bool has_samples = std::all_of(slots_.begin(), slots_.end(), [](const Slot& slot) {
-      return slot.sample != 0 || slot.hash.defined();
+      return slot.sample != 0 || slot.is_parameter || slot.hash.defined();
     });
     if (pass.is_suspect() && !has_samples && !is_beyond_suspicion(region_.callable)) {
       check_draws(tensors, only);

@@ -138,7 +138,7 @@ TEST(LawFoundBackward, AnInnerCallThatFreesAGraphFromOutside) {
         out.sum().backward();
         return std::vector{x.grad()};
       },
-      "[reprise]");
+      "through the graph a second time");
 }
 
 TEST(LawFoundBackward, AGradientThatIsZeroedInside) {

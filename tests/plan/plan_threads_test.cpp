@@ -286,6 +286,27 @@ TEST(PlanThreads, PlansOfSeveralThreadsAreAppliedAtOnce) {
   }
 }
 
+// A draw that no operator of the region explains makes the recompute compare all values.
+TEST(PlanThreads, BudgetsHoldWhileOtherThreadsDraw) {
+  const Busy* others = nullptr;
+  const Chain chain(3, [&others](const at::Tensor& h, const std::vector<at::Tensor>& weights) {
+    const auto hidden = torch::tanh(torch::mm(h, weights[0]));
+    if (others != nullptr) {
+      others->let_run(2);
+    }
+    return h + torch::mm(hidden.t(), weights[1]);
+  });
+  const auto widest = plan([&] { chain.step(); }, c10::kCPU, {.budget = 1_GiB});
+  const Busy drawing(1, [](size_t) { torch::rand({4}); });
+  others = &drawing;
+  for (const auto& point : widest.curve()) {
+    chain.clear_gradients();
+    const PlanGuard use(widest.with_budget(point.peak_bytes));
+    chain.step();
+    EXPECT_NO_THROW(use.finish());
+  }
+}
+
 TEST(PlanThreads, ARegionThatOutlivesItsTraceIsRecomputedElsewhere) {
   const auto w = torch::randn({8, 8}).requires_grad_();
   at::Tensor left;

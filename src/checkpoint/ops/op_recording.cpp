@@ -95,12 +95,9 @@ const c10::VariableVersion* KeptResult::version_in(const c10::StorageImpl* stora
 }
 
 void KeptResult::move_to(const c10::Storage& from, const c10::Storage& copy) {
-  const EngineOpsGuard guard;
   for (auto& tensor : tensors_) {
     if (tensor.alias.has_storage() && tensor.alias.storage().is_alias_of(from)) {
-      auto moved = at::empty({0}, tensor.alias.options());
-      moved.set_(copy, tensor.alias.storage_offset(), tensor.alias.sizes(), tensor.alias.strides());
-      tensor = {moved, static_cast<uint32_t>(moved._version())};
+      tensor = {with_storage(tensor.alias, copy), 0};
     }
   }
   refresh_values();

@@ -5,6 +5,7 @@
 
 #include <c10/util/StringUtil.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace reprise::detail {
@@ -93,6 +94,27 @@ std::vector<at::Tensor> ReadLog::alive() const {
     }
   }
   return tensors;
+}
+
+namespace {
+
+/// Compares addresses only: other threads may be setting gradients.
+#if defined(__clang__) || defined(__GNUC__)
+__attribute__((no_sanitize("thread")))
+#endif
+bool is_gradient_of(const c10::TensorImpl& leaf, const at::Tensor& tensor) {
+  const auto* meta = static_cast<const torch::autograd::AutogradMeta*>(leaf.autograd_meta());
+  return meta != nullptr && meta->grad_.unsafeGetTensorImpl() == tensor.unsafeGetTensorImpl();
+}
+
+}  // namespace
+
+bool ReadLog::knows(const at::Tensor& tensor) const {
+  return find(tensor) != nullptr ||
+         std::any_of(entries_.begin(), entries_.end(), [&tensor](const Entry& entry) {
+           const auto leaf = entry.tensor.lock();
+           return leaf && is_gradient_of(*leaf, tensor);
+         });
 }
 
 void ReadCheck::check(const at::Tensor& tensor) {

@@ -34,6 +34,8 @@ class ReadLog {
 
   /// The tensors that are still there.
   std::vector<at::Tensor> alive() const;
+  /// Whether `tensor` was read, or is the gradient of a leaf that was.
+  bool knows(const at::Tensor& tensor) const;
 
  private:
   friend class ReadCheck;

@@ -31,6 +31,8 @@ class TensorLog {
   /// End of forward: forgets tensors that are gone, which belonged to the region.
   void finish();
 
+  /// Whether a backward call inside the region accumulates gradients.
+  bool has_gradients() const { return !gradients_.empty(); }
   /// Whether forward added a hook to this leaf.
   bool has_hooked(const at::Tensor& leaf) const;
 

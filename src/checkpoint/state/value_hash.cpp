@@ -6,6 +6,7 @@
 
 #include <ATen/Functions.h>
 #include <ATen/NamedTensorUtils.h>
+#include <ATen/Parallel.h>
 #include <ATen/SequenceNumber.h>
 #include <ATen/TensorOperators.h>
 #include <torch/csrc/autograd/function.h>
@@ -13,43 +14,97 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
+#include <functional>
 #include <string_view>
 #include <vector>
 
 namespace reprise::detail {
 namespace {
 
-/// The elements of a strided tensor as integers of the same width, in one dimension.
-at::Tensor as_integers(const at::Tensor& tensor) {
-  auto flat = (tensor.is_complex() ? at::view_as_real(tensor.resolve_conj()) : tensor)
-                  .resolve_neg()
-                  .contiguous()
-                  .reshape({-1});
-  switch (flat.element_size()) {
-    case 1:
-      return flat.view(at::kByte);
-    case 2:
-      return flat.view(at::kShort);
-    case 4:
-      return flat.view(at::kInt);
-    default:
-      return flat.view(at::kLong);
+/// Mixes an element with an odd factor per position, so that elements that are permuted do not
+/// cancel out. The hash is the sum over all elements.
+constexpr auto kGolden = 0x9E3779B97F4A7C15ULL;
+
+/// Elements `begin` to `end` of a tensor in the CPU's memory, without temporary memory: the check
+/// also runs where a plan holds a budget.
+template <class Bits>
+uint64_t hash_elements(const at::Tensor& tensor, int64_t begin, int64_t end) {
+  const auto sizes = tensor.sizes(), strides = tensor.strides();
+  const auto* const data = static_cast<const Bits*>(tensor.const_data_ptr());
+  const size_t last = sizes.size() - 1;
+  c10::DimVector index(sizes.size());
+  for (int64_t d = static_cast<int64_t>(last), rest = begin; d >= 0; --d) {
+    index[d] = rest % sizes[d];
+    rest /= sizes[d];
   }
+  uint64_t sum = 0;
+  for (int64_t position = begin; position < end;) {
+    const Bits* row = data;
+    for (size_t d = 0; d <= last; ++d) {
+      row += index[d] * strides[d];
+    }
+    const int64_t count = std::min(sizes[last] - index[last], end - position);
+    for (int64_t i = 0; i < count; ++i) {
+      const uint64_t factor = (static_cast<uint64_t>(position + i) * kGolden) | 1U;
+      const uint64_t mixed = (static_cast<uint64_t>(row[i * strides[last]]) + 1) * factor;
+      sum += mixed ^ (mixed >> 29U);
+    }
+    position += count;
+    index[last] += count;
+    for (size_t d = last; d > 0 && index[d] == sizes[d]; --d) {
+      index[d] = 0;
+      ++index[d - 1];
+    }
+  }
+  return sum;
 }
 
-at::Tensor hash_strided(const at::Tensor& tensor) {
-  constexpr int64_t kChunk = int64_t{1} << 20;
-  constexpr auto kGolden = static_cast<int64_t>(0x9E3779B97F4A7C15ULL);
-  const auto bits = as_integers(tensor);
-  auto hash = at::full({}, bits.numel(), bits.options().dtype(at::kLong));
+template <class Bits>
+at::Tensor hash_on_cpu(const at::Tensor& tensor) {
+  const auto flat = tensor.is_contiguous() ? tensor.view({-1}) : tensor;
+  const uint64_t sum = at::parallel_reduce(
+      0,
+      flat.numel(),
+      int64_t{1} << 15,
+      uint64_t{0},
+      [&flat](int64_t begin, int64_t end, uint64_t before) {
+        return before + hash_elements<Bits>(flat, begin, end);
+      },
+      std::plus<>());
+  return at::scalar_tensor(static_cast<int64_t>(sum), at::kLong);
+}
+
+at::Tensor hash_on_device(const at::Tensor& tensor, at::ScalarType integer) {
+  constexpr int64_t kChunk = int64_t{1} << 18;
+  const auto bits = tensor.contiguous().view({-1}).view(integer);
+  auto hash = at::zeros({}, bits.options().dtype(at::kLong));
   for (int64_t begin = 0; begin < bits.numel(); begin += kChunk) {
     const int64_t end = std::min(begin + kChunk, bits.numel());
-    // An odd factor per position, so that elements that are permuted do not cancel out.
-    auto factor = at::arange(begin, end, hash.options()).mul_(kGolden).bitwise_or_(1);
-    auto mixed = bits.slice(0, begin, end).to(at::kLong).add(1).mul_(factor);
-    hash = hash.mul(31).add_(mixed.bitwise_xor_(mixed.bitwise_right_shift(29)).sum());
+    auto factor =
+        at::arange(begin, end, hash.options()).mul_(static_cast<int64_t>(kGolden)).bitwise_or_(1);
+    auto mixed = bits.slice(0, begin, end).to(at::kLong).add_(1).mul_(factor);
+    hash.add_(mixed.bitwise_xor_(mixed.bitwise_right_shift(29)).sum());
   }
   return hash;
+}
+
+at::Tensor hash_strided(at::Tensor tensor) {
+  if (tensor._is_zerotensor()) {  // without memory
+    tensor = at::zeros(tensor.sizes(), tensor.options());
+  }
+  tensor = (tensor.is_complex() ? at::view_as_real(tensor.resolve_conj()) : tensor).resolve_neg();
+  const bool is_on_cpu = tensor.device().is_cpu();
+  switch (tensor.element_size()) {
+    case 1:
+      return is_on_cpu ? hash_on_cpu<uint8_t>(tensor) : hash_on_device(tensor, at::kByte);
+    case 2:
+      return is_on_cpu ? hash_on_cpu<uint16_t>(tensor) : hash_on_device(tensor, at::kShort);
+    case 4:
+      return is_on_cpu ? hash_on_cpu<uint32_t>(tensor) : hash_on_device(tensor, at::kInt);
+    default:
+      return is_on_cpu ? hash_on_cpu<uint64_t>(tensor) : hash_on_device(tensor, at::kLong);
+  }
 }
 
 /// The strided tensors that together are the tensor's content.

@@ -39,13 +39,11 @@ bool WriteLog::has_wrapped_again(const c10::StorageImpl& storage) const {
   if (!is_wrapped(storage)) {
     return false;
   }
-  const bool is_known = std::any_of(entries_.begin(), entries_.end(), [&](const Entry& entry) {
-    return entry.storage._unsafe_get_target() == &storage;
-  });
   const auto memory = memory_of(storage);
-  return !is_known && std::any_of(wrapped_.begin(), wrapped_.end(), [&](const Memory& known) {
-    return known.begin < memory.end && memory.begin < known.end;
-  });
+  return !has_entry(&storage) &&
+         std::any_of(wrapped_.begin(), wrapped_.end(), [&](const Memory& known) {
+           return known.begin < memory.end && memory.begin < known.end;
+         });
 }
 
 void WriteLog::record(const at::Tensor& target) {
@@ -63,10 +61,7 @@ void WriteLog::record(const at::Tensor& target) {
   }
   const c10::Storage& storage = target.storage();
   auto* impl = storage.unsafeGetStorageImpl();
-  const bool is_known = std::any_of(entries_.begin(), entries_.end(), [impl](const Entry& entry) {
-    return entry.storage._unsafe_get_target() == impl;
-  });
-  if (is_known) {
+  if (has_entry(impl)) {
     return;
   }
   prune();  // frees the snapshots of temporaries that are gone
@@ -105,6 +100,12 @@ void WriteLog::prune() {
   std::erase_if(entries_, [](const Entry& entry) { return entry.storage.expired(); });
   std::erase_if(kernel_written_, [](const WeakStorage& one) { return one.expired(); });
   std::erase_if(without_storage_, [](const auto& tensor) { return tensor.expired(); });
+}
+
+bool WriteLog::has_entry(const c10::StorageImpl* storage) const {
+  return std::any_of(entries_.begin(), entries_.end(), [storage](const Entry& entry) {
+    return entry.storage._unsafe_get_target() == storage;
+  });
 }
 
 at::Tensor WriteLog::content_of(const c10::StorageImpl* storage) const {

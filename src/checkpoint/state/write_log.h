@@ -33,6 +33,8 @@ class WriteLog {
   void record_kernel_write(const at::Tensor& target);
   /// End of forward: forgets storages that were freed, which belonged to the region.
   void prune();
+  /// Whether the region wrote the storage.
+  bool has_entry(const c10::StorageImpl* storage) const;
   /// Whether the log has the storage's content from before the region.
   bool has(const c10::StorageImpl* storage) const { return content_of(storage).defined(); }
   /// That content, as bytes; undefined if the log does not have it.
