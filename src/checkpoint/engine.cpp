@@ -7,6 +7,7 @@
 #include "checkpoint/engine.h"
 
 #include "checkpoint/frame.h"
+#include "checkpoint/hot_thread_local.h"
 #include "checkpoint/ops/tensor_hooks.h"
 #include "checkpoint/state/write_listener.h"
 
@@ -29,11 +30,11 @@ namespace {
 using torch::autograd::Engine;
 using torch::autograd::GraphTask;
 
-thread_local HookSource* hook_source = nullptr;
+REPRISE_HOT_THREAD_LOCAL HookSource* hook_source = nullptr;
 // The graph task that it serves, or -1. See Note [A backward call inside a region].
-thread_local int hook_source_graph_task = -1;
+REPRISE_HOT_THREAD_LOCAL int hook_source_graph_task = -1;
 thread_local int hook_depth = 0;  // sources on this thread's stack
-thread_local SaveCounter* save_counter = nullptr;
+REPRISE_HOT_THREAD_LOCAL SaveCounter* save_counter = nullptr;
 
 // Graph task ids start at 0, but key 0 means "no backward call". Group keys are far above.
 constexpr TaskKey kFirstGroupKey = TaskKey{1} << 62;

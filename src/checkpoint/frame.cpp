@@ -25,6 +25,11 @@ bool is_result_of_node(const at::Tensor& tensor, uint64_t sequence_number) {
   return meta != nullptr && meta->grad_fn_ && meta->grad_fn_->sequence_nr() == sequence_number;
 }
 
+bool is_leaf_with_gradient(const at::Tensor& tensor) {
+  const auto* meta = torch::autograd::impl::get_autograd_meta(tensor);
+  return meta != nullptr && meta->requires_grad_ && !meta->grad_fn_;
+}
+
 /// Gives access to a protected field of Node.
 struct NodeFields : torch::autograd::Node {
   static bool has_parent(const Node& node) { return node.*(&NodeFields::has_parent_); }
@@ -53,7 +58,7 @@ Slot::Slot(const at::Tensor& tensor, DeterminismCheck check)
       sequence_number(at::sequence_number::peek() - 1),
       is_result(is_result_of_node(tensor, sequence_number)),
       is_custom_result(is_result_of_saving_custom_function(tensor)),
-      is_parameter(tensor.is_leaf() && tensor.requires_grad()) {
+      is_parameter(is_leaf_with_gradient(tensor)) {
   if (check != DeterminismCheck::None) {
     const auto shape = comparable_sizes(tensor);
     sizes.append(shape.begin(), shape.end());
@@ -115,8 +120,13 @@ size_t Frame::pack(const at::Tensor& tensor) {
   const size_t slot = slots_.size() - 1;
   if (has_samples_) {
     // A buffer that is being written may be left as it is by a replay.
-    const bool has_sample = !slots_.back().is_parameter && !is_about_to_be_written(tensor);
-    slots_.back().sample = has_sample ? content_sample(tensor) : 0;
+    if (!slots_.back().is_parameter && !is_about_to_be_written(tensor)) {
+      // The result of one operator is often the input of the next, and both save it.
+      const void* memory = tensor.has_storage() ? tensor.storage().data() : nullptr;
+      const bool is_repeated = memory != nullptr && memory == last_sampled_;
+      slots_.back().sample = is_repeated ? Slot::kSampledBefore : content_sample(tensor);
+      last_sampled_ = memory;
+    }
   } else if (region_.options.determinism_check == DeterminismCheck::Values) {
     if (is_about_to_be_written(tensor)) {
       unwritten_.emplace_back(slot, tensor.detach());

@@ -109,13 +109,13 @@ class RecomputePass final : public HookSource, public WriteListener {
     stop_at_end_of_forward();
   }
 
+  /// `tensor` without its history.
+  const at::Tensor& alias_of(const at::Tensor& tensor);
   void receive(const at::Tensor& tensor, const at::Tensor& alias);
 
  private:
   size_t find_last_needed() const;
   void run_body(std::vector<at::Tensor> inputs);
-  /// Throws if the write is known to be one that forward did not do.
-  void check_write(const at::Tensor& target) const;
   void compare(size_t index, const at::Tensor& tensor);
   void compare_values(size_t index, const at::Tensor& tensor);
   void check_finished();
@@ -135,6 +135,9 @@ class RecomputePass final : public HookSource, public WriteListener {
   ReadCheck reads_;
   std::optional<DrawReplay> draws_;
   bool is_suspect_ = false;
+  // Holds no memory that `into_` does not hold.
+  at::Tensor last_saved_;
+  at::Tensor last_alias_;
   size_t received_ = 0;
   bool has_stopped_ = false;
   bool awaits_write_ = false;
@@ -154,7 +157,7 @@ class RecomputeHooks final : public torch::autograd::SavedVariableHooks {
   explicit RecomputeHooks(RecomputePass& pass) : pass_(pass) {}
 
   void call_pack_hook(const at::Tensor& tensor) override {
-    tensor_ = detached(tensor);
+    tensor_ = pass_.alias_of(tensor);
     version_ = tensor_.unsafeGetTensorImpl()->version_counter().current_version();
     pass_.receive(tensor, tensor_);
   }
@@ -189,6 +192,15 @@ size_t RecomputePass::find_last_needed() const {
     last = frame_.slots_[i].is_needed.load(std::memory_order_relaxed) ? i : last;
   }
   return last;
+}
+
+const at::Tensor& RecomputePass::alias_of(const at::Tensor& tensor) {
+  // The result of one operator is often the input of the next, and both save it.
+  if (!tensor.is_same(last_saved_)) {
+    last_alias_ = detached(tensor);
+    last_saved_ = tensor;
+  }
+  return last_alias_;
 }
 
 void RecomputePass::receive(const at::Tensor& tensor, const at::Tensor& alias) {
@@ -226,30 +238,9 @@ void RecomputePass::before_kernel_write(const at::Tensor& target) {
   }
 }
 
-void RecomputePass::check_write(const at::Tensor& target) const {
-  const auto& region = frame_.region_;
-  // Results of operators belong to the recompute; so do gradients that a backward call inside it
-  // has made.
-  if (!target.is_leaf() || !target.has_storage() || region.tensor_log.has_gradients() ||
-      region.write_log.has_entry(target.storage().unsafeGetStorageImpl()) ||
-      !region.reads.knows(target)) {
-    return;
-  }
-  throw CheckpointError(
-      c10::str("[reprise] ",
-               frame_.label(),
-               " did different work when it was recomputed: it is about to change a tensor (",
-               target.toString(),
-               " ",
-               target.sizes(),
-               ") that it did not change in forward. The callable must do the same each time: look "
-               "for branches on state that changed in between, such as whether a gradient is "
-               "defined."));
-}
-
 void RecomputePass::before_write(const at::Tensor& target) {
   stop_at_end_of_forward();
-  check_write(target);
+  frame_.region_.check_write_again(target);
   if (frame_.recording_ && target.has_storage()) {
     frame_.recording_->preserve(target.storage());
   }
@@ -318,7 +309,9 @@ void RecomputePass::compare_values(size_t index, const at::Tensor& tensor) {
     const EngineOpsGuard guard;
     before = static_cast<uint64_t>(slot.hash.item<int64_t>());
     now = static_cast<uint64_t>(value_hash(tensor).item<int64_t>());
-  } else if (before != 0) {
+  } else if (before == 0 || before == Slot::kSampledBefore) {
+    return;
+  } else {
     now = content_sample(tensor);
   }
   if (before != now && difference_.empty()) {
@@ -431,8 +424,10 @@ void RecomputePass::run(const RecomputeNotice* notice) {
     const RecomputingGuard recomputing(frame_.region_.early_stop_in_scope);
     const auto users_scope = Region::enter(frame_.region_.options.recompute_scope);
     const RngGuard listed(frame_.region_.listed);
-    const NodeHooksGuard input_hooks(inputs);
-    const NodeHooksGuard read_hooks(frame_.region_.reads.alive());
+    NodeHooksGuard node_hooks;
+    std::for_each(
+        inputs.begin(), inputs.end(), [&](const at::Tensor& input) { node_hooks.watch(input); });
+    frame_.region_.reads.for_each([&](const at::Tensor& read) { node_hooks.watch(read); });
     const HookSourceGuard hooks(this);
     const c10::impl::IncludeDispatchKeyGuard effects(kWriteKey);
     const WriteListenerGuard listening(this, WriteListenerGuard::Others::Pause);
@@ -511,10 +506,11 @@ void Frame::recompute(Recomputed& into, std::optional<size_t> only) {
     region_.check_inputs();
     pass.run(&notice);
     // On the CPU samples of the values tell.
-    const bool has_samples = std::all_of(slots_.begin(), slots_.end(), [](const Slot& slot) {
+    const auto is_compared = [](const Slot& slot) {
       return slot.sample != 0 || slot.is_parameter || slot.hash.defined();
-    });
-    if (pass.is_suspect() && !has_samples && !is_beyond_suspicion(region_.callable)) {
+    };
+    if (pass.is_suspect() && !std::all_of(slots_.begin(), slots_.end(), is_compared) &&
+        !is_beyond_suspicion(region_.callable)) {
       check_draws(tensors, only);
     }
   } catch (const UnrepeatableError&) {

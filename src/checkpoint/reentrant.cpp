@@ -68,7 +68,10 @@ struct RecomputeWrites final : WriteListener {
         undo(region.write_log),
         tensor_undo(region.tensor_log),
         hooks(region.tensor_log) {}
-  void before_write(const at::Tensor& target) override { refuse(undo.before_write(target)); }
+  void before_write(const at::Tensor& target) override {
+    region.check_write_again(target);
+    refuse(undo.before_write(target));
+  }
   void after_write() override {
     if (tensor_undo.gave_history()) {
       refuse(
@@ -210,7 +213,8 @@ std::vector<at::Tensor> ReentrantNode::rerun(std::vector<at::Tensor> inputs,
   const DrawGuard drawing(draws ? &*draws : nullptr);
   ReadCheck reads(region_->reads, region_->write_log);
   const ReadGuard reading(&reads);
-  const NodeHooksGuard read_hooks(region_->reads.alive());
+  NodeHooksGuard node_hooks;
+  region_->reads.for_each([&](const at::Tensor& read) { node_hooks.watch(read); });
   const HookSourceGuard no_hooks(nullptr);
   const OpObserverGuard no_observer(nullptr);
   auto outputs = region_->body->run(std::move(inputs), /*wants_outputs=*/true);

@@ -158,6 +158,25 @@ void Region::check_inputs() const {
   }
 }
 
+void Region::check_write_again(const at::Tensor& target) const {
+  // Results of operators belong to the recompute; so do gradients that a backward call inside it
+  // has made.
+  if (!target.is_leaf() || !target.has_storage() || tensor_log.has_gradients() ||
+      write_log.has_entry(target.storage().unsafeGetStorageImpl()) || !reads.knows(target)) {
+    return;
+  }
+  throw CheckpointError(
+      c10::str("[reprise] ",
+               label(),
+               " did different work when it was recomputed: it is about to change a tensor (",
+               target.toString(),
+               " ",
+               target.sizes(),
+               ") that it did not change in forward. The callable must do the same each time: look "
+               "for branches on state that changed in between, such as whether a gradient is "
+               "defined."));
+}
+
 std::string Region::label() const {
   return options.name.empty() ? "the region of " + c10::demangle(callable.name())
                               : "region \"" + options.name + "\"";

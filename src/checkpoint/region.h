@@ -43,6 +43,10 @@ struct Region {
   /// are undone.
   void check_inputs() const;
 
+  /// A recompute is about to write `target`. Throws if that is known to be a write that forward did
+  /// not do.
+  void check_write_again(const at::Tensor& target) const;
+
   /// The region can never be run again. Frees the callable, because what it captures may own the
   /// graph that owns this region.
   void abandon() { body.reset(); }

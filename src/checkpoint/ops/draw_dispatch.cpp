@@ -1,4 +1,5 @@
 // Runs random operators so that their draws are logged or replayed: Note [Each draw is remembered].
+#include "checkpoint/hot_thread_local.h"
 #include "checkpoint/state/draw_log.h"
 
 #include <reprise/options.h>
@@ -13,7 +14,7 @@
 namespace reprise::detail {
 namespace {
 
-thread_local DrawGuard* innermost_draws = nullptr;
+REPRISE_HOT_THREAD_LOCAL DrawGuard* innermost_draws = nullptr;
 thread_local PrivateDraws* private_draws = nullptr;
 
 /// A shared generator that an operator on this thread draws from now, by way of a private one.

@@ -1,5 +1,6 @@
 #include "checkpoint/ops/op_observer.h"
 
+#include "checkpoint/hot_thread_local.h"
 #include "checkpoint/ops/engine_ops.h"
 
 #include <torch/csrc/autograd/graph_task.h>
@@ -10,8 +11,8 @@
 namespace reprise::detail {
 namespace {
 
-thread_local OpObserver* top_observer = nullptr;
-thread_local int observed_graph_task = -1;
+REPRISE_HOT_THREAD_LOCAL OpObserver* top_observer = nullptr;
+REPRISE_HOT_THREAD_LOCAL int observed_graph_task = -1;
 
 void observe(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   const auto below = keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kRecordKey);

@@ -78,6 +78,7 @@
 #include <torch/library.h>
 
 #include <optional>
+#include <type_traits>
 
 namespace reprise::detail {
 namespace {
@@ -110,10 +111,17 @@ struct Reads;
 template <class Op, class Result, class... Args>
 struct Reads<Op, Result(Args...)> {
   static Result call(c10::DispatchKeySet keys, Args... args) {
-    if (ReadGuard::notes()) {
-      (note_argument(args), ...);
+    if (!ReadGuard::notes()) {
+      return Op::redispatch(keys & kBelowReads, args...);
     }
-    return Op::redispatch(keys & kBelowReads, args...);
+    (note_argument(args), ...);
+    if constexpr (std::is_same_v<Result, at::Tensor>) {
+      auto result = Op::redispatch(keys & kBelowReads, args...);
+      ReadGuard::note_made(result);
+      return result;
+    } else {
+      return Op::redispatch(keys & kBelowReads, args...);
+    }
   }
 };
 

@@ -1,5 +1,6 @@
 // Observes the effects of operators: kernels on kWriteKey notify this thread's listeners and
 // redispatch. See Note [Two dispatch keys].
+#include "checkpoint/hot_thread_local.h"
 #include "checkpoint/ops/engine_ops.h"
 #include "checkpoint/ops/op_effects.h"
 #include "checkpoint/state/draw_log.h"
@@ -23,11 +24,11 @@
 namespace reprise::detail {
 namespace {
 
-thread_local WriteListener* top_listener = nullptr;
+REPRISE_HOT_THREAD_LOCAL WriteListener* top_listener = nullptr;
 
 // Only compared, never dereferenced. No storage from outside of a region can have the address of
 // one allocated inside it, even after that was freed; a new listener resets it.
-thread_local const c10::StorageImpl* just_made = nullptr;
+REPRISE_HOT_THREAD_LOCAL const c10::StorageImpl* just_made = nullptr;
 
 /// A write in progress on this thread. They form a stack.
 struct WriteInFlight {
@@ -40,7 +41,7 @@ struct WriteInFlight {
   WriteInFlight* outer;
 };
 
-thread_local WriteInFlight* in_flight = nullptr;
+REPRISE_HOT_THREAD_LOCAL WriteInFlight* in_flight = nullptr;
 
 WriteInFlight::WriteInFlight(c10::ArrayRef<at::Tensor> written)
     : targets(written), outer(std::exchange(in_flight, this)) {}

@@ -16,7 +16,7 @@ namespace reprise::detail {
 /// nanosecond, a few elements of each saved tensor are compared too. This is a net below the other
 /// checks, not a proof: DeterminismCheck::Values compares everything.
 ///
-/// A hash of up to 8 elements, the same for the same content; 0 for tensors that cannot be read at
+/// A hash of a few elements, the same for the same content; 0 for tensors that cannot be read at
 /// once (on a GPU, sparse, without content).
 uint64_t content_sample(const at::Tensor& tensor);
 

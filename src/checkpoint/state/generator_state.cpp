@@ -5,12 +5,20 @@
 
 #include <algorithm>
 #include <bit>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 namespace reprise::detail {
 
 namespace {
+
+/// The engine's only member, without copying its 2.5 KB as data() does.
+const at::mt19937_data_pod& data_of(const at::mt19937& engine) {
+  static_assert(std::is_standard_layout_v<at::mt19937> &&
+                sizeof(at::mt19937) == sizeof(at::mt19937_data_pod));
+  return reinterpret_cast<const at::mt19937_data_pod&>(engine);
+}
 
 int64_t cuda_device_count() {
   static const int64_t count =
@@ -98,8 +106,7 @@ bool GeneratorState::operator==(const GeneratorState& other) const {
   if (!mersenne_ || mersenne_ == other.mersenne_) {
     return true;
   }
-  const auto a = mersenne_->engine.data();
-  const auto b = other.mersenne_->engine.data();
+  const auto &a = data_of(mersenne_->engine), &b = data_of(other.mersenne_->engine);
   return a.next_ == b.next_ && a.left_ == b.left_ && a.seed_ == b.seed_ && a.state_ == b.state_ &&
          mersenne_->next_float == other.mersenne_->next_float &&
          mersenne_->next_double == other.mersenne_->next_double;
@@ -112,7 +119,7 @@ namespace {
 GeneratorMark mark_of(const at::mt19937& engine,
                       std::optional<float> next_float,
                       std::optional<double> next_double) {
-  const auto data = engine.data();
+  const auto& data = data_of(engine);
   GeneratorMark mark{data.seed_,
                      static_cast<uint64_t>(data.left_) << 32U | data.next_,
                      static_cast<uint64_t>(data.state_[0]) << 32U | data.state_[1]};

@@ -25,12 +25,12 @@ constexpr std::array<const char*, 17> kSwitchNames{"deterministic algorithms",
                                                    "fp16 reduction on the CPU",
                                                    "NNPACK"};
 
-constexpr std::array<const char*, 6> kPrecisionNames{"CUDA matmul",
-                                                     "CUDA convolution",
-                                                     "CUDA recurrent layer",
-                                                     "oneDNN matmul",
+constexpr std::array<const char*, 6> kPrecisionNames{"oneDNN matmul",
                                                      "oneDNN convolution",
-                                                     "oneDNN recurrent layer"};
+                                                     "oneDNN recurrent layer",
+                                                     "CUDA matmul",
+                                                     "CUDA convolution",
+                                                     "CUDA recurrent layer"};
 
 }  // namespace
 
@@ -55,12 +55,17 @@ ProcessGlobals::ProcessGlobals()
                context.allowFP16ReductionCPU(),
                context.userEnabledNNPACK()};
   cublas_reduction_ = {context.allowFP16ReductionCuBLAS(), context.allowBF16ReductionCuBLAS()};
-  float32_precision_ = {context.float32Precision(at::Float32Backend::CUDA, at::Float32Op::MATMUL),
-                        context.float32Precision(at::Float32Backend::CUDA, at::Float32Op::CONV),
-                        context.float32Precision(at::Float32Backend::CUDA, at::Float32Op::RNN),
-                        context.float32Precision(at::Float32Backend::MKLDNN, at::Float32Op::MATMUL),
-                        context.float32Precision(at::Float32Backend::MKLDNN, at::Float32Op::CONV),
-                        context.float32Precision(at::Float32Backend::MKLDNN, at::Float32Op::RNN)};
+  // Each is a lookup in a table, so not for devices that are not there.
+  static const bool has_cuda = at::globalContext().hasCUDA();
+  using enum at::Float32Op;
+  size_t next = 0;
+  for (const auto backend : {at::Float32Backend::MKLDNN, at::Float32Backend::CUDA}) {
+    for (const auto op : {MATMUL, CONV, RNN}) {
+      float32_precision_[next++] = backend == at::Float32Backend::CUDA && !has_cuda
+                                       ? at::Float32Precision::NONE
+                                       : context.float32Precision(backend, op);
+    }
+  }
 }
 
 std::string ProcessGlobals::difference(const ProcessGlobals& now) const {

@@ -26,7 +26,7 @@ class ProcessGlobals {
   // On-off switches, in the order of kSwitchNames in the .cpp.
   std::array<bool, 17> switches_;
   std::array<at::CuBLASReductionOption, 2> cublas_reduction_;  // fp16, bf16
-  // Float32 precision of CUDA and oneDNN matmuls and convolutions.
+  // Float32 precision of oneDNN's and CUDA's matmuls, convolutions and recurrent layers.
   std::array<at::Float32Precision, 6> float32_precision_;
 };
 

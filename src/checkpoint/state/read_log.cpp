@@ -86,16 +86,6 @@ void ReadLog::finish(const std::function<bool(const c10::StorageImpl*)>& is_kept
   }
 }
 
-std::vector<at::Tensor> ReadLog::alive() const {
-  std::vector<at::Tensor> tensors;
-  for (const auto& entry : entries_) {
-    if (auto impl = entry.tensor.lock()) {
-      tensors.emplace_back(std::move(impl));
-    }
-  }
-  return tensors;
-}
-
 namespace {
 
 /// Compares addresses only: other threads may be setting gradients.
@@ -152,7 +142,7 @@ void ReadCheck::check(const at::Tensor& tensor) {
   }
 }
 
-thread_local ReadGuard* ReadGuard::innermost_ = nullptr;
+REPRISE_HOT_THREAD_LOCAL ReadGuard* ReadGuard::innermost_ = nullptr;
 
 ReadGuard::ReadGuard(ReadLog* log)
     : log_(log), outer_(std::exchange(innermost_, log == nullptr ? nullptr : this)) {}

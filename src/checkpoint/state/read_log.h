@@ -10,18 +10,23 @@
 #pragma once
 
 #include "checkpoint/graph_mark.h"
+#include "checkpoint/hot_thread_local.h"
 #include "checkpoint/state/write_log.h"
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/StorageImpl.h>
 #include <c10/core/TensorImpl.h>
+#include <c10/util/SmallVector.h>
 #include <c10/util/flat_hash_map.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace reprise::detail {
@@ -32,8 +37,15 @@ class ReadLog {
   /// End of forward: forgets tensors that are gone, or that the region keeps: they belonged to it.
   void finish(const std::function<bool(const c10::StorageImpl*)>& is_kept);
 
-  /// The tensors that are still there.
-  std::vector<at::Tensor> alive() const;
+  /// Calls `visit(tensor)` for all that are still there.
+  template <class Visit>
+  void for_each(const Visit& visit) const {
+    for (const auto& entry : entries_) {
+      if (auto impl = entry.tensor.lock()) {
+        visit(at::Tensor(std::move(impl)));
+      }
+    }
+  }
   /// Whether `tensor` was read, or is the gradient of a leaf that was.
   bool knows(const at::Tensor& tensor) const;
 
@@ -68,7 +80,7 @@ class ReadCheck {
  private:
   const ReadLog& log_;
   const WriteLog& writes_;
-  std::vector<bool> is_checked_;
+  c10::SmallVector<bool, 32> is_checked_;
   std::string difference_;
 };
 
@@ -84,6 +96,15 @@ class ReadGuard {
 
   /// Whether this thread notes or checks reads.
   static bool notes() { return innermost_ != nullptr; }
+  /// An operator has made `tensor`. Those without a history are remembered for a while: note()
+  /// could not tell them from tensors from outside.
+  static void note_made(const at::Tensor& tensor) {
+    const auto* impl = tensor.unsafeGetTensorImpl();
+    const auto* meta = static_cast<const torch::autograd::AutogradMeta*>(impl->autograd_meta());
+    if (meta == nullptr || (!meta->grad_fn_ && !meta->is_view_)) {
+      innermost_->settle(impl);
+    }
+  }
   /// An operator reads `tensor`. Only tensors that the innermost region did not compute are of
   /// interest: leaves, results of older operators, and views of these.
   static void note(const at::Tensor& tensor) {
@@ -93,17 +114,32 @@ class ReadGuard {
         !innermost_->start_.is_older(*meta->grad_fn_)) {
       return;
     }
+    const auto& settled = innermost_->settled_;
+    const auto* impl = tensor.unsafeGetTensorImpl();
+    if (std::find(settled.begin(), settled.end(), impl) != settled.end()) {
+      return;
+    }
     note_outside(tensor);
+    if (meta != nullptr && meta->requires_grad_ && !meta->is_view_) {
+      innermost_->settle(impl);  // a parameter, which stays where it is
+    }
   }
 
  private:
   static void note_outside(const at::Tensor& tensor);
 
+  static constexpr size_t kSettled = 8;
+  void settle(const c10::TensorImpl* tensor) { settled_[next_settled_++ % kSettled] = tensor; }
+
   ReadLog* log_ = nullptr;
   ReadCheck* check_ = nullptr;
   const GraphMark start_{};
+  // Tensors that need not be noted: made inside, or noted already. Only compared; no tensor from
+  // outside can have the address of one made inside.
+  std::array<const c10::TensorImpl*, kSettled> settled_{};
+  size_t next_settled_ = 0;
   ReadGuard* outer_;
-  static thread_local ReadGuard* innermost_;
+  static REPRISE_HOT_THREAD_LOCAL ReadGuard* innermost_;
 };
 
 }  // namespace reprise::detail

@@ -215,19 +215,15 @@ TensorUndo::~TensorUndo() {
   }
 }
 
-NodeHooksGuard::NodeHooksGuard(std::vector<at::Tensor> tensors) {
-  for (const auto& tensor : tensors) {
-    const auto* meta =
-        tensor.defined() ? torch::autograd::impl::get_autograd_meta(tensor) : nullptr;
-    if (meta == nullptr) {
-      continue;
-    }
-    auto node = meta->grad_fn_ ? meta->grad_fn_ : meta->grad_accumulator_.lock();
-    if (node) {
-      const size_t pre = node->pre_hooks().size(), tensor_pre = node->tensor_pre_hooks().size();
-      const size_t post = node->post_hooks().size();
-      nodes_.push_back({std::move(node), pre, tensor_pre, post});
-    }
+void NodeHooksGuard::watch(const at::Tensor& tensor) {
+  const auto* meta = tensor.defined() ? torch::autograd::impl::get_autograd_meta(tensor) : nullptr;
+  if (meta == nullptr) {
+    return;
+  }
+  if (auto node = meta->grad_fn_ ? meta->grad_fn_ : meta->grad_accumulator_.lock()) {
+    const size_t pre = node->pre_hooks().size(), tensor_pre = node->tensor_pre_hooks().size();
+    const size_t post = node->post_hooks().size();
+    nodes_.push_back({std::move(node), pre, tensor_pre, post});
   }
 }
 

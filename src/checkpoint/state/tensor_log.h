@@ -8,6 +8,7 @@
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/TensorImpl.h>
+#include <c10/util/SmallVector.h>
 #include <torch/csrc/autograd/edge.h>
 #include <torch/csrc/autograd/variable.h>
 
@@ -118,12 +119,13 @@ class TensorUndo {
   std::vector<LaterHook> later_hooks_;
 };
 
-/// In its scope, hooks may be added to the nodes that made `tensors`, or that accumulate their
-/// gradients. They are removed at the end, because forward has added them already.
+/// In its scope, hooks may be added to the nodes that made the watched tensors, or that accumulate
+/// their gradients. They are removed at the end, because forward has added them already.
 class NodeHooksGuard {
  public:
-  explicit NodeHooksGuard(std::vector<at::Tensor> tensors);
+  NodeHooksGuard() = default;
   ~NodeHooksGuard();
+  void watch(const at::Tensor& tensor);
   NodeHooksGuard(const NodeHooksGuard&) = delete;
   NodeHooksGuard& operator=(const NodeHooksGuard&) = delete;
 
@@ -134,7 +136,7 @@ class NodeHooksGuard {
     size_t tensor_pre_hooks;
     size_t post_hooks;
   };
-  std::vector<Counted> nodes_;
+  c10::SmallVector<Counted, 4> nodes_;
 };
 
 }  // namespace reprise::detail
