@@ -120,13 +120,8 @@ size_t Frame::pack(const at::Tensor& tensor) {
   const size_t slot = slots_.size() - 1;
   if (has_samples_) {
     // A buffer that is being written may be left as it is by a replay.
-    if (!slots_.back().is_parameter && !is_about_to_be_written(tensor)) {
-      // The result of one operator is often the input of the next, and both save it.
-      const void* memory = tensor.has_storage() ? tensor.storage().data() : nullptr;
-      const bool is_repeated = memory != nullptr && memory == last_sampled_;
-      slots_.back().sample = is_repeated ? Slot::kSampledBefore : content_sample(tensor);
-      last_sampled_ = memory;
-    }
+    const bool has_sample = !slots_.back().is_parameter && !is_about_to_be_written(tensor);
+    slots_.back().sample = has_sample ? content_sample(tensor) : 0;
   } else if (region_.options.determinism_check == DeterminismCheck::Values) {
     if (is_about_to_be_written(tensor)) {
       unwritten_.emplace_back(slot, tensor.detach());

@@ -50,9 +50,8 @@ struct Slot {
   /// Content hash for DeterminismCheck::Values, on the tensor's device; undefined if the content is
   /// not compared.
   at::Tensor hash;
-  /// See Note [Samples of values]. 0: none. Samples are odd.
+  /// See Note [Samples of values]; 0: none.
   uint64_t sample = 0;
-  static constexpr uint64_t kSampledBefore = 2;  // the same memory as the slot before
   /// False once autograd has released the slot.
   std::atomic<bool> is_needed{true};
 };
@@ -133,7 +132,6 @@ class Frame final : public std::enable_shared_from_this<Frame> {
 
   // A deque, because slots must not move while hooks on other threads release them.
   std::deque<Slot> slots_;
-  const void* last_sampled_ = nullptr;  // only compared
 
   // Several device threads of a backward call may unpack from a frame at the same time. Recursive,
   // so that a recompute that needs its own frame is an error and not a deadlock.

@@ -309,9 +309,7 @@ void RecomputePass::compare_values(size_t index, const at::Tensor& tensor) {
     const EngineOpsGuard guard;
     before = static_cast<uint64_t>(slot.hash.item<int64_t>());
     now = static_cast<uint64_t>(value_hash(tensor).item<int64_t>());
-  } else if (before == 0 || before == Slot::kSampledBefore) {
-    return;
-  } else {
+  } else if (before != 0) {
     now = content_sample(tensor);
   }
   if (before != now && difference_.empty()) {
