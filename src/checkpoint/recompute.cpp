@@ -497,8 +497,11 @@ void Frame::recompute(Recomputed& into, std::optional<size_t> only) {
     const RecomputeNotice notice(*this, listener_);  // around everything that is copied
     if (!forward_complete_ && recording_) {
       // Kept results belong to the region. The end of forward would forget them.
-      region_.reads.finish(
-          [this](const c10::StorageImpl* storage) { return recording_->holds(storage); });
+      const auto is_kept = [this](const c10::StorageImpl* storage) {
+        return recording_->holds(storage);
+      };
+      region_.reads.finish(is_kept);
+      region_.write_log.finish(is_kept);
     }
     RecomputePass pass(*this, tensors, only);
     region_.check_inputs();

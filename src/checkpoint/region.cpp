@@ -88,7 +88,7 @@ void Region::check_lossy(bool was_lossy) const {
 
 void Region::complete_forward(bool will_run_again,
                               const std::function<bool(const c10::StorageImpl*)>& is_kept) {
-  write_log.prune();
+  write_log.finish(is_kept);
   tensor_log.finish();
   // Inputs are compared by themselves; where they were offloaded, they are other tensors.
   reads.finish([&](const c10::StorageImpl* storage) {

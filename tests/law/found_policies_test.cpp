@@ -50,6 +50,31 @@ TEST(LawFoundPolicies, AProductOfNoGradModeIsKept) {
       found_ways());
 }
 
+// The kernel of addmm copies the bias into its result, which is new.
+TEST(LawFoundPolicies, AProductOfNoGradModeIsKeptAndUsedOnce) {
+  law(
+      [](const Way& way) {
+        const auto x = leaf({2, 2});
+        const auto weight = torch::linspace(-1, 1, 4).reshape({2, 2});
+        const auto bias = torch::linspace(-1, 1, 2);
+        way([=] {
+          at::Tensor hidden;
+          {
+            const torch::NoGradGuard no_grad;
+            hidden = weight + torch::linear(weight, weight, bias);
+          }
+          return torch::mm(hidden, x);
+        })
+            .sum()
+            .backward();
+        return std::vector{x.grad()};
+      },
+      {{"policy", {.policy = policy::save_ops({"aten::addmm"})}},
+       {"unchecked policy",
+        {.determinism_check = DeterminismCheck::None,
+         .policy = policy::save_ops({"aten::addmm"})}}});
+}
+
 TEST(LawFoundPolicies, AnInnerCallUnderAutocast) {
   law(
       [](const Way& way) {

@@ -102,6 +102,13 @@ void WriteLog::prune() {
   std::erase_if(without_storage_, [](const auto& tensor) { return tensor.expired(); });
 }
 
+void WriteLog::finish(const std::function<bool(const c10::StorageImpl*)>& is_kept) {
+  prune();
+  std::erase_if(entries_, [&is_kept](const Entry& entry) {
+    return is_kept(entry.storage._unsafe_get_target());
+  });
+}
+
 bool WriteLog::has_entry(const c10::StorageImpl* storage) const {
   return std::any_of(entries_.begin(), entries_.end(), [storage](const Entry& entry) {
     return entry.storage._unsafe_get_target() == storage;

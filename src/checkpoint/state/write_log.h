@@ -19,6 +19,7 @@
 #include <c10/core/TensorImpl.h>
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 namespace reprise::detail {
@@ -31,8 +32,9 @@ class WriteLog {
   /// Forward: a kernel writes `target` below autograd. Its content is not saved; if it turns out to
   /// come from outside, the region cannot be run again.
   void record_kernel_write(const at::Tensor& target);
-  /// End of forward: forgets storages that were freed, which belonged to the region.
-  void prune();
+  /// End of forward: forgets storages that were freed, or that a policy keeps: they belonged to the
+  /// region.
+  void finish(const std::function<bool(const c10::StorageImpl*)>& is_kept);
   /// Whether the region wrote the storage.
   bool has_entry(const c10::StorageImpl* storage) const;
   /// Whether the log has the storage's content from before the region.
@@ -58,6 +60,7 @@ class WriteLog {
     const char* begin;
     const char* end;
   };
+  void prune();
   static Memory memory_of(const c10::StorageImpl& storage);
   bool has_wrapped_again(const c10::StorageImpl& storage) const;
 
