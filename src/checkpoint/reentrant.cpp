@@ -416,6 +416,16 @@ std::vector<at::Tensor> run_reentrant(const CheckpointOptions& options,
     throw;
   }
   region->complete_forward(/*will_run_again=*/true, [](const c10::StorageImpl*) { return false; });
+  // Without a backward of its own, it would never be found out whether the write has a history.
+  if (region->write_log.has_outside_writes() &&
+      std::none_of(outputs.begin(), outputs.end(), is_differentiable)) {
+    throw CheckpointError(
+        c10::str("[reprise] ",
+                 region->label(),
+                 " is reentrant and changed a captured tensor in place, but returns no tensor that "
+                 "gradients can come back to: gradients through the captured tensor would be lost. "
+                 "Return the new value, or use use_reentrant = false."));
+  }
   if (counts_stats()) {
     RegionStats delta;
     delta.entered = 1;

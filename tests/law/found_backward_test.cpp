@@ -158,6 +158,23 @@ TEST(LawFoundBackward, AGradientThatIsZeroedInside) {
       "[reprise]");
 }
 
+TEST(LawFoundBackward, AWriteIsAllThatAReentrantRegionDoes) {
+  const auto program = [](const Way& way) {
+    const auto x = leaf({3, 2});
+    const auto captured = torch::ones({3, 2});
+    way(
+        [captured, x](const at::Tensor&) {
+          captured.copy_(x);
+          return Seen{};
+        },
+        x);
+    (x - captured).mean().backward();
+    return Seen{x.grad(), captured.detach()};
+  };
+  law(program);
+  refused(program, "returns no tensor that gradients can come back to", {reentrant()});
+}
+
 TEST(LawFoundBackward, ThreadsThatShareAParameterLoseNoGradient) {
   law([](const Way& way) {
     const auto shared = leaf({4, 4});

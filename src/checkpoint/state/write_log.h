@@ -18,6 +18,7 @@
 #include <c10/core/Storage.h>
 #include <c10/core/TensorImpl.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <vector>
@@ -41,6 +42,12 @@ class WriteLog {
   bool has(const c10::StorageImpl* storage) const { return content_of(storage).defined(); }
   /// That content, as bytes; undefined if the log does not have it.
   at::Tensor content_of(const c10::StorageImpl* storage) const;
+  /// Whether the region wrote a tensor from outside. Call it after finish().
+  bool has_outside_writes() const {
+    return std::any_of(entries_.begin(), entries_.end(), [](const Entry& entry) {
+      return entry.before.defined();
+    });
+  }
   /// Whether the region wrote, in grad mode, to a tensor from outside that has a history.
   bool has_foreign_history() const { return has_foreign_history_; }
 

@@ -51,14 +51,16 @@ std::vector<Edit> simplifications(const Program& program, size_t at) {
   if (instruction->kind == Kind::Region || instruction->kind == Kind::Sequential) {
     edits = {change_at(at,
                        [](Instruction& edited) {
-                         return std::exchange(edited.options, {}) != RegionOptions{};
+                         // A region that draws directly must list its generators.
+                         const RegionOptions simplest{.lists_generators =
+                                                          edited.options.lists_generators};
+                         return std::exchange(edited.options, simplest) != simplest;
                        }),
              set_option(&RegionOptions::use_reentrant, false),
              set_option(&RegionOptions::preserve_rng_state, true),
              set_option(&RegionOptions::early_stop, true),
              set_option(&RegionOptions::determinism_check, 1),
              set_option(&RegionOptions::policy, PolicyKind::None),
-             set_option(&RegionOptions::lists_generators, false),
              set_option(&RegionOptions::every, 1)};
     return edits;
   }

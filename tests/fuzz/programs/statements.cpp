@@ -67,6 +67,10 @@ bool Generator::make_row(Body& body, int index) {
       row.has(kRandom | kWrites | kUpdatesStatistics | kNeedsGrad)) {
     return false;
   }
+  // Its region lists all generators, which other threads must not use then.
+  if (row.has(kDirect) && explicit_generator_ != kDefaultGenerator) {
+    return false;
+  }
   Instruction instruction;
   instruction.op = index;
   if (row.has(kExplicit) && explicit_generator_ != kDefaultGenerator) {
