@@ -146,9 +146,7 @@ class CheckpointEngine final : public Engine {
                                          bool create_graph,
                                          bool accumulate_grad,
                                          const torch::autograd::edge_list& outputs) override {
-    if (accumulate_grad) {
-      notify_accumulation(roots);
-    }
+    notify_backward(roots, accumulate_grad);
     TaskEnd task_end;
     return Engine::execute(roots, inputs, keep_graph, create_graph, accumulate_grad, outputs);
   }

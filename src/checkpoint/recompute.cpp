@@ -8,6 +8,7 @@
 #include "checkpoint/stats.h"
 
 #include <ATen/ops/equal.h>
+#include <torch/csrc/autograd/graph_task.h>
 
 #include <algorithm>
 #include <chrono>
@@ -105,9 +106,7 @@ class RecomputePass final : public HookSource, public WriteListener {
   bool adds_hooks_again(const at::Tensor& tensor) override { return hooks_.is_outside(tensor); }
   unsigned next_hook(const at::Tensor& tensor) override;
   void before_set(const at::Tensor& /*target*/) override { stop_at_end_of_forward(); }
-  void before_accumulation(const torch::autograd::edge_list& /*roots*/) override {
-    stop_at_end_of_forward();
-  }
+  void before_backward() override { stop_at_end_of_forward(); }
 
   /// `tensor` without its history.
   const at::Tensor& alias_of(const at::Tensor& tensor);
@@ -129,6 +128,7 @@ class RecomputePass final : public HookSource, public WriteListener {
   std::vector<at::Tensor>& into_;
   const std::optional<size_t> only_;
   const size_t last_needed_;
+  const int graph_task_ = torch::autograd::get_current_graph_task_id();
   WriteUndo undo_;
   TensorUndo tensor_undo_;
   HookReplay hooks_;
@@ -273,6 +273,14 @@ unsigned RecomputePass::next_hook(const at::Tensor& tensor) {
 }
 
 void RecomputePass::stop() {
+  // LibTorch's engine only expects exceptions of the standard library in its nodes.
+  if (torch::autograd::get_current_graph_task_id() != graph_task_) {
+    throw CheckpointError(
+        c10::str("[reprise] ",
+                 frame_.label(),
+                 " has effects in a backward call inside its own forward, which a recompute that "
+                 "this call needs would repeat. Call backward outside of the region."));
+  }
   has_stopped_ = true;
   throw EarlyStop{};
 }

@@ -433,11 +433,21 @@ std::vector<at::Tensor> run_reentrant(const CheckpointOptions& options,
   }
   auto node = std::make_shared<ReentrantNode>(std::move(region));
   node->set_next_edges(torch::autograd::collect_next_edges(inputs));
-  for (auto& output : outputs) {
+  const auto made = outputs;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    auto& output = outputs[i];
     node->output_options.push_back(output.defined() ? output.options() : at::TensorOptions());
     node->output_sizes.push_back(output.defined() ? output.sizes().vec() : std::vector<int64_t>());
     node->output_samples.push_back(output.defined() ? value_sample(output) : std::vector<double>());
-    if (is_differentiable(output)) {
+    const auto first = std::find_if(
+        made.begin(), made.begin() + static_cast<ptrdiff_t>(i), [&](const at::Tensor& earlier) {
+          return earlier.is_same(made[i]);
+        });
+    if (is_differentiable(output) && first != made.begin() + static_cast<ptrdiff_t>(i)) {
+      // Returned twice: it stays one tensor, whose gradient comes back once.
+      output = outputs[static_cast<size_t>(first - made.begin())];
+      node->add_input_metadata(Node::undefined_input());
+    } else if (is_differentiable(output)) {
       // A new tensor, even for an input that is returned unchanged: it gets this node as its
       // history.
       output = output.detach();

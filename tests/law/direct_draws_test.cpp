@@ -315,5 +315,20 @@ TEST(LawDirectDraws, RandomStateIsNotPreservedOnRequestButTheProgramsNumbersAre)
       all_ways());
 }
 
+// The recompute stops in between, in a state that forward never showed.
+TEST(LawDirectDraws, ARegionSeedsTwice) {
+  law([](const Way& way) {
+    const auto x = leaf({2, 2});
+    const auto y = way([x] {
+      torch::manual_seed(8);
+      const auto product = torch::mm(x, x);
+      torch::manual_seed(2);
+      return product;
+    });
+    y.sum().backward();
+    return Seen{x.grad(), torch::rand({2})};
+  });
+}
+
 }  // namespace
 }  // namespace reprise::testing

@@ -175,6 +175,55 @@ TEST(LawFoundBackward, AWriteIsAllThatAReentrantRegionDoes) {
   refused(program, "returns no tensor that gradients can come back to", {reentrant()});
 }
 
+/// In its forward, the inner call needs a recompute, which must not repeat what follows: neither
+/// the hook's effect nor, by its early stop, the depth that LibTorch's engine counts.
+TEST(LawFoundBackward, ManyInnerCallsWhoseHooksHaveEffects) {
+  const auto program = [](const Way& way) {
+    const auto x = leaf({2});
+    const auto counter = torch::zeros({}, torch::kLong);
+    found_count(x, counter);
+    const auto out = way([=] {
+      const auto cube = FoundCube::apply(torch::tanh(x));
+      torch::autograd::grad({torch::log_softmax(x, 0).sum()}, {x});
+      torch::autograd::grad({torch::exp(x).sum()}, {x});
+      return cube;
+    });
+    out.sum().backward();
+    return Seen{x.grad(), counter};
+  };
+  for (int i = 0; i < 100; ++i) {
+    law(program);
+  }
+}
+
+TEST(LawFoundBackward, AReentrantRegionReturnsATensorTwice) {
+  law(
+      [](const Way& way) {
+        const auto x = leaf({2, 2});
+        const auto out = way(
+            [](const at::Tensor& h) {
+              const auto y = h.sin();
+              return Seen{y, y};
+            },
+            x);
+        out[0].select(0, 1).copy_(torch::ones({2}));
+        out[1].sum().backward();
+        return Seen{x.grad(), out[0].detach(), out[1].detach()};
+      },
+      all_ways());
+}
+
+TEST(LawFoundBackward, AViewThatAutogradRefusesIsPassedOn) {
+  law([](const Way& way) {
+    const auto x = leaf({4, 2});
+    const auto hidden = x * 2;
+    const auto chunks = hidden.chunk(2, 1);
+    hidden.select(0, 0).add_(1);
+    way([x](const at::Tensor&) { return x.exp(); }, chunks[0]).sum().backward();
+    return Seen{x.grad()};
+  });
+}
+
 TEST(LawFoundBackward, ThreadsThatShareAParameterLoseNoGradient) {
   law([](const Way& way) {
     const auto shared = leaf({4, 4});

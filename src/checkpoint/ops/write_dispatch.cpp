@@ -267,9 +267,13 @@ void observe_effects() {
   kernels->update();
 }
 
-void notify_accumulation(const torch::autograd::edge_list& roots) {
-  WriteDispatch::for_each_listener(
-      [&](WriteListener& listener) { listener.before_accumulation(roots); });
+void notify_backward(const torch::autograd::edge_list& roots, bool accumulates) {
+  WriteDispatch::for_each_listener([&](WriteListener& listener) {
+    listener.before_backward();
+    if (accumulates) {
+      listener.before_accumulation(roots);
+    }
+  });
 }
 
 void notify_set(const at::Tensor& target) {

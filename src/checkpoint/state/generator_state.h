@@ -42,6 +42,8 @@ class GeneratorState {
   GeneratorState now() const { return GeneratorState(generator_); }
   const at::Generator& generator() const { return generator_; }
   GeneratorMark mark() const;
+  /// Whether it has been seeded since `other`, a state of the same generator.
+  bool was_seeded_since(const GeneratorState& other) const;
   bool operator==(const GeneratorState& other) const;
 
  private:

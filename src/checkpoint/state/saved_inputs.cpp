@@ -30,6 +30,20 @@ class OffloadedInput final : public torch::autograd::SavedVariableHooks {
   at::Tensor tensor_;
 };
 
+/// False for a view that autograd refuses to use: its base was written in a way that it cannot
+/// follow. It is an error to use it, but not to pass it on.
+bool has_history_or_leaf(const at::Tensor& tensor) {
+  if (!tensor.is_view()) {
+    return true;
+  }
+  try {
+    tensor.grad_fn();
+    return true;
+  } catch (const c10::Error&) {
+    return false;
+  }
+}
+
 /// Whether it is the result of an operator, and not a view of a leaf.
 bool is_activation(const at::Tensor& tensor) {
   return !tensor.is_leaf() && !(tensor.is_view() && tensor._base().is_leaf());
@@ -49,6 +63,8 @@ SavedInputs::SavedInputs(const std::vector<at::Tensor>& inputs) {
   for (const auto& tensor : inputs) {
     Input input;
     if (tensor.defined() && tensor.is_inference()) {
+      input.held = tensor;
+    } else if (tensor.defined() && !has_history_or_leaf(tensor)) {
       input.held = tensor;
     } else if (tensor.defined()) {
       const auto& grad_fn = tensor.grad_fn();
@@ -107,7 +123,7 @@ void SavedInputs::take_written(const WriteLog& log) {
   for (auto& input : inputs_) {
     if (input.shape == nullptr) {
       // A leaf that has got a history would hold the graph that holds this region.
-      if (input.held.defined() && input.held.grad_fn()) {
+      if (input.held.defined() && has_history_or_leaf(input.held) && input.held.grad_fn()) {
         input.held = detached_alias(input.held);
       }
       continue;

@@ -54,7 +54,7 @@ bool UnseenDraws::settle() const {
     if (now == before) {
       continue;
     }
-    if (log_.led_to(now.mark())) {
+    if (log_.led_to(now.mark()) || now.was_seeded_since(before)) {
       before.restore();
     } else {
       is_suspect = true;

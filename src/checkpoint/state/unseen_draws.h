@@ -5,12 +5,11 @@
 // Only operators can be observed. A region may also seed a default generator, or draw from it
 // directly; and other threads may use it. Forward notices that the state changed, but not who did
 // it. For a recompute of such a region:
-// - a generator that ends in a state that forward has seen was set to it by the region (seeded, or
-//   given a saved state). The caller's state is restored.
+// - a generator that ends in a state that forward has seen was set to it by the region (given a
+//   saved state), and one that has another seed was seeded by it: the caller's state is restored.
 // - one that ends in another state was drawn from, by the region or by another thread. If it was
-// the
-//   region, a second recompute draws other numbers again and gives other tensors: an error. If not,
-//   there is nothing to do.
+//   the region, a second recompute draws other numbers again and gives other tensors: an error. If
+//   not, there is nothing to do.
 #pragma once
 
 #include "checkpoint/state/draw_log.h"

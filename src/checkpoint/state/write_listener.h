@@ -21,6 +21,8 @@ class WriteListener {
   virtual void before_kernel_write(const at::Tensor& /*target*/) {}
   /// Called before the program gives `target` another storage, offset, sizes or strides.
   virtual void before_set(const at::Tensor& /*target*/) {}
+  /// Called before a backward call.
+  virtual void before_backward() {}
   /// Called before a backward call that accumulates gradients into leaves.
   virtual void before_accumulation(const torch::autograd::edge_list& /*roots*/) {}
   /// A hook has been added to `tensor`, with this number.
@@ -56,7 +58,7 @@ class WriteListenerGuard {
 };
 
 /// Notifies this thread's listeners.
-void notify_accumulation(const torch::autograd::edge_list& roots);
+void notify_backward(const torch::autograd::edge_list& roots, bool accumulates);
 void notify_set(const at::Tensor& target);
 
 /// Adds a hook by `add`, unless this is a recompute and forward has added it. Returns its number.

@@ -52,6 +52,7 @@ class Generator {
   void make_statement(Body& body);
   bool make_operator(Body& body);
   bool make_row(Body& body, int row);
+  bool is_beyond_sight(const Operator& row, const std::vector<Register>& inputs);
   void make_region(Body& body);
   void make_loop(Body& body);
   void make_surrounded(Body& body, Kind kind);

@@ -55,6 +55,18 @@ void Generator::assign_outputs(Instruction& instruction, const Operator& row) {
   }
 }
 
+/// What docs/checkpointing.md lists as not seen.
+bool Generator::is_beyond_sight(const Operator& row, const std::vector<Register>& inputs) {
+  if (known_.depth() == 0) {
+    return false;
+  }
+  const auto has_grad = [this](Register reg) { return known_.of(reg).has_grad; };
+  const bool gives_history = profile_.is_reentrant && row.has(kWrites) && has_grad_mode_ &&
+                             known_.memory_of(inputs[0]).region != known_.region_number() &&
+                             std::any_of(inputs.begin() + 1, inputs.end(), has_grad);
+  return gives_history || row.name == "zero_gradient";
+}
+
 bool Generator::make_row(Body& body, int index) {
   const auto& row = operators()[static_cast<size_t>(index)];
   if ((profile_.is_complex && !row.has(kComplex)) ||
@@ -82,6 +94,9 @@ bool Generator::make_row(Body& body, int index) {
     return false;
   }
   if (!choose_inputs(row, instruction.inputs)) {
+    return false;
+  }
+  if (is_beyond_sight(row, instruction.inputs)) {
     return false;
   }
   instruction.number = random_.between(1, 8) / 8.0;
