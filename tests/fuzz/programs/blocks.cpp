@@ -92,12 +92,15 @@ void Generator::make_surrounded(Body& body, Kind kind) {
   const bool had_grad_mode = has_grad_mode_;
   const bool was_on_thread = is_on_thread_of_region_;
   is_on_thread_of_region_ = was_on_thread || (kind == Kind::Thread && known_.depth() > 0);
+  const bool was_below_autograd =
+      std::exchange(is_below_autograd_, is_below_autograd_ || kind == Kind::BelowAutograd);
   const bool is_plain =
       kind == Kind::NoGrad || kind == Kind::Inference || kind == Kind::BelowAutograd;
   has_grad_mode_ = (had_grad_mode && !is_plain) || kind == Kind::EnableGrad;
   make_statements(block.body, random_.between(1, is_plain ? 2 : 4));
   has_grad_mode_ = had_grad_mode;
   is_on_thread_of_region_ = was_on_thread;
+  is_below_autograd_ = was_below_autograd;
   std::vector<Register> inner(scope_.begin() + static_cast<std::ptrdiff_t>(outside), scope_.end());
   scope_.resize(outside);
   if (kind == Kind::Autocast) {  // which converts what leaves it

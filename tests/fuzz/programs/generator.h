@@ -98,6 +98,7 @@ class Generator {
   int budget_ = 45;  // of instructions
   int loops_ = 0;
   bool is_on_thread_of_region_ = false;
+  bool is_below_autograd_ = false;
   int blocks_ = 0;  // how many blocks are open: limits their nesting
 };
 
