@@ -83,7 +83,8 @@ at::Tensor hash_on_device(const at::Tensor& tensor, at::ScalarType integer) {
     const int64_t end = std::min(begin + kChunk, bits.numel());
     auto factor =
         at::arange(begin, end, hash.options()).mul_(static_cast<int64_t>(kGolden)).bitwise_or_(1);
-    auto mixed = bits.slice(0, begin, end).to(at::kLong).add_(1).mul_(factor);
+    // Not add_: 64-bit elements are not copied.
+    auto mixed = bits.slice(0, begin, end).to(at::kLong).add(1).mul_(factor);
     hash.add_(mixed.bitwise_xor_(mixed.bitwise_right_shift(29)).sum());
   }
   return hash;

@@ -58,7 +58,7 @@ void Generator::assign_outputs(Instruction& instruction, const Operator& row) {
 /// What docs/checkpointing.md lists as not seen.
 bool Generator::is_beyond_sight(const Operator& row, const std::vector<Register>& inputs) {
   if (known_.depth() == 0) {
-    return is_below_autograd_ && row.has(kWrites) && known_.memory_of(inputs[0]).region != 0;
+    return is_below_autograd_ && row.has(kWrites) && known_.of(inputs[0]).has_grad;
   }
   const auto has_grad = [this](Register reg) { return known_.of(reg).has_grad; };
   const bool gives_history = profile_.is_reentrant && row.has(kWrites) && has_grad_mode_ &&
