@@ -57,8 +57,11 @@ void Generator::assign_outputs(Instruction& instruction, const Operator& row) {
 
 /// What docs/checkpointing.md lists as not seen.
 bool Generator::is_beyond_sight(const Operator& row, const std::vector<Register>& inputs) {
+  if (is_below_autograd_ && row.has(kWrites) && known_.of(inputs[0]).has_grad) {
+    return true;  // perhaps the output of a region
+  }
   if (known_.depth() == 0) {
-    return is_below_autograd_ && row.has(kWrites) && known_.of(inputs[0]).has_grad;
+    return false;
   }
   const auto has_grad = [this](Register reg) { return known_.of(reg).has_grad; };
   const bool gives_history = profile_.is_reentrant && row.has(kWrites) && has_grad_mode_ &&
