@@ -146,7 +146,7 @@ class CheckpointEngine final : public Engine {
                                          bool create_graph,
                                          bool accumulate_grad,
                                          const torch::autograd::edge_list& outputs) override {
-    notify_backward(roots, accumulate_grad);
+    const HookLimitGuard hooks(notify_backward(roots, accumulate_grad));
     TaskEnd task_end;
     return Engine::execute(roots, inputs, keep_graph, create_graph, accumulate_grad, outputs);
   }

@@ -106,7 +106,10 @@ class RecomputePass final : public HookSource, public WriteListener {
   bool adds_hooks_again(const at::Tensor& tensor) override { return hooks_.is_outside(tensor); }
   unsigned next_hook(const at::Tensor& tensor) override;
   void before_set(const at::Tensor& /*target*/) override { stop_at_end_of_forward(); }
-  void before_backward() override { stop_at_end_of_forward(); }
+  uint64_t hook_limit() override {
+    stop_at_end_of_forward();
+    return hooks_.next_limit();
+  }
 
   /// `tensor` without its history.
   const at::Tensor& alias_of(const at::Tensor& tensor);
@@ -267,9 +270,7 @@ void RecomputePass::stop_at_end_of_forward() {
 
 unsigned RecomputePass::next_hook(const at::Tensor& tensor) {
   stop_at_end_of_forward();
-  const unsigned number = hooks_.next(tensor);
-  tensor_undo_.enable_hook(tensor, number);
-  return number;
+  return hooks_.next(tensor);
 }
 
 void RecomputePass::stop() {

@@ -82,6 +82,9 @@ struct RecordingScope::State final : HookSource, WriteListener {
   void before_set(const at::Tensor& target) override {
     frame->region().tensor_log.before_set(target);
   }
+  void before_backward(uint64_t hook_limit) override {
+    frame->region().tensor_log.before_backward(hook_limit);
+  }
   void before_accumulation(const torch::autograd::edge_list& roots) override {
     frame->region().tensor_log.before_accumulation(roots);
   }

@@ -52,6 +52,9 @@ struct ForwardWrites final : WriteListener {
     region.write_log.record_kernel_write(target);
   }
   void before_set(const at::Tensor& target) override { region.tensor_log.before_set(target); }
+  void before_backward(uint64_t hook_limit) override {
+    region.tensor_log.before_backward(hook_limit);
+  }
   void before_accumulation(const torch::autograd::edge_list& roots) override {
     region.tensor_log.before_accumulation(roots);
   }
@@ -89,6 +92,7 @@ struct RecomputeWrites final : WriteListener {
            });
   }
   unsigned next_hook(const at::Tensor& tensor) override { return hooks.next(tensor); }
+  uint64_t hook_limit() override { return hooks.next_limit(); }
   /// The inputs are leaves here. One that has got a history was written with gradients.
   void check_inputs() const {
     for (const auto& input : inputs) {

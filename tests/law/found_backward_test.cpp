@@ -109,6 +109,44 @@ TEST(LawFoundBackward, AHookBetweenTwoInnerCalls) {
   });
 }
 
+TEST(LawFoundBackward, ALaterHookOnACapturedView) {
+  law([](const Way& way) {
+    const auto x = leaf({2, 2});
+    const auto view = x.select(0, 0);
+    const auto inside = torch::zeros({}, torch::kLong), after = torch::zeros({}, torch::kLong);
+    const auto out = way([=] {
+      view.sum().backward();
+      found_count(view, inside);
+      return torch::layer_norm(torch::ones({2, 2}), {2}, view);
+    });
+    found_count(view, after);
+    (out.sum() + x.sum()).backward();
+    return std::vector{x.grad(), inside, after};
+  });
+}
+
+TEST(LawFoundBackward, HooksBetweenInnerCallsOfNestedRegions) {
+  law([](const Way& way) {
+    const auto x = leaf({2, 2}), y = leaf({2});
+    const auto counter = torch::zeros({}, torch::kLong);
+    way([=] {
+      for (int i = 0; i < 2; ++i) {
+        way([=] {
+          torch::linear(x, x.detach(), y).sum().backward();
+          const auto product = x.detach() * y;
+          found_count(x, counter);
+          torch::autograd::grad({product.sum()}, {y});
+          return product;
+        });
+      }
+      return x.sin();
+    })
+        .sum()
+        .backward();
+    return std::vector{x.grad(), y.grad(), counter};
+  });
+}
+
 TEST(LawFoundBackward, AHookFromOutsideThatDrawsInAnInnerCall) {
   law([](const Way& way) {
     const auto x = leaf({2, 2});

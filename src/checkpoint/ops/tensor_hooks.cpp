@@ -1,6 +1,7 @@
 #include "checkpoint/ops/tensor_hooks.h"
 
 #include "checkpoint/state/data_writes.h"
+#include "checkpoint/state/hook_order.h"
 #include "checkpoint/state/write_listener.h"
 
 #include <ATen/core/VariableHooksInterface.h>
@@ -21,7 +22,8 @@ class InterceptedHooks final : public at::impl::VariableHooksInterface {
 
   unsigned _register_hook(const TensorBase& tensor,
                           std::function<TensorBase(const TensorBase&)> hook) const override {
-    return add_hook(Tensor(tensor), [&] { return next_->_register_hook(tensor, hook); });
+    return add_hook(Tensor(tensor),
+                    [&] { return next_->_register_hook(tensor, numbered_hook(std::move(hook))); });
   }
   void remove_hook(const TensorBase& tensor, unsigned pos) const override {
     if (!hooks_were_added(Tensor(tensor))) {

@@ -13,6 +13,7 @@
 #include <c10/util/SmallVector.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <memory>
@@ -267,13 +268,17 @@ void observe_effects() {
   kernels->update();
 }
 
-void notify_backward(const torch::autograd::edge_list& roots, bool accumulates) {
+uint64_t notify_backward(const torch::autograd::edge_list& roots, bool accumulates) {
+  uint64_t limit = kNoHookLimit;
+  WriteDispatch::for_each_listener(
+      [&](WriteListener& listener) { limit = std::min(limit, listener.hook_limit()); });
   WriteDispatch::for_each_listener([&](WriteListener& listener) {
-    listener.before_backward();
+    listener.before_backward(std::min(limit, last_hook()));
     if (accumulates) {
       listener.before_accumulation(roots);
     }
   });
+  return limit;
 }
 
 void notify_set(const at::Tensor& target) {

@@ -49,15 +49,6 @@ std::vector<at::Tensor> leaves_of(const torch::autograd::edge_list& roots) {
   return leaves;
 }
 
-torch::autograd::hooks_list& hooks_on(const at::Tensor& leaf) {
-  auto& hooks = torch::autograd::impl::materialize_autograd_meta(leaf)->cpp_hooks_list_;
-  if (!hooks) {
-    static thread_local torch::autograd::hooks_list none;
-    return none;
-  }
-  return *hooks;
-}
-
 const at::Tensor& base_of(const at::Tensor& tensor) {
   const auto* view = torch::autograd::impl::get_view_autograd_meta(tensor);
   return view != nullptr && view->has_bw_view() ? view->get_backward_view().base_ : tensor;
@@ -107,8 +98,7 @@ void TensorLog::before_accumulation(const torch::autograd::edge_list& roots) {
     if (!is_known) {
       const auto& gradient = leaf.grad();
       gradients_.push_back({WeakTensor(leaf.getIntrusivePtr()),
-                            gradient.defined() ? gradient.detach().clone() : at::Tensor(),
-                            hooks_on(leaf).size()});
+                            gradient.defined() ? gradient.detach().clone() : at::Tensor()});
     }
   }
 }
@@ -172,11 +162,6 @@ TensorUndo::TensorUndo(const TensorLog& log) {
     if (auto leaf = locked(entry.leaf); leaf.defined()) {
       auto before = entry.before.defined() ? entry.before.clone() : at::Tensor();
       gradients_.push_back({leaf, std::exchange(leaf.mutable_grad(), std::move(before))});
-      // Hooks that were added after the region must not run in the recompute.
-      auto& hooks = hooks_on(leaf);
-      for (size_t i = entry.hooks; i < hooks.size(); ++i) {
-        later_hooks_.push_back({leaf, i, std::exchange(hooks[i], nullptr)});
-      }
     }
   }
 }
@@ -188,14 +173,6 @@ bool TensorUndo::gave_history() const {
   });
 }
 
-void TensorUndo::enable_hook(const at::Tensor& leaf, unsigned number) {
-  for (auto& later : later_hooks_) {
-    if (later.leaf.is_same(leaf) && later.index == number && later.hook) {
-      hooks_on(leaf)[number] = std::exchange(later.hook, nullptr);
-    }
-  }
-}
-
 TensorUndo::~TensorUndo() {
   for (auto& saved : histories_) {
     auto* meta = torch::autograd::impl::get_autograd_meta(saved.tensor);
@@ -204,11 +181,6 @@ TensorUndo::~TensorUndo() {
   }
   for (const auto& saved : shapes_) {
     saved.tensor.unsafeGetTensorImpl()->shallow_copy_from(saved.callers.getIntrusivePtr());
-  }
-  for (auto& saved : later_hooks_) {
-    if (saved.hook) {
-      hooks_on(saved.leaf)[saved.index] = std::move(saved.hook);
-    }
   }
   for (auto& saved : gradients_) {
     saved.tensor.mutable_grad() = std::move(saved.callers);

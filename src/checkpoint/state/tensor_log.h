@@ -5,6 +5,7 @@
 #pragma once
 
 #include "checkpoint/graph_mark.h"
+#include "checkpoint/state/hook_order.h"
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/TensorImpl.h>
@@ -25,6 +26,8 @@ class TensorLog {
   void before_write(const at::Tensor& target);
   /// Forward: `target` is about to get another storage or other sizes.
   void before_set(const at::Tensor& target);
+  /// Forward: a backward call inside the region, in which hooks up to this number run.
+  void before_backward(uint64_t hook_limit) { calls_.push_back(hook_limit); }
   /// Forward: a backward call inside the region is about to accumulate gradients.
   void before_accumulation(const torch::autograd::edge_list& roots);
   /// Forward: a hook has been added to `tensor`, with this number.
@@ -53,13 +56,13 @@ class TensorLog {
   struct Gradient {
     WeakTensor leaf;
     at::Tensor before;  // a copy; undefined if there was none
-    size_t hooks;       // that the backward call runs
   };
 
   const GraphMark start_{};
   std::vector<History> histories_;
   std::vector<Shape> shapes_;
   std::vector<Gradient> gradients_;
+  std::vector<uint64_t> calls_;  // see Note [Hooks of a backward call inside]
   struct Hook {
     WeakTensor tensor;
     bool is_leaf;
@@ -75,13 +78,18 @@ class HookReplay {
 
   /// Whether the tensor existed before the recompute.
   bool is_outside(const at::Tensor& tensor) const;
-  /// The number that forward's hook has.
+  /// The position that forward's hook has.
   unsigned next(const at::Tensor& tensor);
+  /// The last hook that may run in the next backward call.
+  uint64_t next_limit() {
+    return next_call_ < log_.calls_.size() ? log_.calls_[next_call_++] : kNoHookLimit;
+  }
 
  private:
   const TensorLog& log_;
   const GraphMark start_{};
   std::vector<bool> is_used_;
+  size_t next_call_ = 0;
 };
 
 /// In its scope, tensors from outside are as forward found them.
@@ -94,8 +102,6 @@ class TensorUndo {
 
   /// Whether one of them has got a history since.
   bool gave_history() const;
-  /// The recompute adds a hook that forward added after its first backward call: it may run now.
-  void enable_hook(const at::Tensor& leaf, unsigned number);
 
  private:
   struct History {
@@ -108,15 +114,9 @@ class TensorUndo {
     at::Tensor tensor;
     at::Tensor callers;
   };
-  struct LaterHook {
-    at::Tensor leaf;
-    size_t index;
-    std::function<at::TensorBase(const at::TensorBase&)> hook;
-  };
   std::vector<History> histories_;
   std::vector<Pair> shapes_;
   std::vector<Pair> gradients_;
-  std::vector<LaterHook> later_hooks_;
 };
 
 /// In its scope, hooks may be added to the nodes that made the watched tensors, or that accumulate

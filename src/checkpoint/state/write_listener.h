@@ -1,6 +1,8 @@
 // Notices of what the operators of this thread do to tensors beyond computing results.
 #pragma once
 
+#include "checkpoint/state/hook_order.h"
+
 #include <ATen/core/Tensor.h>
 #include <torch/csrc/autograd/edge.h>
 
@@ -21,8 +23,10 @@ class WriteListener {
   virtual void before_kernel_write(const at::Tensor& /*target*/) {}
   /// Called before the program gives `target` another storage, offset, sizes or strides.
   virtual void before_set(const at::Tensor& /*target*/) {}
-  /// Called before a backward call.
-  virtual void before_backward() {}
+  /// Called before a backward call. Returns the number of the last hook that may run in it.
+  virtual uint64_t hook_limit() { return kNoHookLimit; }
+  /// Called next, with the least of these.
+  virtual void before_backward(uint64_t /*hook_limit*/) {}
   /// Called before a backward call that accumulates gradients into leaves.
   virtual void before_accumulation(const torch::autograd::edge_list& /*roots*/) {}
   /// A hook has been added to `tensor`, with this number.
@@ -57,8 +61,8 @@ class WriteListenerGuard {
   WriteListener* previous_;
 };
 
-/// Notifies this thread's listeners.
-void notify_backward(const torch::autograd::edge_list& roots, bool accumulates);
+/// Notifies this thread's listeners. Returns the number of the last hook that may run in the call.
+uint64_t notify_backward(const torch::autograd::edge_list& roots, bool accumulates);
 void notify_set(const at::Tensor& target);
 
 /// Adds a hook by `add`, unless this is a recompute and forward has added it. Returns its number.
