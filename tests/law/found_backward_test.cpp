@@ -147,6 +147,21 @@ TEST(LawFoundBackward, HooksBetweenInnerCallsOfNestedRegions) {
   });
 }
 
+TEST(LawFoundBackward, ACapturedViewGetsAHistoryBeforeAnInnerCall) {
+  law([](const Way& way) {
+    const auto x = leaf({2});
+    const auto base = torch::ones({3, 2});
+    const auto view = base.select(0, 0);
+    const auto out = way([=] {
+      view.copy_(x);
+      torch::rms_norm(torch::ones({2, 2}), {2}, x).sum().backward();
+      return view * x;
+    });
+    (out.sum() + base.sum()).backward();
+    return std::vector{x.grad(), base.detach()};
+  });
+}
+
 TEST(LawFoundBackward, AHookFromOutsideThatDrawsInAnInnerCall) {
   law([](const Way& way) {
     const auto x = leaf({2, 2});

@@ -54,6 +54,18 @@ const at::Tensor& base_of(const at::Tensor& tensor) {
   return view != nullptr && view->has_bw_view() ? view->get_backward_view().base_ : tensor;
 }
 
+uint32_t attr_version_of(const at::Tensor& tensor) {
+  const auto* view = torch::autograd::impl::get_view_autograd_meta(tensor);
+  return view == nullptr || !view->has_bw_view() ? 0 : view->get_attr_version();
+}
+
+void set_attr_version(const at::Tensor& tensor, uint32_t version) {
+  auto* view = torch::autograd::impl::get_view_autograd_meta(tensor);
+  if (view != nullptr && view->has_bw_view()) {
+    view->set_attr_version(version);
+  }
+}
+
 at::Tensor shape_alias(const at::Tensor& tensor) {
   const auto* impl = tensor.unsafeGetTensorImpl();
   return at::Tensor(impl->shallow_copy_and_detach(c10::VariableVersion(0),
@@ -71,15 +83,21 @@ void TensorLog::before_write(const at::Tensor& target) {
   if (!at::GradMode::is_enabled() || target.is_inference()) {
     return;
   }
-  const at::Tensor& base = base_of(target);
-  const auto* meta = torch::autograd::impl::get_autograd_meta(base);
+  note_history(base_of(target));
+  note_history(target);  // a view has a history of its own
+}
+
+void TensorLog::note_history(const at::Tensor& tensor) {
+  const auto* meta = torch::autograd::impl::get_autograd_meta(tensor);
   const auto grad_fn = meta == nullptr ? nullptr : meta->grad_fn_;
   if ((grad_fn && !start_.is_older(*grad_fn)) ||
-      find_tensor(histories_, base.unsafeGetTensorImpl()) != histories_.end()) {
+      find_tensor(histories_, tensor.unsafeGetTensorImpl()) != histories_.end()) {
     return;
   }
-  histories_.push_back(
-      {WeakTensor(base.getIntrusivePtr()), grad_fn, meta == nullptr ? 0 : meta->output_nr_});
+  histories_.push_back({WeakTensor(tensor.getIntrusivePtr()),
+                        grad_fn,
+                        meta == nullptr ? 0 : meta->output_nr_,
+                        attr_version_of(tensor)});
 }
 
 void TensorLog::before_set(const at::Tensor& target) {
@@ -147,9 +165,11 @@ TensorUndo::TensorUndo(const TensorLog& log) {
     }
     // A history that is gone led nowhere that the region depends on.
     auto* meta = torch::autograd::impl::materialize_autograd_meta(tensor);
-    histories_.push_back({tensor, meta->grad_fn_, meta->output_nr_, grad_fn.get()});
+    histories_.push_back(
+        {tensor, meta->grad_fn_, meta->output_nr_, grad_fn.get(), attr_version_of(tensor)});
     meta->grad_fn_ = std::move(grad_fn);
     meta->output_nr_ = entry.output_nr;
+    set_attr_version(tensor, entry.attr_version);
   }
   for (const auto& entry : log.shapes_) {
     if (auto tensor = locked(entry.tensor); tensor.defined()) {
@@ -178,6 +198,7 @@ TensorUndo::~TensorUndo() {
     auto* meta = torch::autograd::impl::get_autograd_meta(saved.tensor);
     meta->grad_fn_ = std::move(saved.grad_fn);
     meta->output_nr_ = saved.output_nr;
+    set_attr_version(saved.tensor, saved.attr_version);
   }
   for (const auto& saved : shapes_) {
     saved.tensor.unsafeGetTensorImpl()->shallow_copy_from(saved.callers.getIntrusivePtr());

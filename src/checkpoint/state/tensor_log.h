@@ -48,6 +48,7 @@ class TensorLog {
     WeakTensor tensor;
     std::weak_ptr<torch::autograd::Node> grad_fn;
     uint32_t output_nr;
+    uint32_t attr_version;  // of a view: the version of its base that it has this history for
   };
   struct Shape {
     WeakTensor tensor;
@@ -57,6 +58,8 @@ class TensorLog {
     WeakTensor leaf;
     at::Tensor before;  // a copy; undefined if there was none
   };
+
+  void note_history(const at::Tensor& tensor);
 
   const GraphMark start_{};
   std::vector<History> histories_;
@@ -109,6 +112,7 @@ class TensorUndo {
     std::shared_ptr<torch::autograd::Node> grad_fn;
     uint32_t output_nr;
     const torch::autograd::Node* rewound_to;
+    uint32_t attr_version;
   };
   struct Pair {
     at::Tensor tensor;
