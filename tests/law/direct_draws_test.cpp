@@ -315,6 +315,22 @@ TEST(LawDirectDraws, RandomStateIsNotPreservedOnRequestButTheProgramsNumbersAre)
       all_ways());
 }
 
+// Forward finds the generator in the state that it leaves.
+TEST(LawDirectDraws, ARegionSeedsAsItWas) {
+  law([](const Way& way) {
+    const auto x = leaf({2, 2});
+    torch::manual_seed(1);
+    const auto y = way([x] {
+      const auto product = torch::mm(x, x);
+      torch::manual_seed(1);
+      return product.sin();
+    });
+    torch::rand({2});
+    y.sum().backward();
+    return Seen{x.grad(), torch::rand({2})};
+  });
+}
+
 // The recompute stops in between, in a state that forward never showed.
 TEST(LawDirectDraws, ARegionSeedsTwice) {
   law([](const Way& way) {

@@ -46,7 +46,9 @@ void DrawLog::drew(const at::Generator& generator, const std::optional<Generator
 
 void DrawLog::finish() {
   for (auto& watched : watched_) {
-    compare(watched, GeneratorMark::of(watched.generator));
+    const auto now = GeneratorMark::of(watched.generator);
+    compare(watched, now);
+    may_have_seeded_ = may_have_seeded_ || (now && now->is_fresh(watched.generator.device()));
   }
   watched_ = {};
 }

@@ -49,8 +49,9 @@ class DrawLog {
   const Draw& operator[](size_t index) const { return draws_[index]; }
 
   /// Whether a default generator changed in forward, but not by a random operator of the region:
-  /// another thread used it, or the region seeded it or drew from it directly.
-  bool has_unseen_draws() const { return !unseen_.empty(); }
+  /// another thread used it, or the region seeded it or drew from it directly. Also if the region
+  /// may have seeded it as it was.
+  bool has_unseen_draws() const { return !unseen_.empty() || may_have_seeded_; }
   /// Whether one of these changes led to this state, or a draw of forward found it.
   bool led_to(const GeneratorMark& mark) const;
 
@@ -64,6 +65,7 @@ class DrawLog {
   std::vector<Draw> draws_;
   std::vector<Watched> watched_;
   std::vector<GeneratorMark> unseen_;
+  bool may_have_seeded_ = false;
 };
 
 /// The draws of a recompute, in forward's order.

@@ -135,16 +135,8 @@ GeneratorMark mark_of(const at::mt19937& engine,
 }  // namespace
 
 bool GeneratorState::was_seeded_since(const GeneratorState& other) const {
-  if (!mersenne_) {
-    return seed_ != other.seed_ || offset_ == 0;
-  }
-  const auto& data = data_of(mersenne_->engine);
-  const at::mt19937 seeded(data.seed_);
-  const auto& fresh = data_of(seeded);
-  // The seed itself is the first word until the first number is drawn.
-  const bool is_fresh =
-      data.next_ == fresh.next_ && data.left_ == fresh.left_ && data.state_[0] == fresh.state_[0];
-  return is_fresh || data.seed_ != data_of(other.mersenne_->engine).seed_;
+  const auto now = mark();
+  return now.is_fresh(generator_.device()) || now.seed != other.mark().seed;
 }
 
 GeneratorMark GeneratorState::mark() const {

@@ -18,6 +18,10 @@ struct GeneratorMark {
   /// Empty for a generator whose state cannot be read, during a CUDA graph capture.
   static std::optional<GeneratorMark> of(const at::Generator& generator);
   bool operator==(const GeneratorMark&) const = default;
+  /// Whether nothing has been drawn since a seed was set.
+  bool is_fresh(c10::Device device) const {
+    return position == (device.is_cpu() ? uint64_t{1} << 32U : 0);
+  }
 
   uint64_t seed = 0;
   uint64_t position = 0;
