@@ -7,6 +7,7 @@
 #include "checkpoint/state/value_hash.h"
 #include "checkpoint/stats.h"
 
+#include <ATen/autocast_mode.h>
 #include <ATen/ops/equal.h>
 #include <torch/csrc/autograd/graph_task.h>
 
@@ -486,6 +487,20 @@ void Frame::check_draws(std::vector<at::Tensor>& tensors, std::optional<size_t> 
   count_unfounded_suspicion(region_.callable);
 }
 
+/// Autocast caches the casts of parameters until its scope ends. A recompute inside the same scope
+/// finds them and does fewer casts than forward did, so that kept results could be mistaken.
+void Frame::check_autocast() const {
+  const bool is_on = at::autocast::is_autocast_enabled(c10::DeviceType::CPU) ||
+                     at::autocast::is_autocast_enabled(c10::DeviceType::CUDA);
+  if (is_on && !region_.thread_state.has_autocast()) {
+    throw CheckpointError(
+        c10::str("[reprise] ",
+                 label(),
+                 " has a policy and calls backward in an autocast scope that it has opened itself. "
+                 "Open the scope around the region, or call backward outside of it."));
+  }
+}
+
 void Frame::recompute(Recomputed& into, std::optional<size_t> only) {
   const TaskKey task = into.task;
   region_.check_not_abandoned();
@@ -505,6 +520,7 @@ void Frame::recompute(Recomputed& into, std::optional<size_t> only) {
     fetching.begin(task);
     const RecomputeNotice notice(*this, listener_);  // around everything that is copied
     if (!forward_complete_ && recording_) {
+      check_autocast();
       // Kept results belong to the region. The end of forward would forget them.
       const auto is_kept = [this](const c10::StorageImpl* storage) {
         return recording_->holds(storage);
