@@ -92,7 +92,10 @@ struct RecomputeWrites final : WriteListener {
            });
   }
   unsigned next_hook(const at::Tensor& tensor) override { return hooks.next(tensor); }
-  uint64_t hook_limit() override { return hooks.next_limit(); }
+  uint64_t hook_limit() override {
+    region.check_reads(*reads);
+    return hooks.next_limit();
+  }
   /// The inputs are leaves here. One that has got a history was written with gradients.
   void check_inputs() const {
     for (const auto& input : inputs) {
@@ -109,6 +112,7 @@ struct RecomputeWrites final : WriteListener {
     }
   }
   const Region& region;
+  const ReadCheck* reads = nullptr;
   variable_list inputs;
   WriteUndo undo;
   TensorUndo tensor_undo;
@@ -216,6 +220,7 @@ std::vector<at::Tensor> ReentrantNode::rerun(std::vector<at::Tensor> inputs,
   }
   const DrawGuard drawing(draws ? &*draws : nullptr);
   ReadCheck reads(region_->reads, region_->write_log);
+  writes.reads = &reads;
   const ReadGuard reading(&reads);
   NodeHooksGuard node_hooks;
   region_->reads.for_each([&](const at::Tensor& read) { node_hooks.watch(read); });
@@ -225,12 +230,10 @@ std::vector<at::Tensor> ReentrantNode::rerun(std::vector<at::Tensor> inputs,
   if (unseen) {
     unseen->settle();
   }
-  const auto& difference = !reads.difference().empty() ? reads.difference()
-                           : draws                     ? draws->difference()
-                                                       : std::string();
-  if (!difference.empty()) {
-    throw CheckpointError(
-        c10::str("[reprise] ", region_->label(), " cannot be recomputed: ", difference, "."));
+  region_->check_reads(reads);
+  if (draws && !draws->difference().empty()) {
+    throw CheckpointError(c10::str(
+        "[reprise] ", region_->label(), " cannot be recomputed: ", draws->difference(), "."));
   }
   return outputs;
 }

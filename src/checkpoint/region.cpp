@@ -158,6 +158,16 @@ void Region::check_inputs() const {
   }
 }
 
+void Region::check_reads(const ReadCheck& now) const {
+  if (!now.difference().empty()) {
+    throw CheckpointError(c10::str("[reprise] ",
+                                   label(),
+                                   " cannot be recomputed: ",
+                                   now.difference(),
+                                   ". Change it after backward, or change a clone."));
+  }
+}
+
 void Region::check_write_again(const at::Tensor& target) const {
   // Results of operators belong to the recompute; so do gradients that a backward call inside it
   // has made.

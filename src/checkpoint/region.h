@@ -43,6 +43,8 @@ struct Region {
   /// are undone.
   void check_inputs() const;
 
+  /// Throws if a tensor that a recompute has read was changed since forward.
+  void check_reads(const ReadCheck& now) const;
   /// A recompute is about to write `target`. Throws if that is known to be a write that forward did
   /// not do.
   void check_write_again(const at::Tensor& target) const;

@@ -20,6 +20,8 @@ struct FoundCube : torch::autograd::Function<FoundCube> {
   }
 };
 
+constexpr const char* kFoundModified = "modified by an inplace operation since forward";
+
 void found_count(const at::Tensor& tensor, const at::Tensor& counter) {
   tensor.register_hook([counter](const at::Tensor&) { counter.add_(1); });
 }
@@ -160,6 +162,26 @@ TEST(LawFoundBackward, ACapturedViewGetsAHistoryBeforeAnInnerCall) {
     (out.sum() + base.sum()).backward();
     return std::vector{x.grad(), base.detach()};
   });
+}
+
+// The inner call of the recompute would reach the node that waits for the recompute.
+TEST(LawFoundBackward, ACapturedTensorGetsAHistoryThatLeadsBackToTheRegion) {
+  refused(
+      [](const Way& way) {
+        const auto x = leaf({2});
+        const auto captured = torch::ones({2});
+        const auto out = way(
+            [=](const at::Tensor& h) {
+              const auto start = h.detach().clone().set_requires_grad(true);
+              torch::where(start > 0, captured, start).sum().backward();
+              return (h * start.detach()).sin();
+            },
+            x * 2);
+        captured.copy_(out);
+        (captured.sum() + out.sum()).backward();
+        return Seen{x.grad()};
+      },
+      kFoundModified);
 }
 
 TEST(LawFoundBackward, AHookFromOutsideThatDrawsInAnInnerCall) {
