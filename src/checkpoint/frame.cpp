@@ -156,6 +156,11 @@ void Frame::hash_written() {
   }
 }
 
+std::function<bool(const c10::StorageImpl*)> Frame::is_kept() const {
+  return
+      [this](const c10::StorageImpl* storage) { return recording_ && recording_->holds(storage); };
+}
+
 void Frame::complete_forward() {
   forward_complete_ = true;
   // No node was created after the one that saved last, and that one saved its own result.
@@ -175,10 +180,7 @@ void Frame::complete_forward() {
     recording_->verify();
     region_.check_lossy(recording_->is_lossy());
   }
-  const auto is_kept = [this](const c10::StorageImpl* storage) {
-    return recording_ && recording_->holds(storage);
-  };
-  region_.complete_forward(/*will_run_again=*/!slots_.empty(), is_kept);
+  region_.complete_forward(/*will_run_again=*/!slots_.empty(), is_kept());
   offload_storages(counts);
 }
 

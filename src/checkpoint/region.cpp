@@ -86,14 +86,18 @@ void Region::check_lossy(bool was_lossy) const {
   }
 }
 
-void Region::complete_forward(bool will_run_again,
-                              const std::function<bool(const c10::StorageImpl*)>& is_kept) {
+void Region::forget_kept(const std::function<bool(const c10::StorageImpl*)>& is_kept) {
   write_log.finish(is_kept);
-  tensor_log.finish();
   // Inputs are compared by themselves; where they were offloaded, they are other tensors.
   reads.finish([&](const c10::StorageImpl* storage) {
     return storage != nullptr && (is_kept(storage) || inputs.are_in(storage));
   });
+}
+
+void Region::complete_forward(bool will_run_again,
+                              const std::function<bool(const c10::StorageImpl*)>& is_kept) {
+  forget_kept(is_kept);
+  tensor_log.finish();
   if (draws) {
     draws->finish();
   }

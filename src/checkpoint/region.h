@@ -33,6 +33,9 @@ struct Region {
   void complete_forward(bool will_run_again,
                         const std::function<bool(const c10::StorageImpl*)>& is_kept);
 
+  /// Forgets reads and writes of results that a policy keeps: they belong to the region.
+  void forget_kept(const std::function<bool(const c10::StorageImpl*)>& is_kept);
+
   /// Throws if an option has no effect here.
   void check_options() const;
   /// Throws if allow_lossy had no effect: the policy wanted no floating-point result compressed.

@@ -1,5 +1,5 @@
 // Programs that tests/fuzz/program_fuzz found: backward calls inside regions, and hooks.
-#include "law/law.h"
+#include "law/programs.h"
 
 #include <latch>
 #include <thread>
@@ -19,8 +19,6 @@ struct FoundCube : torch::autograd::Function<FoundCube> {
     return {gradients[0] * saved[0] * saved[0] * 3};
   }
 };
-
-constexpr const char* kFoundModified = "modified by an inplace operation since forward";
 
 void found_count(const at::Tensor& tensor, const at::Tensor& counter) {
   tensor.register_hook([counter](const at::Tensor&) { counter.add_(1); });
@@ -181,7 +179,7 @@ TEST(LawFoundBackward, ACapturedTensorGetsAHistoryThatLeadsBackToTheRegion) {
         (captured.sum() + out.sum()).backward();
         return Seen{x.grad()};
       },
-      kFoundModified);
+      kModified);
 }
 
 TEST(LawFoundBackward, AHookFromOutsideThatDrawsInAnInnerCall) {

@@ -11,8 +11,9 @@ namespace reprise::detail {
 /// Note [Two dispatch keys]
 /// Operators are observed through two dispatch keys that LibTorch reserves for external libraries
 /// and that nothing else uses. They take effect on a thread only while the key is included:
-/// - DeferredInit is above autograd. Only operators that write an argument have a kernel there
-///   (write_dispatch.cpp); all others fall through at no cost, so every region can use it.
+/// - DeferredInit is above autograd. Operators that write an argument, draw or read tensors have a
+///   kernel there, in every region: the common ones a typed one (read_dispatch.cpp), at some 30 ns,
+///   the others a boxed one (write_dispatch.cpp).
 /// - Fake is below autograd. Its fallback sees every operator (op_observer.cpp), at about a
 ///   microsecond each, so only regions with a policy include it.
 inline constexpr c10::DispatchKey kWriteKey = c10::DispatchKey::DeferredInit;

@@ -30,14 +30,14 @@ struct Known {
 /// A region, while its body is being made.
 struct OpenRegion {
   int number = 0;
-  std::set<size_t> read;  ///< memories
-  std::set<size_t> written;
+  std::set<size_t> read = {};  ///< memories
+  std::set<size_t> written = {};
   bool draws = false;
   bool draws_directly = false;
   bool has_matmul = false;  ///< of its own, not of an inner region
   bool has_mask = false;
   bool is_unhashable = false;
-  std::vector<std::string> kept;  ///< operators of its own that save_ops can name
+  std::vector<std::string> kept = {};  ///< operators of its own that save_ops can name
 };
 
 class Knowledge {

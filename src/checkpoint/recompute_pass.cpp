@@ -1,0 +1,326 @@
+// The early-stop exception is thrown and caught only in this file.
+#include "checkpoint/recompute_pass.h"
+
+#include "checkpoint/ops/engine_ops.h"
+#include "checkpoint/state/content_sample.h"
+#include "checkpoint/state/unseen_draws.h"
+#include "checkpoint/state/value_hash.h"
+#include "checkpoint/stats.h"
+
+#include <algorithm>
+
+namespace reprise::detail {
+namespace {
+
+/// Unwinds user code once all needed tensors have been recomputed. Not derived from std::exception,
+/// so that only a catch (...) can swallow it, which is detected.
+struct EarlyStop {};
+
+at::Tensor detached(const at::Tensor& tensor) {
+  // Shares the version counter, so that a later in-place change is noticed. A leaf has no history
+  // to detach from.
+  return tensor.requires_grad() && !tensor.is_leaf()
+             ? at::Tensor(tensor.unsafeGetTensorImpl()->shallow_copy_and_detach(
+                   tensor.unsafeGetTensorImpl()->version_counter(),
+                   /*allow_tensor_metadata_change=*/false))
+             : tensor;
+}
+
+std::string describe(c10::ScalarType dtype, c10::IntArrayRef sizes, c10::Device device) {
+  return c10::str(dtype, " ", sizes, " on ", device);
+}
+
+/// Hands the tensors that the recompute's own graph saves to the pass. That graph is normally
+/// dropped; only a backward call inside the region unpacks from it.
+class RecomputeHooks final : public torch::autograd::SavedVariableHooks {
+ public:
+  explicit RecomputeHooks(RecomputePass& pass) : pass_(pass) {}
+
+  void call_pack_hook(const at::Tensor& tensor) override {
+    tensor_ = pass_.alias_of(tensor);
+    version_ = tensor_.unsafeGetTensorImpl()->version_counter().current_version();
+    pass_.receive(tensor, tensor_);
+  }
+
+  at::Tensor call_unpack_hook() override {
+    if (tensor_.unsafeGetTensorImpl()->version_counter().current_version() != version_) {
+      throw CheckpointError(
+          "[reprise] a tensor saved inside a region was modified by an inplace operation "
+          "before a backward call inside that region used it.");
+    }
+    return tensor_;
+  }
+
+ private:
+  RecomputePass& pass_;
+  at::Tensor tensor_;
+  uint32_t version_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<torch::autograd::SavedVariableHooks> RecomputePass::make_hooks() {
+  return std::make_unique<RecomputeHooks>(*this);
+}
+
+size_t RecomputePass::find_last_needed() const {
+  if (only_) {
+    return *only_;
+  }
+  size_t last = 0;
+  for (size_t i = 0; i < frame_.slots_.size(); ++i) {
+    last = frame_.slots_[i].is_needed.load(std::memory_order_relaxed) ? i : last;
+  }
+  return last;
+}
+
+const at::Tensor& RecomputePass::alias_of(const at::Tensor& tensor) {
+  // The result of one operator is often the input of the next, and both save it.
+  if (!tensor.is_same(last_saved_)) {
+    last_alias_ = detached(tensor);
+    last_saved_ = tensor;
+  }
+  return last_alias_;
+}
+
+void RecomputePass::receive(const at::Tensor& tensor, const at::Tensor& alias) {
+  if (received_ >= frame_.slots_.size()) {
+    stop_at_end_of_forward();
+  }
+  const size_t index = received_++;
+  if (has_stopped_ || index >= frame_.slots_.size()) {
+    return;
+  }
+  const auto& slot = frame_.slots_[index];
+  const bool is_wanted = only_ ? index == *only_ : slot.is_needed.load(std::memory_order_relaxed);
+  if (is_wanted) {
+    compare(index, tensor);
+    into_[index] = alias;
+    awaits_write_ = awaits_write_ || is_about_to_be_written(tensor);
+  }
+  if (index >= last_needed_ && !stops_after_write_ && frame_.stops_early_at(index)) {
+    if (awaits_write_) {
+      // The running operator has saved a tensor (this one or an earlier one) that it has not
+      // computed yet. Let it finish.
+      stops_after_write_ = true;
+    } else {
+      stop();
+    }
+  }
+}
+
+void RecomputePass::before_kernel_write(const at::Tensor& target) {
+  if (frame_.recording_ && target.has_storage()) {
+    frame_.recording_->preserve(target.storage());
+  }
+  if (const char* why_not = undo_.before_kernel_write(target)) {
+    throw UnrepeatableError(c10::str("[reprise] ", frame_.label(), " ", why_not));
+  }
+}
+
+void RecomputePass::before_write(const at::Tensor& target) {
+  stop_at_end_of_forward();
+  frame_.region_.check_write_again(target);
+  if (frame_.recording_ && target.has_storage()) {
+    frame_.recording_->preserve(target.storage());
+  }
+  if (const char* why_not = undo_.before_write(target)) {
+    throw UnrepeatableError(c10::str("[reprise] ", frame_.label(), " ", why_not));
+  }
+}
+
+void RecomputePass::after_write() {
+  for (auto& [index, tensor] : std::exchange(unwritten_, {})) {
+    compare_values(index, tensor);
+  }
+  awaits_write_ = false;
+  if (stops_after_write_ && !has_stopped_) {
+    stop();
+  }
+}
+
+void RecomputePass::stop_at_end_of_forward() {
+  if (!frame_.forward_complete_ && received_ > last_needed_ && !has_stopped_ && !awaits_write_) {
+    stop();
+  }
+}
+
+unsigned RecomputePass::next_hook(const at::Tensor& tensor) {
+  stop_at_end_of_forward();
+  return hooks_.next(tensor);
+}
+
+void RecomputePass::stop() {
+  // LibTorch's engine only expects exceptions of the standard library in its nodes.
+  if (torch::autograd::get_current_graph_task_id() != graph_task_) {
+    throw CheckpointError(
+        c10::str("[reprise] ",
+                 frame_.label(),
+                 " has effects in a backward call inside its own forward, which a recompute that "
+                 "this call needs would repeat. Call backward outside of the region."));
+  }
+  has_stopped_ = true;
+  throw EarlyStop{};
+}
+
+void RecomputePass::compare(size_t index, const at::Tensor& tensor) {
+  const auto check = frame_.region_.options.determinism_check;
+  if (check == DeterminismCheck::None || !difference_.empty()) {
+    return;
+  }
+  const auto& slot = frame_.slots_[index];
+  if (c10::IntArrayRef(slot.sizes) != comparable_sizes(tensor) ||
+      slot.dtype != tensor.scalar_type() || slot.device != tensor.device()) {
+    difference_ =
+        c10::str("tensor #",
+                 index,
+                 " (saved by ",
+                 frame_.op_of(slot),
+                 ") was ",
+                 describe(slot.dtype, slot.sizes, slot.device),
+                 " in forward and came back as ",
+                 describe(tensor.scalar_type(), comparable_sizes(tensor), tensor.device()));
+  } else if (check == DeterminismCheck::Values && is_about_to_be_written(tensor)) {
+    unwritten_.emplace_back(index, tensor);
+  } else {
+    compare_values(index, tensor);
+  }
+}
+
+void RecomputePass::compare_values(size_t index, const at::Tensor& tensor) {
+  const auto& slot = frame_.slots_[index];
+  uint64_t before = slot.sample;
+  uint64_t now = 0;
+  if (slot.hash.defined()) {
+    const EngineOpsGuard guard;
+    before = static_cast<uint64_t>(slot.hash.item<int64_t>());
+    now = static_cast<uint64_t>(value_hash(tensor).item<int64_t>());
+  } else if (before != 0) {
+    now = content_sample(tensor);
+  }
+  if (before != now && difference_.empty()) {
+    difference_ = c10::str("tensor #",
+                           index,
+                           " (saved by ",
+                           frame_.op_of(slot),
+                           ", ",
+                           describe(slot.dtype, slot.sizes, slot.device),
+                           ") came back with different values: content hash ",
+                           before,
+                           " in forward, ",
+                           now,
+                           " now");
+  }
+}
+
+void RecomputePass::run_body(std::vector<at::Tensor> inputs) {
+  try {
+    frame_.region_.body->run(std::move(inputs), /*wants_outputs=*/false);
+  } catch (const EarlyStop&) {
+    return;
+  } catch (...) {
+    // After the early stop, this is what a catch (...) in user code has thrown instead.
+    if (!has_stopped_) {
+      throw;
+    }
+  }
+  if (has_stopped_) {
+    throw CheckpointError(c10::str("[reprise] ",
+                                   frame_.label(),
+                                   " swallowed the early stop of its recompute with a catch (...). "
+                                   "Let unknown exceptions pass, or set "
+                                   "early_stop = false for this region."));
+  }
+}
+
+void RecomputePass::check_finished() {
+  const size_t expected = frame_.slots_.size();
+  frame_.region_.check_reads(reads_);
+  if (draws_ && difference_.empty()) {
+    difference_ = draws_->difference();
+  }
+  if (!difference_.empty()) {
+    throw CheckpointError(
+        c10::str("[reprise] ",
+                 frame_.label(),
+                 " did different work when it was recomputed: ",
+                 difference_,
+                 ". The callable must compute the same from the same arguments: look for "
+                 "state that changed in between, or random numbers that it draws without an "
+                 "operator of LibTorch."));
+  }
+  if (has_stopped_ || received_ == expected) {
+    return;
+  }
+  // In a backward call inside the region's own forward, later tensors have not been saved yet.
+  if (!frame_.forward_complete_ && received_ > expected) {
+    return;
+  }
+  throw CheckpointError(c10::str(
+      "[reprise] ",
+      frame_.label(),
+      " saved ",
+      expected,
+      expected == 1 ? " tensor" : " tensors",
+      " for backward in forward but ",
+      received_,
+      " when it was run again",
+      received_ < expected ? c10::str("; the first that is missing was saved by ",
+                                      frame_.op_of(frame_.slots_[received_]))
+                           : "",
+      ". The callable must do the same work each time: look for branches on state that changed in "
+      "between."));
+}
+
+void RecomputePass::report(const Replayer* replayer, std::chrono::nanoseconds time) const {
+  RegionStats delta;
+  delta.recomputed = 1;
+  delta.early_stopped = has_stopped_ ? 1 : 0;
+  delta.recompute_time = time;
+  if (replayer != nullptr) {
+    delta.ops_replayed = replayer->replayed();
+    delta.ops_recomputed = replayer->recomputed();
+  }
+  count(frame_.region_.options.name, delta);
+}
+
+void RecomputePass::run(const RecomputeNotice* notice) {
+  const bool counts = counts_stats();
+  const auto start =
+      counts ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point{};
+  auto inputs = frame_.region_.inputs.unpack();
+  std::optional<Replayer> replayer;
+  if (frame_.recording_) {
+    replayer.emplace(*frame_.recording_, frame_.region_, draws_ ? &*draws_ : nullptr);
+  }
+  std::optional<UnseenDraws> unseen;
+  if (frame_.region_.draws) {
+    unseen.emplace(*frame_.region_.draws, frame_.region_.options.generators);
+  }
+  {
+    const ThreadStateGuard state(frame_.region_.thread_state);
+    const RecomputingGuard recomputing(frame_.region_.early_stop_in_scope);
+    const auto users_scope = Region::enter(frame_.region_.options.recompute_scope);
+    const RngGuard listed(frame_.region_.listed);
+    NodeHooksGuard node_hooks;
+    std::for_each(
+        inputs.begin(), inputs.end(), [&](const at::Tensor& input) { node_hooks.watch(input); });
+    frame_.region_.reads.for_each([&](const at::Tensor& read) { node_hooks.watch(read); });
+    const HookSourceGuard hooks(this);
+    const c10::impl::IncludeDispatchKeyGuard effects(kWriteKey);
+    const WriteListenerGuard listening(this, WriteListenerGuard::Others::Pause);
+    const DrawGuard drawing(draws_ ? &*draws_ : nullptr);
+    const ReadGuard reading(&reads_);
+    OpObserver* replaying = replayer ? &*replayer : nullptr;
+    const OpObserverGuard observing(notice == nullptr ? replaying : notice->observer(replaying));
+    run_body(std::move(inputs));
+  }
+  is_suspect_ = unseen && unseen->settle();
+  undo_.put_back();
+  if (counts) {
+    report(replayer ? &*replayer : nullptr, std::chrono::steady_clock::now() - start);
+  }
+  check_finished();
+}
+
+}  // namespace reprise::detail
