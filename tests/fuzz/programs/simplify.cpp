@@ -52,8 +52,8 @@ std::vector<Edit> simplifications(const Program& program, size_t at) {
     edits = {change_at(at,
                        [](Instruction& edited) {
                          // A region that draws directly must list its generators.
-                         const RegionOptions simplest{.lists_generators =
-                                                          edited.options.lists_generators};
+                         RegionOptions simplest;
+                         simplest.lists_generators = edited.options.lists_generators;
                          return std::exchange(edited.options, simplest) != simplest;
                        }),
              set_option(&RegionOptions::use_reentrant, false),
