@@ -2,6 +2,7 @@
 #include "fuzz/programs/campaign.h"
 #include "fuzz/programs/running_seed.h"
 
+#include <ATen/Parallel.h>
 #include <c10/util/Exception.h>
 
 #include <array>
@@ -115,6 +116,9 @@ Child start(const CampaignOptions& options) {
     return {process, ends[0]};
   }
   close(ends[0]);
+  // PyTorch replaces its thread pool at the first use after a fork, without a lock: two threads of
+  // a program that get there at once find none.
+  at::set_num_threads(at::get_num_threads());
   const auto text = encoded(run_campaign(options));
   [[maybe_unused]] const auto written = write(ends[1], text.data(), text.size());
   std::cout.flush();
