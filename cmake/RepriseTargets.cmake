@@ -49,7 +49,7 @@ if(REPRISE_SANITIZE)
     list(APPEND _reprise_sanitize -fno-sanitize=vptr -fno-sanitize-recover=undefined)
   endif()
   list(APPEND _reprise_link_options ${_reprise_sanitize})
-  list(APPEND _reprise_options ${_reprise_sanitize})
+  list(APPEND _reprise_options ${_reprise_sanitize} -DREPRISE_SANITIZED)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     # TSan says that it does not model atomic_thread_fence, which LibTorch's headers contain.
     list(APPEND _reprise_options -Wno-tsan)

@@ -1,6 +1,7 @@
 // The early-stop exception is thrown and caught only in this file.
 #include "checkpoint/recompute_pass.h"
 
+#include "checkpoint/free_list.h"
 #include "checkpoint/ops/engine_ops.h"
 #include "checkpoint/state/content_sample.h"
 #include "checkpoint/state/unseen_draws.h"
@@ -32,7 +33,7 @@ std::string describe(c10::ScalarType dtype, c10::IntArrayRef sizes, c10::Device 
 
 /// Hands the tensors that the recompute's own graph saves to the pass. That graph is normally
 /// dropped; only a backward call inside the region unpacks from it.
-class RecomputeHooks final : public torch::autograd::SavedVariableHooks {
+class RecomputeHooks final : public torch::autograd::SavedVariableHooks, public FromFreeList {
  public:
   explicit RecomputeHooks(RecomputePass& pass) : pass_(pass) {}
 

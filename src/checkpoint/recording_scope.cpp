@@ -2,6 +2,7 @@
 #include <reprise/detail/region.h>
 
 #include "checkpoint/frame.h"
+#include "checkpoint/free_list.h"
 #include "checkpoint/ops/engine_ops.h"
 #include "checkpoint/region_listener.h"
 
@@ -14,7 +15,7 @@ namespace reprise::detail {
 namespace {
 
 /// Replaces one saved tensor of the region's graph by its slot in the frame.
-class ForwardHooks final : public torch::autograd::SavedVariableHooks {
+class ForwardHooks final : public torch::autograd::SavedVariableHooks, public FromFreeList {
  public:
   explicit ForwardHooks(std::shared_ptr<Frame> frame) : frame_(std::move(frame)) {}
   ~ForwardHooks() override {

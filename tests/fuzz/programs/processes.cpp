@@ -17,15 +17,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define REPRISE_FUZZ_SANITIZED 1
-#endif
-#endif
-#ifndef REPRISE_FUZZ_SANITIZED
-#define REPRISE_FUZZ_SANITIZED 0
-#endif
-
 namespace reprise::fuzz {
 namespace {
 
@@ -150,7 +141,7 @@ void name_seed_on_signals() {
   for (const int signal : {SIGABRT, SIGALRM}) {
     std::signal(signal, on_signal);
   }
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && !REPRISE_FUZZ_SANITIZED
+#ifndef REPRISE_SANITIZED
   // A sanitizer has handlers of its own for these, which say more.
   for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL}) {
     std::signal(signal, on_signal);
