@@ -16,24 +16,47 @@
 namespace reprise::reward {
 namespace {
 
-constexpr size_t kLongestLine = 65536;
+constexpr JsonLimits kReplyLimits = {.max_bytes =
+                                         2 * kLongestReplyLine};  // null is longer than NaN
 
-/// Replaces the first NaN or infinity, as Python prints them, by null if it is the whole line or
-/// follows a colon. std::nullopt if there is none.
-std::optional<std::string> with_null_for_non_finite(const std::string& line) {
+/// The end of the NaN or infinity, as Python prints them, that is at `at`; `at` if there is none.
+size_t end_of_non_finite(std::string_view line, size_t at) {
   constexpr std::array<std::string_view, 6> kWords = {
       "NaN", "nan", "Infinity", "infinity", "inf", "Inf"};
-  constexpr auto npos = std::string::npos;
-  for (size_t begin = 0; begin != npos; begin = line.find(':', begin + 1)) {
-    const size_t value = line.find_first_not_of(": +-", begin);
-    const size_t end = std::min(line.find_first_of(" ,}", value), line.size());
-    for (const std::string_view word : kWords) {
-      if (value != npos && line.substr(value, end - value) == word) {
-        return line.substr(0, begin) + (begin == 0 ? "null" : ":null") + line.substr(end);
-      }
+  for (const std::string_view word : kWords) {
+    const size_t end = at + word.size();
+    if (line.substr(at).starts_with(word) &&
+        (end == line.size() || std::string_view(" ,}").find(line[end]) != std::string_view::npos)) {
+      return end;
     }
   }
-  return std::nullopt;
+  return at;
+}
+
+/// Replaces every NaN and infinity that is the whole line or follows a colon by null, in one pass
+/// over the line. std::nullopt if there is none. Strings stay as they are.
+std::optional<std::string> with_null_for_non_finite(std::string_view line) {
+  std::string result;
+  bool has_one = false;
+  bool in_string = false;
+  bool takes_value = true;  // at the start of the line, or after a colon
+  for (size_t at = 0; at < line.size();) {
+    if (std::exchange(takes_value, false)) {
+      const size_t value = std::min(line.find_first_not_of(" +-", at), line.size());
+      const size_t end = end_of_non_finite(line, value);
+      result += end > value ? "null" : line.substr(at, value - at);
+      has_one = has_one || end > value;
+      at = end;
+      continue;
+    }
+    const char c = line[at];
+    const size_t length = in_string && c == '\\' && at + 1 < line.size() ? 2 : 1;
+    result += line.substr(at, length);
+    at += length;
+    in_string = in_string != (c == '"');
+    takes_value = !in_string && c == ':';
+  }
+  return has_one ? std::optional(std::move(result)) : std::nullopt;
 }
 
 double reward_of(const Json& value) {
@@ -58,18 +81,22 @@ ReplyLine reply_of(const Json& json) {
 
 ReplyLine parse_reply_line(const std::string& line) {
   try {
-    return reply_of(parse_json(line, "line"));
+    return reply_of(parse_json(line, "line", kReplyLimits));
   } catch (const c10::Error& error) {
+    const std::string reason = error.what_without_backtrace();
     if (const auto replaced = with_null_for_non_finite(line)) {
-      ReplyLine reply = parse_reply_line(*replaced);
-      reply.is_finite = false;
-      return reply;
+      try {
+        ReplyLine reply = reply_of(parse_json(*replaced, "line", kReplyLimits));
+        reply.is_finite = false;
+        return reply;
+      } catch (const c10::Error&) {  // the line is refused below, for its first error
+      }
     }
     TORCH_CHECK(false,
                 "expected a number, null or {\"id\": ..., \"reward\": ...} on a line, it printed ",
                 quoted_start(line),
                 " (",
-                error.what_without_backtrace(),
+                reason,
                 ")");
   }
 }
@@ -78,9 +105,9 @@ void ReplyLines::add(std::string_view printed) {
   while (!printed.empty()) {
     const size_t end = printed.find('\n');
     partial_ += printed.substr(0, end);
-    TORCH_CHECK(partial_.size() <= kLongestLine,
+    TORCH_CHECK(partial_.size() <= kLongestReplyLine,
                 "it printed a line of more than ",
-                kLongestLine,
+                kLongestReplyLine,
                 " bytes that begins with ",
                 quoted_start(partial_));
     if (end == std::string_view::npos) {

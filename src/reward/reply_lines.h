@@ -2,6 +2,8 @@
 // checked.
 #pragma once
 
+#include <reprise/export.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -11,6 +13,8 @@
 
 namespace reprise::reward {
 
+constexpr size_t kLongestReplyLine = 65536;  ///< in bytes
+
 /// One parsed line: a number, null, or {"id": ..., "reward": ...}.
 struct ReplyLine {
   std::optional<int64_t> id;  ///< unset: the line has none
@@ -18,8 +22,9 @@ struct ReplyLine {
   bool is_finite = true;      ///< false: the line said NaN or infinity, which is an error
 };
 
-/// Throws, quoting the line, if it is none of these.
-ReplyLine parse_reply_line(const std::string& line);
+/// Throws, quoting the line, if it is none of these. Takes time and memory in proportion to the
+/// line, and a stack that does not depend on it.
+REPRISE_API ReplyLine parse_reply_line(const std::string& line);
 
 class ReplyLines {
  public:
