@@ -16,6 +16,7 @@ endforeach()
 list(GET COMPONENTS -1 component)
 if(component STREQUAL "program")
   step(${WORK}/prefix/bin/reprise --version)  # finds its libraries where they were installed
+  step(${PYTHON} ${SOURCE}/check_elf.py ${ELF_OPTIONS} ${WORK}/prefix)
   return()
 endif()
 

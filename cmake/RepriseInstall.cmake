@@ -8,6 +8,13 @@ set(_reprise_package ${CMAKE_INSTALL_LIBDIR}/cmake/Reprise)
 install(TARGETS reprise_checkpoint EXPORT RepriseTargets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT checkpoint)
 install(EXPORT RepriseTargets NAMESPACE Reprise:: DESTINATION ${_reprise_package} COMPONENT checkpoint)
+# See Note [Run paths]. A folder of that name, with a LibTorch in it, stays.
+install(CODE "
+  set(folder \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBDIR}/reprise\")
+  if(IS_SYMLINK \"\${folder}/libtorch\" OR NOT EXISTS \"\${folder}/libtorch\")
+    file(MAKE_DIRECTORY \"\${folder}\")
+    file(CREATE_LINK \"${LibTorch_LIBRARY_DIR}\" \"\${folder}/libtorch\" SYMBOLIC)
+  endif()" COMPONENT checkpoint)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT checkpoint
   FILES_MATCHING
   REGEX "/reprise/[a-z_]+\\.h$"

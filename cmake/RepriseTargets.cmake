@@ -1,8 +1,6 @@
 # How Reprise's targets are built: compile options, sanitizers, ccache, precompiled headers, and
 # the functions that the CMakeLists.txt of each folder calls.
 
-set(CMAKE_BUILD_RPATH_USE_ORIGIN ON)  # a build folder can be moved, to a GPU machine for one
-
 if(REPRISE_CCACHE)
   find_program(REPRISE_CCACHE_PROGRAM ccache)
   mark_as_advanced(REPRISE_CCACHE_PROGRAM)
@@ -35,6 +33,11 @@ foreach(linker IN ITEMS mold lld)
     endif()
   endif()
 endforeach()
+# Against attacks on memory; checked by tests/consumer/check_elf.py. Position-independent programs are the compilers' default.
+list(APPEND _reprise_link_options LINKER:-z,relro,-z,now)
+if(CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT REPRISE_SANITIZE)
+  list(APPEND _reprise_options -fstack-protector-strong -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
+endif()
 # LibTorch brings its own copy of fmt, which precedes the system's; header-only, either works.
 # GTest::gtest defines the other one; programs that share a PCH with the tests must agree.
 set(_reprise_definitions FMT_HEADER_ONLY=1 GTEST_HAS_PTHREAD=1)
@@ -66,7 +69,26 @@ if(REPRISE_PCH AND REPRISE_CCACHE_PROGRAM)
   endif()
 endif()
 
+# Note [Run paths]
+# Programs and libraries look for each other, and for LibTorch, in places relative to themselves: $ORIGIN, and no folder of
+# the machine that built them. lib/reprise/libtorch is a link to LibTorch's libraries, in the build folder and where Reprise
+# is installed. Both have the same run paths. Otherwise CMake would pad those of the build with ":", which the loader takes
+# for the current folder.
+file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/lib/reprise)
+file(CREATE_LINK ${LibTorch_LIBRARY_DIR} ${PROJECT_BINARY_DIR}/lib/reprise/libtorch SYMBOLIC)
+function(_reprise_run_path target)
+  get_target_property(type ${target} TYPE)
+  set(folders $ORIGIN $ORIGIN/reprise/libtorch)
+  if(type STREQUAL "EXECUTABLE")  # in bin or tests
+    set(folders $ORIGIN/../lib $ORIGIN/../lib/reprise/libtorch
+      $ORIGIN/../${CMAKE_INSTALL_LIBDIR} $ORIGIN/../${CMAKE_INSTALL_LIBDIR}/reprise/libtorch)
+    list(REMOVE_DUPLICATES folders)
+  endif()
+  set_target_properties(${target} PROPERTIES BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "${folders}")
+endfunction()
+
 function(_reprise_configure target)
+  _reprise_run_path(${target})
   target_compile_features(${target} PUBLIC cxx_std_20)
   set_target_properties(${target} PROPERTIES
     CXX_EXTENSIONS OFF
@@ -97,8 +119,7 @@ function(reprise_library target)
     EXPORT_NAME ${arg_EXPORT_NAME}
     VERSION ${PROJECT_VERSION}
     SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
-    LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib
-    INSTALL_RPATH "$ORIGIN;${LibTorch_LIBRARY_DIR}")
+    LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
   target_include_directories(${target}
     PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:include>
     PRIVATE ${PROJECT_SOURCE_DIR}/src)
@@ -198,10 +219,7 @@ function(reprise_program target)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LINK")
   add_executable(${target} ${arg_SOURCES})
   _reprise_configure(${target})
-  set_target_properties(${target} PROPERTIES
-    RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin
-    # Named, since CMake's own way leaves out folders inside the source tree, where .deps is.
-    INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR};${LibTorch_LIBRARY_DIR}")
+  set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
   target_link_libraries(${target} PRIVATE Reprise::checkpoint ${arg_LINK})
   set(pch program)
   if(arg_SOURCES)
