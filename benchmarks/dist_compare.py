@@ -11,6 +11,7 @@ import itertools
 import json
 import os
 import pathlib
+import secrets
 import socket
 import statistics
 import subprocess
@@ -47,7 +48,7 @@ def free_port():
 def run_world(command, ranks):
     """What the processes of a world printed, one object with lists of the slowest process's figures for each step."""
     world = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": str(ranks),
-             "OMP_NUM_THREADS": "1", "ONEDNN_MAX_CPU_ISA": "AVX512_CORE_BF16"}
+             "REPRISE_WORLD_SECRET": secrets.token_hex(32), "OMP_NUM_THREADS": "1", "ONEDNN_MAX_CPU_ISA": "AVX512_CORE_BF16"}
     with tempfile.TemporaryDirectory() as folder:
         errors = [open(pathlib.Path(folder) / str(rank), "w+") for rank in range(ranks)]
         processes = [subprocess.Popen(list(map(str, command)), text=True, stdout=subprocess.PIPE, stderr=errors[rank],

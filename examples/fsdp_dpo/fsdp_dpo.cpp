@@ -153,6 +153,7 @@ int start_processes(int count, char** arguments) {
   setenv("MASTER_ADDR", "127.0.0.1", /*overwrite=*/1);
   say("MASTER_PORT", free_port());
   say("WORLD_SIZE", count);
+  setenv("REPRISE_WORLD_SECRET", reprise::new_world_secret().c_str(), /*overwrite=*/1);
   std::vector<pid_t> children(static_cast<size_t>(count));
   for (int rank = 0; rank < count; ++rank) {
     say("RANK", rank);

@@ -1,4 +1,5 @@
-// Connecting: find the store of rank 0, wait for all processes to join, then connect each pair.
+// Connecting: find the store of rank 0, wait for all processes to join, then connect
+// each pair. Everybody proves that it knows the secret, to rank 0 and to each other.
 #include <reprise/dist/connect.h>
 
 #include "dist/deadline.h"
@@ -7,11 +8,15 @@
 #include "dist/join.h"
 #include "dist/joined_world.h"
 #include "dist/network.h"
+#include "dist/peer_proof.h"
+#include "dist/store_client.h"
 
 #include <c10/util/Exception.h>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
+#include <cstdlib>
 #include <utility>
 
 namespace reprise {
@@ -22,58 +27,94 @@ namespace {
 
 using namespace std::chrono_literals;
 
+std::string who(const Rendezvous& rendezvous) {
+  return c10::str("rank ", rendezvous.rank, " of ", rendezvous.size);
+}
+
 std::string where(const Rendezvous& rendezvous) {
   return c10::str(rendezvous.address, ":", rendezvous.port);
 }
 
-StorePointer with_prefix(const Rendezvous& rendezvous, StorePointer store) {
-  return c10::make_intrusive<c10d::PrefixStore>("reprise/" + rendezvous.attempt.value_or("0"),
-                                                std::move(store));
-}
-
-c10d::TCPStoreOptions store_options(const Rendezvous& rendezvous,
-                                    std::chrono::milliseconds timeout) {
-  c10d::TCPStoreOptions options;
-  options.port = static_cast<uint16_t>(rendezvous.port);
-  options.timeout = timeout;
-  options.waitWorkers = false;
-  return options;
-}
-
-/// Starts the store that all processes connect to, in rank 0.
-StorePointer serve(const Rendezvous& rendezvous, std::chrono::milliseconds timeout) {
-  auto options = store_options(rendezvous, timeout);
-  options.isServer = true;
+/// Listens for the others, in rank 0, at the given address and no other.
+Socket listen(const Rendezvous& rendezvous, const std::string& address, int port) {
+  Socket listener;
   try {
-    return with_prefix(rendezvous,
-                       c10::make_intrusive<c10d::TCPStore>(rendezvous.address, options));
+    listener = listen_at(address, port);
   } catch (const c10::Error& error) {
     TORCH_CHECK(false,
                 "[world] rank 0 cannot listen at ",
-                where(rendezvous),
+                address,
+                ":",
+                port,
                 ": another program uses port ",
-                rendezvous.port,
+                port,
                 ", another process has RANK=0 too, or MASTER_ADDR is not this machine. Set "
                 "MASTER_PORT to a free port. The system says: ",
                 error.what_without_backtrace());
   }
+  const auto own = listener.endpoint().address;
+  const bool has_others = 0 < rendezvous.local_size && rendezvous.local_size < rendezvous.size;
+  TORCH_CHECK(!has_others || !is_loopback(own),
+              "[world] rank 0 would listen at ",
+              address,
+              ", which is ",
+              own,
+              " on its machine and cannot be reached from another. Set MASTER_ADDR to an address "
+              "that other machines reach");
+  return listener;
 }
 
-StorePointer connect(const Rendezvous& rendezvous, std::chrono::milliseconds timeout) {
-  const auto deadline = std::chrono::steady_clock::now() + timeout;
+/// Where torchrun's agent listens, rank 0 cannot. It listens at a free port instead, which the
+/// agent's store tells the others. Anybody may write to that store: who is not rank 0 has no proof.
+StoreAddress meet_at_agent(const Rendezvous& rendezvous,
+                           std::chrono::milliseconds timeout,
+                           Socket& listener) {
+  c10d::TCPStoreOptions options;
+  options.port = static_cast<uint16_t>(rendezvous.port);
+  options.timeout = timeout;
+  options.waitWorkers = false;
   // Polls often and silently. TCPStore itself would retry once a second, with a warning each time.
-  TORCH_CHECK(await_listener(rendezvous.address, rendezvous.port, deadline),
-              "[world] rank ",
-              rendezvous.rank,
-              " of ",
-              rendezvous.size,
-              " found nobody at ",
-              where(rendezvous),
-              ", where rank 0 should listen. Is rank 0 running, and are MASTER_ADDR and "
-              "MASTER_PORT the same for all and open in the firewall?");
-  return with_prefix(
-      rendezvous,
-      c10::make_intrusive<c10d::TCPStore>(rendezvous.address, store_options(rendezvous, timeout)));
+  const bool is_there =
+      connect_to(rendezvous.address, rendezvous.port, std::chrono::steady_clock::now() + timeout)
+          .is_open();
+  TORCH_CHECK(is_there, "[world] ", who(rendezvous), " found no torchrun at ", where(rendezvous));
+  c10d::TCPStore agent(rendezvous.address, options);
+  const auto key = "reprise/" + *rendezvous.attempt + "/store";
+  if (rendezvous.rank == 0) {
+    listener = listen(rendezvous, address_towards(rendezvous.address), 0);
+    const auto own = listener.endpoint();
+    static_cast<c10d::Store&>(agent).set(key, c10::str(own.port, " ", own.address));
+  }
+  const auto told = agent.get_to_str(key);
+  StoreAddress address{.host = told.substr(told.find(' ') + 1), .port = std::atoi(told.c_str())};
+  TORCH_CHECK(0 < address.port && address.port <= 65535,
+              "[world] torchrun's store has no address of rank 0, but ",
+              c10::str(told.size()),
+              " other bytes");
+  return address;
+}
+
+/// Starts the store in rank 0 and returns how a process connects to it.
+OpenStore meet(const Rendezvous& rendezvous, std::chrono::milliseconds timeout) {
+  if (rendezvous.size == 1) {  // nobody else: nothing listens
+    return [alone = c10::make_intrusive<c10d::HashStore>()](auto) { return alone; };
+  }
+  Socket listener;
+  StoreAddress address{.host = rendezvous.address, .port = rendezvous.port};
+  if (rendezvous.attempt) {
+    address = meet_at_agent(rendezvous, timeout, listener);
+  } else if (rendezvous.rank == 0) {
+    listener = listen(rendezvous, rendezvous.address, rendezvous.port);
+  }
+  address.secret = rendezvous.secret;
+  address.who = who(rendezvous);
+  std::shared_ptr<StoreServer> server;
+  if (listener.is_open()) {
+    server = std::make_shared<StoreServer>(std::move(listener), rendezvous.secret);
+  }
+  return [address, server](std::chrono::milliseconds longest) -> StorePointer {
+    return c10::make_intrusive<StoreClient>(address, longest, server);
+  };
 }
 
 void check_rendezvous(const Rendezvous& rendezvous, const WorldOptions& options) {
@@ -88,18 +129,21 @@ void check_rendezvous(const Rendezvous& rendezvous, const WorldOptions& options)
               "' port ",
               rendezvous.port);
   TORCH_CHECK(options.timeout > 0ms, "[world] expected a timeout above 0");
+  TORCH_CHECK(rendezvous.size == 1 || !rendezvous.secret.empty(),
+              "[world] ",
+              who(rendezvous),
+              " has no secret to prove to the others that it belongs to them. `reprise launch` on "
+              "one machine makes one; otherwise set REPRISE_WORLD_SECRET, or "
+              "REPRISE_WORLD_SECRET_FILE, to the same for all processes: export "
+              "REPRISE_WORLD_SECRET=$(head -c 32 /dev/urandom | base64)");
 }
 
 std::unique_ptr<World> connect(const Rendezvous& rendezvous, const WorldOptions& options) {
-  const bool has_store = rendezvous.rank == 0 && !rendezvous.attempt;
   const auto deadline = std::chrono::steady_clock::now() + options.timeout;
-  const auto store =
-      has_store ? serve(rendezvous, options.timeout) : connect(rendezvous, options.timeout);
+  const auto open = meet(rendezvous, options.timeout);
+  const auto store = open(options.timeout);
   auto monitor = std::make_unique<HeartbeatMonitor>(
-      [rendezvous](std::chrono::milliseconds timeout) { return connect(rendezvous, timeout); },
-      rendezvous.rank,
-      rendezvous.size,
-      has_store);
+      open, rendezvous.rank, rendezvous.size, rendezvous.rank == 0);
   const auto address = join(*store, rendezvous, deadline);
   const auto group_options = [&](const char* name) {
     return GroupOptions{.store = c10::make_intrusive<c10d::PrefixStore>(name, store),
@@ -110,6 +154,7 @@ std::unique_ptr<World> connect(const Rendezvous& rendezvous, const WorldOptions&
   Group gloo, gpu;
   try {
     gloo = connect_gloo(group_options("gloo"), address);
+    prove_to_peers(*gloo, rendezvous.secret);
     gpu = options.device.is_cuda() ? connect_gpu_group(group_options("nccl"), options.device)
                                    : Group();
   } catch (const std::exception& error) {

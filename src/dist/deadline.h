@@ -1,6 +1,6 @@
 // Runs work with a hard deadline, even if it never returns.
 //
-// A TCPStore waits forever for a server that is stopped (SIGSTOP). Such work runs in a thread that
+// torchrun's store, a TCPStore, waits forever for a server that is stopped (SIGSTOP). Such work runs in a thread that
 // is abandoned at the deadline, so it must own everything it uses.
 #pragma once
 

@@ -92,6 +92,10 @@ Rendezvous torchrun_rendezvous() {
               "address of the machine of rank 0 (127.0.0.1 if all are on this one)");
   rendezvous.address = *address;
   rendezvous.port = port_or(std::nullopt);
+  if (variable("LOCAL_WORLD_SIZE")) {
+    rendezvous.local_size =
+        number("LOCAL_WORLD_SIZE", 1, rendezvous.size, "the number of processes here");
+  }
   if (variable("TORCHELASTIC_USE_AGENT_STORE").value_or("") == "True") {
     rendezvous.attempt = variable("TORCHELASTIC_RESTART_COUNT").value_or("0");
   }
@@ -100,10 +104,10 @@ Rendezvous torchrun_rendezvous() {
 
 Rendezvous mpi_rendezvous(const Names& names, const char* local_size) {
   auto rendezvous = numbers(names);
-  const bool is_one_machine =
-      rendezvous.size == 1 ||
-      (variable(local_size) &&
-       number(local_size, 1, rendezvous.size, "the number of processes here") == rendezvous.size);
+  if (variable(local_size)) {
+    rendezvous.local_size = number(local_size, 1, rendezvous.size, "the number of processes here");
+  }
+  const bool is_one_machine = rendezvous.size == 1 || rendezvous.local_size == rendezvous.size;
   rendezvous.address = address_or_local(names, is_one_machine);
   rendezvous.port = port_or(kDefaultPort);
   return rendezvous;
@@ -140,12 +144,14 @@ std::optional<Rendezvous> mpi_or_slurm_rendezvous() {
 }  // namespace
 
 std::optional<Rendezvous> rendezvous_from_environment() {
-  if (variable(kTorchrun.rank) || variable(kTorchrun.size)) {
-    return torchrun_rendezvous();
-  }
-  const auto rendezvous = mpi_or_slurm_rendezvous();
+  const bool is_torchrun = variable(kTorchrun.rank) || variable(kTorchrun.size);
+  auto rendezvous = is_torchrun ? torchrun_rendezvous() : mpi_or_slurm_rendezvous();
   // A shell started by `srun --pty bash` has these variables too, and so has all that it starts.
-  return rendezvous && rendezvous->size > 1 ? rendezvous : std::nullopt;
+  if (!rendezvous || (!is_torchrun && rendezvous->size == 1)) {
+    return std::nullopt;
+  }
+  rendezvous->secret = world_secret_from_environment().value_or("");
+  return rendezvous;
 }
 
 }  // namespace reprise

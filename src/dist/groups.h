@@ -25,7 +25,7 @@ struct GroupOptions {
 void check_gloo();
 /// A group connected to all other processes. This process listens at `address`, unless
 /// GLOO_SOCKET_IFNAME names an interface.
-Group connect_gloo(const GroupOptions& options, const std::string& address);
+REPRISE_API Group connect_gloo(const GroupOptions& options, const std::string& address);
 
 /// Set by libreprise_cuda when it is loaded, if it was built with NCCL.
 using MakeGpuGroup = Group (*)(const GroupOptions& options, c10::Device device);

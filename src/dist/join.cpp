@@ -1,5 +1,7 @@
 #include "dist/join.h"
 
+#include "dist/network.h"
+
 #include <c10/util/Exception.h>
 #include <c10/util/StringUtil.h>
 

@@ -2,7 +2,7 @@
 // process that finds an error announces it to all, so that nobody waits in vain.
 #pragma once
 
-#include "dist/network.h"
+#include "dist/socket.h"
 
 #include <reprise/dist/connect.h>
 

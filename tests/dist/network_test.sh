@@ -4,9 +4,12 @@
 # across two machines, which are network namespaces with a cable between them. Needs the right to
 # make namespaces; says so with code 77 where it is missing.
 set -euo pipefail
+export REPRISE_WORLD_SECRET="a secret of the tests"
 
 worker=$1
 first=reprise_$$_0 second=reprise_$$_1
+said=$(mktemp)
+trap 'rm -f "$said"' EXIT
 
 skip() {
   echo "skipped: $1"
@@ -18,12 +21,19 @@ start() {
   local rank=$1 size=$2 address=$3 port=$4
   shift 4
   RANK=$rank LOCAL_RANK=$((rank % 2)) WORLD_SIZE=$size MASTER_ADDR=$address MASTER_PORT=$port \
-    "$@" "$worker" --gtest_filter=Worker.DISABLED_Strings --gtest_also_run_disabled_tests &
+    "$@" "$worker" --gtest_filter=Worker.DISABLED_JoinsForAWhile --gtest_also_run_disabled_tests \
+    >>"$said" &
 }
 
+# All end well, and none listens at an address that was not given.
 wait_for_all() {
   local process
-  for process in $(jobs -p); do wait "$process"; done
+  for process in $(jobs -p); do wait "$process" || { cat "$said" && exit 1; }; done
+  grep -q "^listens at " "$said"
+  if grep -vE "^listens at (loopback|0[12]004D0A)$" "$said" | grep "^listens at "; then
+    echo "listens at an address that was not given"
+    exit 1
+  fi
 }
 
 if [[ ${2:-} == loopback ]]; then
@@ -40,6 +50,7 @@ unset GTEST_OUTPUT
 unshare --net "$0" "$worker" loopback
 
 cleanup() {
+  rm -f "$said"
   ip netns delete "$first" 2>/dev/null || true
   ip netns delete "$second" 2>/dev/null || true
 }

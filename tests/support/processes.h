@@ -135,7 +135,8 @@ inline Environment rendezvous_variables(int rank, int size, int port) {
           {"WORLD_SIZE", std::to_string(size)},
           {"LOCAL_RANK", std::to_string(rank)},
           {"MASTER_ADDR", "127.0.0.1"},
-          {"MASTER_PORT", std::to_string(port)}};
+          {"MASTER_PORT", std::to_string(port)},
+          {"REPRISE_WORLD_SECRET", "a secret of the tests"}};
 }
 
 /// Starts Worker.DISABLED_<worker> in so many processes, with these variables too.

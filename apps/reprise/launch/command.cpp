@@ -6,6 +6,8 @@
 #include "reprise/training/flags/flag_table.h"
 #include "reprise/training/flags/flags.h"
 
+#include <reprise/dist/connect.h>
+
 #include <c10/util/Exception.h>
 
 #include <algorithm>
@@ -26,7 +28,8 @@ constexpr int kUsualPort = 29500;  // torchrun's
 constexpr const char* kExamples = R"(Examples:
   reprise launch --nproc 4 -- sft --model m --data d.jsonl --output_dir out --parallel fsdp
   reprise launch --nproc 8 --max_restarts 3 -- dpo --config run.yaml
-On two machines that share --output_dir, on the first and on the second:
+On two machines that share --output_dir and a secret, on the first and on the second:
+  export REPRISE_WORLD_SECRET_FILE=~/.reprise_secret   # the same file, yours alone (chmod 600)
   reprise launch --nproc 8 --nnodes 2 --node_rank 0 --master_addr host0 -- sft --config run.yaml
   reprise launch --nproc 8 --nnodes 2 --node_rank 1 --master_addr host0 -- sft --config run.yaml
 Only rank 0 prints progress. Lines of other ranks begin with "[rank 2] ". When one process fails,
@@ -75,6 +78,15 @@ LocalWorld local_world(const LaunchOptions& options) {
   if (world.port == 0 && options.machines > 1) {
     world.port = kUsualPort;
   }
+  const auto secret = world_secret_from_environment();
+  TORCH_CHECK(
+      secret || options.machines == 1,
+      "--nnodes ",
+      options.machines,
+      " needs a secret that the processes prove to each other. Set REPRISE_WORLD_SECRET, or "
+      "REPRISE_WORLD_SECRET_FILE, to the same on every machine; head -c 32 /dev/urandom | "
+      "base64 makes one");
+  world.secret = secret ? *secret : new_world_secret();
   return world;
 }
 

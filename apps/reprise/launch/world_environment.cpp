@@ -35,7 +35,9 @@ std::vector<std::string> environment_of(const LocalWorld& world, int64_t local_r
       {"LOCAL_RANK", std::to_string(local_rank)},
       {"LOCAL_WORLD_SIZE", std::to_string(world.processes)},
       {"MASTER_ADDR", world.address},
-      {"MASTER_PORT", std::to_string(world.port)}};
+      {"MASTER_PORT", std::to_string(world.port)},
+      {"REPRISE_WORLD_SECRET", world.secret},
+      {"REPRISE_WORLD_SECRET_FILE", ""}};  // read already
   if (std::getenv("OMP_NUM_THREADS") == nullptr) {
     variables["OMP_NUM_THREADS"] =
         std::to_string(std::max<int64_t>(1, usable_cores() / world.processes));
@@ -58,7 +60,7 @@ int free_port() {
   const int listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};
   address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_ANY);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   socklen_t size = sizeof(address);
   auto* const generic = reinterpret_cast<sockaddr*>(&address);
   const bool is_bound = listener >= 0 && ::bind(listener, generic, size) == 0 &&

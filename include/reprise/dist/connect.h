@@ -19,11 +19,15 @@ struct Rendezvous {
   int64_t rank = 0;
   int64_t size = 1;
   int64_t local_rank = 0;    ///< among the processes of this machine
-  std::string address = {};  ///< where the first process listens
+  int64_t local_size = 0;    ///< processes of this machine; 0: not known
+  std::string address = {};  ///< where the first process listens, and at no other address
   int port = 0;
   /// Set if torchrun's agent listens at the address, for all restarts of a job: the number of this
   /// restart.
   std::optional<std::string> attempt = {};
+  /// Every process of a world of several must prove to the others that it knows it. At least 16
+  /// characters; never sent.
+  std::string secret = {};
 };
 
 /// Reads the environment variables that torchrun and `reprise launch` set (RANK, WORLD_SIZE,
@@ -31,8 +35,15 @@ struct Rendezvous {
 /// std::nullopt if none of them started this process. mpirun and srun do not choose a port: it is
 /// 29500 unless MASTER_PORT is set. Throws if the variables contradict each other, or if they do
 /// not tell where the first process is. A single process of mpirun or srun is not a world, because
-/// a shell inside a job looks the same.
+/// a shell inside a job looks the same. The secret is that of world_secret_from_environment().
 REPRISE_API std::optional<Rendezvous> rendezvous_from_environment();
+
+/// REPRISE_WORLD_SECRET, or the first line of the file that REPRISE_WORLD_SECRET_FILE names, which
+/// only its owner may be able to read. std::nullopt if neither is set.
+REPRISE_API std::optional<std::string> world_secret_from_environment();
+
+/// A new one, for a program that starts the processes of a world and hands it to them.
+REPRISE_API std::string new_world_secret();
 
 struct WorldOptions {
   /// NCCL for a GPU, Gloo for the CPU.
@@ -42,8 +53,8 @@ struct WorldOptions {
 };
 
 /// Joins the world and returns once all processes have. Throws, with advice, if the port is taken,
-/// if ranks are missing (they are listed) or used twice, if the sizes differ, or if there is no
-/// backend for the device.
+/// if ranks are missing (they are listed) or used twice, if the sizes or the secrets differ, or if
+/// there is no backend for the device. See SECURITY.md for what the secret protects.
 REPRISE_API std::unique_ptr<World> connect_world(const Rendezvous& rendezvous,
                                                  const WorldOptions& options);
 

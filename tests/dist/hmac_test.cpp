@@ -1,0 +1,54 @@
+// SHA-256 and HMAC give what their standards say.
+#include "dist/hmac.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <string_view>
+
+namespace reprise::dist {
+namespace {
+
+std::string hex(std::string_view bytes) {
+  std::string text;
+  for (const char byte : bytes) {
+    constexpr const char* kDigits = "0123456789abcdef";
+    text += kDigits[static_cast<unsigned char>(byte) >> 4];
+    text += kDigits[static_cast<unsigned char>(byte) & 15];
+  }
+  return text;
+}
+
+TEST(Sha256, GivesTheDigestsOfFips180) {
+  EXPECT_EQ(hex(sha256("")), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+  EXPECT_EQ(hex(sha256("abc")), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  EXPECT_EQ(hex(sha256("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq")),
+            "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
+  EXPECT_EQ(hex(sha256(std::string(1000000, 'a'))),
+            "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+}
+
+TEST(Hmac, GivesTheDigestsOfRfc4231) {
+  EXPECT_EQ(hex(hmac_sha256(std::string(20, '\x0b'), "Hi There")),
+            "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7");
+  EXPECT_EQ(hex(hmac_sha256("Jefe", "what do ya want for nothing?")),
+            "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
+  EXPECT_EQ(hex(hmac_sha256(std::string(131, '\xaa'),
+                            "Test Using Larger Than Block-Size Key - Hash Key First")),
+            "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
+}
+
+TEST(Hmac, ComparesAllBytes) {
+  EXPECT_TRUE(is_equal_secretly("", ""));
+  EXPECT_TRUE(is_equal_secretly("abc", "abc"));
+  EXPECT_FALSE(is_equal_secretly("abc", "abd"));
+  EXPECT_FALSE(is_equal_secretly("abc", "ab"));
+}
+
+TEST(RandomBytes, DifferEachTime) {
+  EXPECT_EQ(random_bytes(32).size(), 32U);
+  EXPECT_NE(random_bytes(32), random_bytes(32));
+}
+
+}  // namespace
+}  // namespace reprise::dist
