@@ -4,6 +4,7 @@
 #include "reprise/training/flags/option_names.h"
 
 #include <reprise/dist/connect.h>
+#include <reprise/io/file.h>
 #include <reprise/model/amx_guard.h>
 
 #include <c10/util/Exception.h>
@@ -64,6 +65,7 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   reprise::guard_against_faulting_amx();
+  reprise::end_on_mapped_file_faults();
   // The program does not link CUDA. LibTorch's CUDA library is loaded if it is installed, before
   // the first use of LibTorch.
   dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL);

@@ -29,7 +29,7 @@ struct TensorInfo {
   uint64_t end = 0;    ///< one past the last
 };
 
-/// A memory-mapped file. Cheap to copy: copies share the mapping.
+/// An open file. Cheap to copy: copies share it.
 class REPRISE_API SafetensorsFile {
  public:
   /// Throws c10::Error naming the file, the tensor or field, what was expected and what was found.
@@ -39,12 +39,15 @@ class REPRISE_API SafetensorsFile {
   const TensorInfo* find(const std::string& name) const;
   const std::map<std::string, std::string>& metadata() const;
   const std::filesystem::path& path() const;
+  /// When it was opened: nobody but this user owned it or could write to it.
+  bool is_private() const;
 
   /// A view of the mapped bytes, which it keeps mapped. It must not be written to. A copy if the
-  /// file does not align the tensor to its element size.
+  /// tensor is small (below 1 MiB) or the file does not align it to its element size. A file that
+  /// becomes shorter is a danger for views only: see end_on_mapped_file_faults().
   at::Tensor view(const TensorInfo& info) const;
-  /// Copies the tensor into `target` (same shape, any dtype and device), then releases the mapped
-  /// pages, so that the weights are never in memory twice.
+  /// Reads the tensor into `target` (same shape, any dtype and device), in pieces if it has to be
+  /// converted, so that the weights are never in memory twice.
   void copy_to(const TensorInfo& info, at::Tensor target) const;
   /// Copies target.numel() elements, starting at element `begin` of the flattened tensor. `target`
   /// must be contiguous.

@@ -1,5 +1,7 @@
-// A memory-mapped safetensors file. Tensors are copied out in chunks, and the pages of each chunk
-// are released at once: a loaded model takes its own memory, but not that of the file as well.
+// A safetensors file. Tensors are read into their target, or in pieces if they have to be
+// converted: a loaded model takes its own memory, but not that of the file as well. Only view() of
+// a large tensor maps the file.
+#include "io/random_access_file.h"
 #include "io/safetensors/safetensors_header.h"
 
 #include <reprise/io/safetensors.h>
@@ -9,7 +11,9 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
-#include <cstring>
+#include <memory>
+#include <mutex>
+#include <span>
 #include <string_view>
 #include <unordered_map>
 
@@ -17,30 +21,43 @@ namespace reprise {
 namespace {
 
 constexpr int64_t kChunkBytes = int64_t{8} << 20;
+constexpr uint64_t kMappedBytes = uint64_t{1} << 20;  // smaller tensors are read by view() too
 
-/// Both are contiguous. A plain copy is not worth several threads: the page cache is the
-/// bottleneck.
-void copy_chunk(const at::Tensor& from, const at::Tensor& to) {
-  if (to.is_cpu() && to.scalar_type() == from.scalar_type()) {
-    std::memcpy(to.mutable_data_ptr(), from.const_data_ptr(), from.nbytes());
-  } else {
-    to.copy_(from);
-  }
+std::span<std::byte> bytes_of(const at::Tensor& contiguous) {
+  return {static_cast<std::byte*>(contiguous.mutable_data_ptr()), contiguous.nbytes()};
 }
 
 }  // namespace
 
 struct SafetensorsFile::Contents {
   explicit Contents(const std::filesystem::path& path)
-      : file(path), header(io::parse_safetensors_header(file.bytes(), path.string())) {
+      : file(path),
+        header(io::read_safetensors_header(
+            file.size(),
+            [this](uint64_t offset, size_t bytes) { return file.read_text(offset, bytes); },
+            path.string())) {
     for (const TensorInfo& info : header.tensors) {
       by_name.emplace(info.name, &info);
     }
   }
 
-  MappedFile file;
+  /// Maps the file at the first call.
+  const MappedFile& mapped() const {
+    std::call_once(is_mapped, [this] {
+      mapping = std::make_unique<const MappedFile>(file.path());
+      TORCH_CHECK(mapping->bytes().size() == file.size(),
+                  "[safetensors] ",
+                  file.path().string(),
+                  ": was replaced while it was in use");
+    });
+    return *mapping;
+  }
+
+  io::RandomAccessFile file;
   io::SafetensorsHeader header;
   std::unordered_map<std::string_view, const TensorInfo*> by_name;
+  mutable std::once_flag is_mapped;
+  mutable std::unique_ptr<const MappedFile> mapping;
 };
 
 SafetensorsFile::SafetensorsFile(const std::filesystem::path& path)
@@ -63,20 +80,21 @@ const std::filesystem::path& SafetensorsFile::path() const {
   return contents_->file.path();
 }
 
+bool SafetensorsFile::is_private() const {
+  return contents_->file.is_private();
+}
+
 at::Tensor SafetensorsFile::view(const TensorInfo& info) const {
-  const auto bytes = contents_->file.bytes();
-  TORCH_INTERNAL_ASSERT(info.begin <= info.end && info.end <= bytes.size());
-  if (info.begin == info.end) {
-    return at::empty(info.shape, info.dtype);
-  }
-  // There are no read-only tensors. The pages are mapped read-only, so a write would fault.
-  auto* const data = const_cast<std::byte*>(bytes.data() + info.begin);
-  const bool aligned = reinterpret_cast<uintptr_t>(data) % c10::elementSize(info.dtype) == 0;
-  if (!aligned) {
+  TORCH_INTERNAL_ASSERT(info.begin <= info.end && info.end <= contents_->file.size());
+  const uint64_t bytes = info.end - info.begin;
+  const bool is_aligned = info.begin % c10::elementSize(info.dtype) == 0;  // pages are
+  if (bytes < kMappedBytes || !is_aligned) {
     at::Tensor copy = at::empty(info.shape, info.dtype);
-    std::copy_n(data, info.end - info.begin, static_cast<std::byte*>(copy.data_ptr()));
+    contents_->file.read(info.begin, bytes_of(copy));
     return copy;
   }
+  // There are no read-only tensors. The pages are mapped read-only, so a write would fault.
+  auto* const data = const_cast<std::byte*>(contents_->mapped().bytes().data() + info.begin);
   return at::from_blob(
       data, info.shape, [keep = contents_](void*) {}, at::TensorOptions().dtype(info.dtype));
 }
@@ -93,8 +111,9 @@ void SafetensorsFile::copy_to(const TensorInfo& info, at::Tensor target) const {
               at::IntArrayRef(info.shape));
   if (!target.is_contiguous()) {
     const c10::NoGradGuard no_grad;
-    target.copy_(view(info));
-    contents_->file.release(info.begin, info.end - info.begin);
+    at::Tensor whole = at::empty(info.shape, info.dtype);
+    contents_->file.read(info.begin, bytes_of(whole));
+    target.copy_(whole);
     return;
   }
   copy_part_to(info, 0, target);
@@ -104,8 +123,9 @@ void SafetensorsFile::copy_part_to(const TensorInfo& info,
                                    int64_t begin,
                                    const at::Tensor& target) const {
   const c10::NoGradGuard no_grad;
-  const at::Tensor source = view(info).view(-1);
-  TORCH_CHECK(begin >= 0 && begin <= source.numel() && target.numel() <= source.numel() - begin,
+  const auto item = static_cast<int64_t>(c10::elementSize(info.dtype));
+  const int64_t available = static_cast<int64_t>(info.end - info.begin) / item;
+  TORCH_CHECK(begin >= 0 && begin <= available && target.numel() <= available - begin,
               "[safetensors] ",
               path().string(),
               ": tensor \"",
@@ -115,16 +135,19 @@ void SafetensorsFile::copy_part_to(const TensorInfo& info,
               " to ",
               begin + target.numel(),
               ", found ",
-              source.numel());
-  const at::Tensor from = source.narrow(0, begin, target.numel());
+              available);
+  const uint64_t first = info.begin + static_cast<uint64_t>(begin * item);
   const at::Tensor to = target.view(-1);
-  const auto item = static_cast<int64_t>(c10::elementSize(info.dtype));
-  const int64_t chunk = kChunkBytes / item;
-  for (int64_t done = 0; done < from.numel(); done += chunk) {
-    const int64_t count = std::min(chunk, from.numel() - done);
-    copy_chunk(from.narrow(0, done, count), to.narrow(0, done, count));
-    contents_->file.release(info.begin + static_cast<uint64_t>((begin + done) * item),
-                            static_cast<uint64_t>(count * item));
+  if (to.is_cpu() && to.scalar_type() == info.dtype) {
+    contents_->file.read(first, bytes_of(to));
+    return;
+  }
+  const int64_t chunk = std::min(kChunkBytes / item, to.numel());
+  const at::Tensor piece = at::empty({chunk}, info.dtype);
+  for (int64_t done = 0; done < to.numel(); done += chunk) {
+    const at::Tensor from = piece.narrow(0, 0, std::min(chunk, to.numel() - done));
+    contents_->file.read(first + static_cast<uint64_t>(done * item), bytes_of(from));
+    to.narrow(0, done, from.numel()).copy_(from);
   }
 }
 

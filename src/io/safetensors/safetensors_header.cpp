@@ -142,15 +142,16 @@ void check_tiling(std::vector<TensorInfo>& tensors,
 
 }  // namespace
 
-SafetensorsHeader parse_safetensors_header(std::span<const std::byte> file,
-                                           const std::string& source) {
-  TORCH_CHECK(file.size() >= kLengthBytes,
+SafetensorsHeader read_safetensors_header(uint64_t file_bytes,
+                                          const ReadBytes& read,
+                                          const std::string& source) {
+  TORCH_CHECK(file_bytes >= kLengthBytes,
               "[safetensors] ",
               source,
               ": expected a file of at least 8 bytes, found ",
-              file.size());
+              file_bytes);
   uint64_t length = 0;
-  std::memcpy(&length, file.data(), kLengthBytes);
+  std::memcpy(&length, read(0, kLengthBytes).data(), kLengthBytes);
   TORCH_CHECK(length <= kMaxHeaderBytes,
               "[safetensors] ",
               source,
@@ -159,15 +160,15 @@ SafetensorsHeader parse_safetensors_header(std::span<const std::byte> file,
               " bytes, found ",
               length,
               "; this may be no safetensors file");
-  TORCH_CHECK(length <= file.size() - kLengthBytes,
+  TORCH_CHECK(length <= file_bytes - kLengthBytes,
               "[safetensors] ",
               source,
               ": expected a header of ",
               length,
               " bytes, found ",
-              file.size() - kLengthBytes,
+              file_bytes - kLengthBytes,
               " bytes after its length; the file is truncated");
-  const std::string_view text(reinterpret_cast<const char*>(file.data()) + kLengthBytes, length);
+  const std::string text = read(kLengthBytes, length);
   TORCH_CHECK(text.starts_with('{'),
               "[safetensors] ",
               source,
@@ -185,8 +186,16 @@ SafetensorsHeader parse_safetensors_header(std::span<const std::byte> file,
       header.tensors.push_back(parse_tensor(name, entry, data_begin, source));
     }
   }
-  check_tiling(header.tensors, data_begin, file.size(), source);
+  check_tiling(header.tensors, data_begin, file_bytes, source);
   return header;
+}
+
+SafetensorsHeader parse_safetensors_header(std::span<const std::byte> file,
+                                           const std::string& source) {
+  const auto read = [&](uint64_t offset, size_t bytes) {
+    return std::string(reinterpret_cast<const char*>(file.data()) + offset, bytes);
+  };
+  return read_safetensors_header(file.size(), read, source);
 }
 
 }  // namespace reprise::io

@@ -5,6 +5,8 @@
 #include <reprise/io/safetensors.h>
 
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -17,8 +19,16 @@ struct SafetensorsHeader {
   std::map<std::string, std::string> metadata;
 };
 
-/// Reads the header of `file`, the bytes of a whole file. Throws c10::Error naming `source`, the
-/// tensor or field, what was expected and what was found.
+/// The bytes at an offset. They are inside the file.
+using ReadBytes = std::function<std::string(uint64_t offset, size_t bytes)>;
+
+/// Reads the header of a file of `file_bytes` bytes. Throws c10::Error naming `source`, the tensor
+/// or field, what was expected and what was found.
+SafetensorsHeader read_safetensors_header(uint64_t file_bytes,
+                                          const ReadBytes& read,
+                                          const std::string& source);
+
+/// The same for the bytes of a whole file.
 REPRISE_API SafetensorsHeader parse_safetensors_header(std::span<const std::byte> file,
                                                        const std::string& source);
 
