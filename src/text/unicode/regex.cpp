@@ -1,4 +1,4 @@
-// Regex with PCRE2: compiled once, JIT if available, with limits.
+// Regex with PCRE2: compiled once, JIT if available. The work of all matches in a text is counted.
 #include "text/unicode/regex.h"
 
 #include "text/unicode/utf8.h"
@@ -9,15 +9,14 @@
 #include <pcre2.h>
 
 #include <array>
+#include <cstring>
 
 namespace reprise::text {
 namespace {
 
-// Limits per match: steps, and KiB of heap for backtracking. Patterns of real tokenizers need a few
-// steps per character.
-constexpr uint32_t kMatchLimit = 2'000'000;
-constexpr uint32_t kHeapLimitKiB = 256 << 10;
+constexpr uint32_t kHeapLimitKiB = 256 << 10;  // for backtracking
 constexpr size_t kLongestPattern = 64 << 10;
+constexpr size_t kShown = 300;  // bytes of a pattern in messages
 
 struct Free {
   void operator()(pcre2_code* code) const { pcre2_code_free(code); }
@@ -38,21 +37,60 @@ const PCRE2_UCHAR* bytes(std::string_view text) {
   return reinterpret_cast<const PCRE2_UCHAR*>(text.data());
 }
 
-/// Thread-local, so that matching does not allocate.
-pcre2_match_data* match_data() {
-  thread_local const Owned<pcre2_match_data> data(pcre2_match_data_create(1, nullptr));
-  TORCH_CHECK(data != nullptr, "[tokenizer] no memory for a regular expression's match");
-  return data.get();
+/// What a thread needs to match, made once, so that matching does not allocate.
+struct MatchState {
+  Owned<pcre2_match_data> data{pcre2_match_data_create(1, nullptr)};
+  Owned<pcre2_match_context> context{pcre2_match_context_create(nullptr)};
+};
+
+MatchState& match_state() {
+  thread_local MatchState state;
+  TORCH_CHECK(state.data != nullptr && state.context != nullptr,
+              "[tokenizer] no memory for a regular expression's match");
+  pcre2_set_heap_limit(state.context.get(), kHeapLimitKiB);
+  pcre2_set_match_limit(state.context.get(), UINT32_MAX);  // Work bounds it
+  return state;
 }
 
 }  // namespace
 
 struct Regex::Code {
   Owned<pcre2_code> code;
-  Owned<pcre2_match_context> limits;
 };
 
-Regex::Regex(std::string_view pattern, const std::string& where) : pattern_(pattern) {
+/// Adds up the work of all matches in a text: see Note [Work of a match].
+struct Regex::Work {
+  size_t left;
+  size_t per_callout;
+  size_t position = 0;
+
+  // Called by PCRE2. A negative result ends the match with that error.
+  static int count(pcre2_callout_block* block, void* data) {
+    auto& work = *static_cast<Work*>(data);
+    const size_t at = block->current_position;
+    size_t cost = work.per_callout + (at > work.position ? at - work.position : work.position - at);
+    work.position = at;
+    if (block->callout_number == 2) {  // before a back-reference
+      for (size_t i = 1; i < block->capture_top; ++i) {
+        const size_t* group = block->offset_vector + 2 * i;
+        cost += group[0] != PCRE2_UNSET && group[1] > group[0] ? group[1] - group[0] : 0;
+      }
+    }
+    if (cost > work.left) {
+      return PCRE2_ERROR_CALLOUT;
+    }
+    work.left -= cost;
+    return 0;
+  }
+};
+
+std::string Regex::described() const {
+  return where_ + ": regular expression \"" + pattern_.substr(0, kShown) +
+         (pattern_.size() > kShown ? "...\"" : "\"");
+}
+
+Regex::Regex(std::string_view pattern, const std::string& where)
+    : pattern_(pattern), where_(where) {
   TORCH_CHECK(pattern.size() <= kLongestPattern,
               "[tokenizer] ",
               where,
@@ -64,13 +102,7 @@ Regex::Regex(std::string_view pattern, const std::string& where) : pattern_(patt
   try {
     translated = translate_regex(pattern);
   } catch (const c10::Error& error) {
-    TORCH_CHECK(false,
-                "[tokenizer] ",
-                where,
-                ": regular expression \"",
-                pattern,
-                "\": ",
-                error.what_without_backtrace());
+    TORCH_CHECK(false, "[tokenizer] ", described(), ": ", error.what_without_backtrace());
   }
   const Owned<pcre2_compile_context> context(pcre2_compile_context_create(nullptr));
   TORCH_CHECK(context != nullptr, "[tokenizer] no memory for a regular expression");
@@ -87,33 +119,32 @@ Regex::Regex(std::string_view pattern, const std::string& where) : pattern_(patt
                                  context.get()));
   TORCH_CHECK(code->code != nullptr,
               "[tokenizer] ",
-              where,
-              ": regular expression \"",
-              pattern,
-              "\": PCRE2 refuses it as \"",
-              translated,
+              described(),
+              ": PCRE2 refuses it as \"",
+              translated.substr(0, kShown),
               "\" at byte ",
               offset,
               ": ",
               error_text(error));
   // Falls back to the interpreter without a JIT compiler; both give the same matches.
   pcre2_jit_compile(code->code.get(), PCRE2_JIT_COMPLETE);
-  code->limits.reset(pcre2_match_context_create(nullptr));
-  TORCH_CHECK(code->limits != nullptr, "[tokenizer] no memory for a regular expression");
-  pcre2_set_match_limit(code->limits.get(), kMatchLimit);
-  pcre2_set_heap_limit(code->limits.get(), kHeapLimitKiB);
   code_ = std::move(code);
 }
 
-std::optional<std::pair<size_t, size_t>> Regex::find(std::string_view text, size_t from) const {
+std::optional<std::pair<size_t, size_t>> Regex::find(std::string_view text,
+                                                     size_t from,
+                                                     Work& work) const {
+  MatchState& state = match_state();
+  pcre2_set_callout(state.context.get(), Work::count, &work);
   const auto match = [&](uint32_t options) {
+    work.position = from;
     return pcre2_match(code_->code.get(),
                        bytes(text),
                        text.size(),
                        from,
                        PCRE2_NO_UTF_CHECK | options,
-                       match_data(),
-                       code_->limits.get());
+                       state.data.get(),
+                       state.context.get());
   };
   int result = match(0);
   if (result == PCRE2_ERROR_JIT_STACKLIMIT) {
@@ -122,27 +153,45 @@ std::optional<std::pair<size_t, size_t>> Regex::find(std::string_view text, size
   if (result == PCRE2_ERROR_NOMATCH) {
     return std::nullopt;
   }
+  TORCH_CHECK(result != PCRE2_ERROR_CALLOUT,
+              "[tokenizer] ",
+              described(),
+              " takes more than ",
+              most_work(text),
+              " steps on a text of ",
+              text.size(),
+              " bytes (",
+              kWorkPerByte,
+              " for each byte), up to byte ",
+              from,
+              "; its work grows faster than the text, so use a pattern that backtracks less");
   TORCH_CHECK(result >= 0,
-              "[tokenizer] regular expression \"",
-              pattern_,
-              "\" at byte ",
+              "[tokenizer] ",
+              described(),
+              " at byte ",
               from,
               " of the text: ",
               error_text(result));
-  const size_t* match_range = pcre2_get_ovector_pointer(match_data());
+  const size_t* match_range = pcre2_get_ovector_pointer(state.data.get());
   // \K can set the start after the end.
   TORCH_CHECK(match_range[0] <= match_range[1] && match_range[0] >= from,
-              "[tokenizer] regular expression \"",
-              pattern_,
-              "\" matches backwards");
+              "[tokenizer] ",
+              described(),
+              " matches backwards");
   return std::pair(match_range[0], match_range[1]);
 }
 
+size_t Regex::most_work(std::string_view text) {
+  return kWorkAtLeast + kWorkPerByte * text.size();
+}
+
 Ranges Regex::find_all(std::string_view text) const {
+  constexpr size_t kPatternBytesPerStep = 16;
+  Work work{most_work(text), 1 + pattern_.size() / kPatternBytesPerStep};
   Ranges matches;
   std::optional<size_t> last_end;
   for (size_t from = 0; from <= text.size();) {
-    const auto match = find(text, from);
+    const auto match = find(text, from, work);
     if (!match) {
       break;
     }
@@ -177,10 +226,17 @@ Ranges Pattern::find_all(std::string_view text) const {
   if (regex_) {
     return regex_->find_all(text);
   }
+  // memmem takes linear time; std::string_view::find takes the product of both lengths.
   Ranges matches;
-  for (size_t at = text.find(literal_); at != std::string_view::npos;
-       at = text.find(literal_, at + literal_.size())) {
-    matches.emplace_back(at, at + literal_.size());
+  for (size_t at = 0; at < text.size();) {
+    const void* const found =
+        ::memmem(text.data() + at, text.size() - at, literal_.data(), literal_.size());
+    if (found == nullptr) {
+      break;
+    }
+    const auto begin = static_cast<size_t>(static_cast<const char*>(found) - text.data());
+    at = begin + literal_.size();
+    matches.emplace_back(begin, at);
   }
   return matches;
 }

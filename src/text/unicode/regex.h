@@ -1,5 +1,5 @@
 // Regular expressions of tokenizer.json: Oniguruma's Ruby syntax, run by PCRE2. Patterns are
-// untrusted: a match with too many steps is an error, not a hang.
+// untrusted: one whose work on a text is far more than in proportion to it is an error, not a hang.
 #pragma once
 
 #include <cstddef>
@@ -24,15 +24,27 @@ class Regex {
   Regex(std::string_view pattern, const std::string& where);
 
   /// All matches in `text` (valid UTF-8) from left to right. Like the library, skips an empty match
-  /// directly after the previous match.
+  /// directly after the previous match. Throws c10::Error if they take more than kWorkAtLeast +
+  /// kWorkPerByte steps for each byte of the text: characters scanned, and groups and repeats
+  /// tried.
   Ranges find_all(std::string_view text) const;
+
+  /// Patterns of real tokenizers need fewer than 200 steps for a byte.
+  static constexpr size_t kWorkPerByte = 1000;
+  static constexpr size_t kWorkAtLeast = 10'000;  ///< small: a text may be in many pieces
 
  private:
   struct Code;
-  std::optional<std::pair<size_t, size_t>> find(std::string_view text, size_t from) const;
+  struct Work;
+  std::optional<std::pair<size_t, size_t>> find(std::string_view text,
+                                                size_t from,
+                                                Work& work) const;
+  std::string described() const;
+  static size_t most_work(std::string_view text);
 
   std::shared_ptr<const Code> code_;
   std::string pattern_;
+  std::string where_;
 };
 
 /// What Split and Replace search for: a regular expression or a plain string.

@@ -4,6 +4,14 @@
 //   x{n,m}+              repeats x{n,m}, is not possessive   {,n}   means {0,n}
 //   [a[bc]]              is a union                          \v     is U+000B alone
 // ^ and $ match at every line in both (PCRE2_MULTILINE).
+//
+// Note [Work of a match]
+// PCRE2's limits do not bound a match: under JIT they count again from each start, and a scan such
+// as that of \s+ counts as one. So the translation has a callout (?C) at its start and after every
+// group, quantifier, back-reference and \X; what is repeated has it inside. Between two of them a
+// match does work in proportion to the pattern and to how far the position moves; (?C2) comes
+// before a back-reference, which may compare the longest group in vain. Regex::find_all adds this
+// up.
 #include "text/unicode/regex.h"
 #include "text/unicode/regex_sets.h"
 #include "text/unicode/utf8.h"
@@ -11,6 +19,7 @@
 #include <c10/util/Exception.h>
 
 #include <cctype>
+#include <utility>
 
 namespace reprise::text {
 namespace {
@@ -20,11 +29,14 @@ class Translator {
   explicit Translator(std::string_view pattern) : in_(pattern) {}
 
   std::string run() {
+    out_ = "(?C)";
     groups_.push_back({0, 0});
+    begin_atom();
     while (at_ < in_.size()) {
       step();
     }
     TORCH_CHECK(groups_.size() == 1, "a group is not closed");
+    count_work();
     close_options();
     return std::move(out_);
   }
@@ -38,13 +50,14 @@ class Translator {
   bool looking_at(std::string_view text) const { return in_.substr(at_).starts_with(text); }
 
   /// Records where the atom begins that a following quantifier would repeat.
-  void begin_atom() {
-    atom_ = out_.size();
-    quantified_ = false;
-  }
+  void begin_atom() { atom_ = out_.size(); }
+
+  /// Writes the callout that is due, once no quantifier can follow any more.
+  void count_work() { out_ += std::exchange(callout_is_due_, false) ? "(?C)" : ""; }
 
   void step();
   void escape();
+  void back_reference();
   void group();
   void options();
   void quantifier();
@@ -62,12 +75,15 @@ class Translator {
   size_t at_ = 0;
   std::string out_;
   size_t atom_ = 0;
-  bool quantified_ = false;  // the atom already has a quantifier
+  bool callout_is_due_ = false;  // after the atom: see Note [Work of a match]
   std::vector<Group> groups_;
 };
 
 void Translator::step() {
   const char c = in_[at_];
+  if (std::string_view("*+?{").find(c) == std::string_view::npos) {
+    count_work();
+  }
   switch (c) {
     case '\\':
       return escape();
@@ -81,7 +97,7 @@ void Translator::step() {
       out_ += ')';
       ++at_;
       atom_ = groups_.back().start;
-      quantified_ = false;
+      callout_is_due_ = true;
       groups_.pop_back();
       return;
     }
@@ -183,6 +199,10 @@ void Translator::escape() {
                 c,
                 " is not supported");
   }
+  callout_is_due_ = c == 'X';
+  if (c == 'k' || (c >= '1' && c <= '9')) {
+    return back_reference();
+  }
   out_ += '\\';
   const size_t length = std::min(utf8_length(c), in_.size() - at_ + 1);
   if (length > 1) {
@@ -190,6 +210,22 @@ void Translator::escape() {
   }
   out_ += in_.substr(at_ - 1, length);
   at_ += length - 1;
+}
+
+/// \1 or \k<name>; at_ is after the digit or the k.
+void Translator::back_reference() {
+  const size_t begin = at_ - 1;
+  if (in_[begin] == 'k') {
+    const size_t end = in_.find(looking_at("'") ? '\'' : '>', at_ + 1);
+    TORCH_CHECK((looking_at("<") || looking_at("'")) && end != std::string_view::npos,
+                "\\k without <a name>");
+    at_ = end + 1;
+  }
+  while (in_[begin] != 'k' && at_ < in_.size() && in_[at_] >= '0' && in_[at_] <= '9') {
+    ++at_;
+  }
+  out_ += "(?C2)\\" + std::string(in_.substr(begin, at_ - begin));
+  callout_is_due_ = true;
 }
 
 void Translator::close_options() {
@@ -276,15 +312,16 @@ void Translator::quantifier() {
   const bool is_brace = in_[at_] == '{';
   std::string text = is_brace ? interval() : std::string(1, in_[at_++]);
   if (text.empty()) {
+    count_work();
     begin_atom();
     out_ += "\\{";
     ++at_;
     return;
   }
   TORCH_CHECK(atom_ < out_.size(), "a quantifier repeats nothing");
-  if (quantified_) {
+  if (callout_is_due_) {
     out_.insert(atom_, "(?:");
-    out_ += ')';
+    out_ += "(?C))";
   }
   const bool reluctant_interval = is_brace && text.find(',') != std::string::npos;
   if (looking_at("?") && (!is_brace || reluctant_interval)) {
@@ -295,7 +332,7 @@ void Translator::quantifier() {
     ++at_;
   }
   out_ += text;
-  quantified_ = true;
+  callout_is_due_ = true;
 }
 
 void Translator::class_escape(std::string& inside) {
