@@ -1,8 +1,8 @@
-// AppendFile with O_APPEND. No fsync: what a killed process wrote stays in the kernel's cache, and
-// after a power failure the last steps are lost anyway.
+// AppendFile with O_APPEND.
 #include "report/append_file.h"
 
 #include "io/last_error.h"
+#include "io/sync.h"
 
 #include <c10/util/Exception.h>
 
@@ -35,6 +35,9 @@ AppendFile::AppendFile(std::filesystem::path path, Mode mode)
     TORCH_CHECK(false, "[file] ", path_.string(), ": expected a regular file");
   }
   size_ = static_cast<uint64_t>(status.st_size);
+  if (size_ == 0) {
+    io::sync_folder(path_.parent_path());  // it may be new
+  }
 }
 
 AppendFile::~AppendFile() {
@@ -62,6 +65,11 @@ void AppendFile::append(std::string_view bytes) {
     done += static_cast<size_t>(count);
   }
   size_ += bytes.size();
+}
+
+void AppendFile::sync() {
+  TORCH_CHECK(
+      ::fsync(descriptor_) == 0, "[file] cannot write ", path_.string(), ": ", io::last_error());
 }
 
 void AppendFile::truncate(uint64_t size) {

@@ -22,7 +22,12 @@ class AppendFile {
   /// Removes all bytes after the first `size`.
   void truncate(uint64_t size);
 
+  /// Waits until everything is on disk. What a killed process wrote is in the file without it; a
+  /// power failure may take that.
+  void sync();
+
   const std::filesystem::path& path() const { return path_; }
+  uint64_t size() const { return size_; }
 
  private:
   std::filesystem::path path_;

@@ -6,6 +6,8 @@
 
 #include <c10/util/Exception.h>
 
+#include <zlib.h>
+
 #include <functional>
 #include <string>
 #include <string_view>
@@ -78,16 +80,27 @@ void repair_end(AppendFile& file) {
   }
 }
 
-std::unique_ptr<AppendFile> open_at_end(const std::filesystem::path& path) {
-  auto file = std::make_unique<AppendFile>(path, AppendFile::Mode::Append);
-  repair_end(*file);
-  return file;
+uint32_t crc32_of(std::string_view bytes, uint32_t before = 0) {
+  return static_cast<uint32_t>(
+      ::crc32_z(before, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
+}
+
+uint32_t crc32_of(const MappedFile& file, uint64_t bytes) {
+  return crc32_of({reinterpret_cast<const char*>(file.bytes().data()), bytes});
 }
 
 }  // namespace
 
-MetricsFile::MetricsFile(const std::filesystem::path& path)
-    : path_(path), file_(open_at_end(path)) {}
+MetricsFile::MetricsFile(const std::filesystem::path& path) : path_(path) {
+  open();
+}
+
+void MetricsFile::open() {
+  file_ = std::make_unique<AppendFile>(path_, AppendFile::Mode::Append);
+  repair_end(*file_);
+  const MappedFile mapped(path_);
+  crc32_ = crc32_of(mapped, mapped.bytes().size());
+}
 
 MetricsFile::~MetricsFile() = default;
 
@@ -96,7 +109,27 @@ void MetricsFile::append(const Json& record) {
               "[metrics] expected an object with an integer \"step\", found ",
               kind_of(record));
   // Invalid UTF-8 must not end a run: such bytes become U+FFFD.
-  file_->append(record.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+  const std::string line = record.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  file_->append(line);
+  crc32_ = crc32_of(line, crc32_);
+}
+
+MetricsMark MetricsFile::sync() {
+  file_->sync();
+  return {file_->size(), crc32_};
+}
+
+void MetricsFile::return_to(const MetricsMark& mark) {
+  const MappedFile mapped(path_);
+  TORCH_CHECK(
+      mapped.bytes().size() >= mark.bytes && crc32_of(mapped, mark.bytes) == mark.crc32,
+      "[metrics] ",
+      path_.string(),
+      ": lines that the checkpoint was saved with are missing or changed. Restore the file, or "
+      "move it away to go on with a new one.");
+  file_->truncate(mark.bytes);
+  file_->sync();
+  crc32_ = mark.crc32;
 }
 
 void MetricsFile::truncate_after(int64_t step) {
@@ -108,7 +141,7 @@ void MetricsFile::truncate_after(int64_t step) {
     }
   });
   kept.commit();
-  file_ = open_at_end(path_);  // the old descriptor refers to the replaced file
+  open();  // the old descriptor refers to the replaced file
 }
 
 std::vector<Json> MetricsFile::read(const std::filesystem::path& path) {

@@ -2,8 +2,7 @@
 // of a run that nobody disturbed, and the metrics the same but for times and bytes.
 #include "app/commands.h"
 #include "app/running.h"
-#include "support/fixtures.h"
-#include "support/run_metrics.h"
+#include "app/small_run.h"
 
 #include <chrono>
 #include <functional>
@@ -23,49 +22,11 @@ constexpr int kProgramKills = 20;
 class KillAndResume : public ::testing::Test {
  protected:
   std::vector<std::string> command(const fs::path& output) const {
-    const fs::path training = testing::fixtures() / "training";
-    return {"sft",
-            "--model",
-            (training / "models" / "policy").string(),
-            "--data",
-            (training / "data" / "sft_text.jsonl").string(),
-            "--eval_data",
-            (training / "data" / "sft_text.jsonl").string(),
-            "--eval_steps",
-            "4",
-            "--output_dir",
-            output.string(),
-            "--cache_dir",
-            (folder_.path() / "cache").string(),
-            "--max_steps",
-            "12",
-            "--per_device_train_batch_size",
-            "2",
-            "--gradient_accumulation_steps",
-            "2",
-            "--learning_rate",
-            "1e-3",
-            "--neftune_noise_alpha",
-            "5",
-            "--ema_decay",
-            "0.9",
-            "--gradient_checkpointing",
-            "--save_steps",
-            "1",
-            "--save_total_limit",
-            "2",
-            "--device",
-            "cpu",
-            "--resume_from_checkpoint",
-            "auto"};
+    return testing::small_run(output, folder_.path() / "cache");
   }
 
   void expect_same_as_undisturbed(const fs::path& output) const {
-    const fs::path whole = folder_.path() / "whole";
-    EXPECT_EQ(testing::read_text(output / "model.safetensors"),
-              testing::read_text(whole / "model.safetensors"));
-    EXPECT_EQ(testing::computed_metrics(output), testing::computed_metrics(whole));
-    EXPECT_FALSE(is_saving(output)) << "a half-written checkpoint was left";
+    testing::expect_same_run(output, folder_.path() / "whole");
   }
 
   fs::path log() const { return folder_.path() / "log"; }

@@ -17,6 +17,12 @@ namespace report {
 class AppendFile;
 }
 
+/// How far the file was written at some moment, and the checksum of that part.
+struct MetricsMark {
+  uint64_t bytes = 0;
+  uint32_t crc32 = 0;
+};
+
 class REPRISE_API MetricsFile {
  public:
   /// Creates the file, or appends to an existing one. An incomplete line that a killed process left
@@ -34,13 +40,22 @@ class REPRISE_API MetricsFile {
   /// killed meanwhile leaves either the old lines or the new ones.
   void truncate_after(int64_t step);
 
+  /// Waits until all lines are on disk, also after a power failure from then on.
+  MetricsMark sync();
+
+  /// Removes what was written after the mark. Throws if lines before it are missing or changed.
+  void return_to(const MetricsMark& mark);
+
   /// All records of a file. An incomplete last line is skipped; any other line that is not a record
   /// is an error that names the line.
   static std::vector<Json> read(const std::filesystem::path& path);
 
  private:
+  void open();
+
   std::filesystem::path path_;
   std::unique_ptr<report::AppendFile> file_;
+  uint32_t crc32_ = 0;  // of the whole file
 };
 
 }  // namespace reprise

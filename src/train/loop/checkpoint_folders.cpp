@@ -1,5 +1,7 @@
 #include "train/loop/checkpoint_folders.h"
 
+#include "io/sync.h"
+
 #include <reprise/io/file.h>
 #include <reprise/train/trainer.h>
 
@@ -20,18 +22,6 @@ namespace {
 
 constexpr std::string_view kFolderPrefix = "checkpoint-";
 
-// The number in a folder name checkpoint-<number>; std::nullopt for other names.
-std::optional<int64_t> step_in_name(const fs::path& folder) {
-  const std::string name = folder.filename().string();
-  if (!name.starts_with(kFolderPrefix)) {
-    return std::nullopt;
-  }
-  int64_t step = 0;
-  const char* last = name.data() + name.size();
-  const auto [end, error] = std::from_chars(name.data() + kFolderPrefix.size(), last, step);
-  return error == std::errc() && end == last ? std::optional(step) : std::nullopt;
-}
-
 std::map<int64_t, fs::path> checkpoints_in(const fs::path& output) {
   std::map<int64_t, fs::path> found;
   std::error_code ignored;
@@ -44,16 +34,30 @@ std::map<int64_t, fs::path> checkpoints_in(const fs::path& output) {
   return found;
 }
 
-// Renames before removing: a checkpoint that is half removed must not look complete.
+// Renames before removing, also on disk: a checkpoint that is half removed must not look complete.
 void remove_checkpoint(const fs::path& checkpoint) {
   fs::path renamed = checkpoint;
   renamed += ".partial-removed";
   fs::rename(checkpoint, renamed);
+  io::sync_folder(checkpoint.parent_path());
   std::error_code ignored;
   fs::remove_all(renamed, ignored);
 }
 
 }  // namespace
+
+std::optional<int64_t> step_in_name(const fs::path& folder) {
+  const fs::path path = folder.has_filename() ? folder : folder.parent_path();
+  const std::string name = path.filename().string();
+  if (!name.starts_with(kFolderPrefix)) {
+    return std::nullopt;
+  }
+  int64_t step = 0;
+  const char* last = name.data() + name.size();
+  const auto [end, error] = std::from_chars(name.data() + kFolderPrefix.size(), last, step);
+  const bool is_number = error == std::errc() && end == last && step >= 0;
+  return is_number ? std::optional(step) : std::nullopt;
+}
 
 fs::path checkpoint_folder(const fs::path& output, int64_t step) {
   return output / (std::string(kFolderPrefix) + std::to_string(step));
@@ -75,15 +79,18 @@ void remove_old_checkpoints(const fs::path& output, int64_t keep, int64_t best_s
   }
 }
 
+bool continues_in(const fs::path& output, const fs::path& resume_from) {
+  std::error_code ignored;
+  return !resume_from.empty() &&
+         fs::equivalent(fs::weakly_canonical(resume_from).parent_path(), output, ignored);
+}
+
 void prepare_output(const fs::path& output,
                     const fs::path& resume_from,
                     int64_t step,
                     int64_t best_step) {
   create_folder(output);
-  std::error_code ignored;
-  const bool continues =
-      !resume_from.empty() &&
-      fs::equivalent(fs::weakly_canonical(resume_from).parent_path(), output, ignored);
+  const bool continues = continues_in(output, resume_from);
   TORCH_CHECK(continues || latest_checkpoint(output).empty(),
               "[train] ",
               output.string(),

@@ -1,5 +1,6 @@
 #include "train/loop/run_checkpoint.h"
 
+#include "io/checksums.h"
 #include "io/safetensors/distributed_write.h"
 #include "train/loop/checkpoint_folders.h"
 #include "train/loop/rng_state.h"
@@ -21,6 +22,9 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* kExtraStateFile = "objective.safetensors";
+// Apart from the state and its checksums, which are the same whenever a run is repeated. Logs have
+// times in them.
+constexpr const char* kLogsFile = "logs.json";
 
 at::Device device_of(CheckpointedRun& run) {
   return run.learners().front()->model().device();
@@ -33,7 +37,17 @@ Json state_json(const RunState& state, const Json& configuration, const World& w
           {"best_step", state.best_step},
           {"evaluations_without_best", state.evaluations_without_best},
           {"world_size", world.size()},
+          {"logs", kLogsFile},
+          {"checksums", io::kChecksumsFile},
           {"configuration", configuration}};
+}
+
+Json logs_json(const RunState& state) {
+  Json logs = Json::object();
+  for (const auto& [name, mark] : state.logs) {
+    logs[name] = {{"bytes", mark.bytes}, {"crc32", mark.crc32}};
+  }
+  return logs;
 }
 
 int64_t count_in(const Json& json, const char* key, const std::string& where) {
@@ -44,6 +58,34 @@ int64_t count_in(const Json& json, const char* key, const std::string& where) {
               key,
               ": expected a count");
   return json[key].get<int64_t>();
+}
+
+std::map<std::string, MetricsMark> read_logs(const fs::path& file) {
+  std::map<std::string, MetricsMark> logs;
+  const Json json = read_json(file);
+  TORCH_CHECK(json.is_object(), file.string(), ": expected an object, found ", kind_of(json));
+  for (const auto& [name, mark] : json.items()) {
+    const std::string where = file.string() + ": " + name;
+    const int64_t crc32 = count_in(mark, "crc32", where);
+    TORCH_CHECK(crc32 <= UINT32_MAX, where, ": crc32: expected 32 bits");
+    logs[name] = {static_cast<uint64_t>(count_in(mark, "bytes", where)),
+                  static_cast<uint32_t>(crc32)};
+  }
+  return logs;
+}
+
+void check_consistent(const RunState& state, const fs::path& folder, const std::string& where) {
+  const auto step = step_in_name(folder);
+  TORCH_CHECK(!step || *step == state.step,
+              where,
+              ": step: expected that of the folder, ",
+              step.value_or(0),
+              ", found ",
+              state.step);
+  TORCH_CHECK(state.best_step <= state.step && state.evaluations_without_best <= state.step,
+              where,
+              ": expected a best_step and evaluations_without_best of at most ",
+              state.step);
 }
 
 RunState read_state(const fs::path& folder) {
@@ -58,7 +100,23 @@ RunState read_state(const fs::path& folder) {
   if (json.contains("best_value") && json["best_value"].is_number()) {
     state.best_value = json["best_value"].get<double>();
   }
+  if (json.contains("logs")) {  // not in checkpoints of older versions
+    state.logs = read_logs(folder / kLogsFile);
+  }
+  check_consistent(state, folder, where);
   return state;
+}
+
+/// Checkpoints of older versions have no checksums.
+void verify(const fs::path& folder, const World& world) {
+  bool has_checksums = false;
+  world.run_on_all("reading " + folder.string(), [&] {
+    const Json json = read_json(folder / kTrainerStateFile);
+    has_checksums = json.is_object() && json.contains("checksums");
+  });
+  if (has_checksums) {
+    io::verify_checksums(folder, world);
+  }
 }
 
 void load_parameter(const SafetensorsCheckpoint& saved,
@@ -160,6 +218,8 @@ fs::path save_run_checkpoint(const fs::path& output,
       write_safetensors(folder / kExtraStateFile, extra);
     }
     write_json(folder / kTrainerStateFile, state_json(state, configuration, world));
+    io::write_checksums(folder);
+    write_json(folder / kLogsFile, logs_json(state));
     partial->commit();
   });
   return final;
@@ -169,6 +229,7 @@ RunState load_run_checkpoint(const fs::path& folder,
                              CheckpointedRun& run,
                              const World& world,
                              uint64_t seed) {
+  verify(folder, world);
   RunState state;
   world.run_on_all("reading " + folder.string(), [&] { state = read_state(folder); });
   for (const auto* learner : run.learners()) {

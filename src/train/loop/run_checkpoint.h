@@ -3,7 +3,8 @@
 //
 // The folder gets its final name only when it is complete, so any folder named checkpoint-N can be
 // resumed from. Besides the model's own files it has optimizer.safetensors, rng.safetensors,
-// trainer_state.json and, if there is such state, objective.safetensors and ema.safetensors.
+// trainer_state.json, checksums.json, logs.json and, if there is such state, objective.safetensors
+// and ema.safetensors.
 //
 // All processes save and load together and share the output folder. Each writes its own shards; the
 // format does not depend on the number of processes, so a run may continue with another number.
@@ -13,11 +14,14 @@
 
 #include <reprise/dist/world.h>
 #include <reprise/io/safetensors.h>
+#include <reprise/report/metrics_file.h>
 #include <reprise/train/trainer.h>
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace reprise {
@@ -29,6 +33,7 @@ struct RunState {
   std::optional<double> best_value;
   int64_t best_step = 0;
   int64_t evaluations_without_best = 0;
+  std::map<std::string, MetricsMark> logs;  ///< by file name, how far each was written
 };
 
 /// The parts of a run that go into its checkpoints.
@@ -54,7 +59,8 @@ std::filesystem::path save_run_checkpoint(const std::filesystem::path& output,
                                           const World& world);
 
 /// Restores models, optimizers, extra state and random generators. Throws, naming file and field,
-/// if the folder is incomplete or belongs to another kind of run; `run` is unusable after that.
+/// if the folder is incomplete or damaged, contradicts itself or belongs to another kind of run;
+/// `run` is unusable after that.
 /// `seed` is for processes whose random state is not in the checkpoint.
 RunState load_run_checkpoint(const std::filesystem::path& folder,
                              CheckpointedRun& run,

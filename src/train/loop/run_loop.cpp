@@ -55,11 +55,19 @@ void RunLoop::begin(const std::filesystem::path& resume_from) {
   seed_everything(options_.seed, main.model().device(), world_);
   if (!resume_from.empty()) {
     state_ = load_run_checkpoint(resume_from, *this, world_, options_.seed);
+    TORCH_CHECK(state_.step <= total_,
+                "[train] ",
+                resume_from.string(),
+                ": was saved after step ",
+                state_.step,
+                ", but this run has ",
+                total_,
+                " steps");
   }
   world_.run_on_first("preparing the output folder", [&] {
+    continues_ = continues_in(options_.output, resume_from);
     prepare_output(options_.output, resume_from, state_.step, state_.best_step);
-    metrics_ = std::make_unique<MetricsFile>(options_.output / "metrics.jsonl");
-    metrics_->truncate_after(state_.step);
+    metrics_ = &open_log("metrics.jsonl");
   });
   observer_.on_train_begin(progress(), {main.effect().expected(), main.effect().describe()});
 }
@@ -179,7 +187,26 @@ TrainingEnd RunLoop::compare_with_best(const Json& record) {
   return gives_up ? TrainingEnd::EarlyStopped : TrainingEnd::Done;
 }
 
+MetricsFile& RunLoop::open_log(const std::string& name) {
+  const auto path = options_.output / name;
+  const bool exists = std::filesystem::exists(path);
+  auto& log = logs_[name] = std::make_unique<MetricsFile>(path);
+  const auto mark = state_.logs.find(name);
+  if (continues_ && exists && mark != state_.logs.end()) {
+    log->return_to(mark->second);
+  } else {
+    log->truncate_after(state_.step);
+  }
+  return *log;
+}
+
 void RunLoop::save() {
+  // Before the checkpoint: it promises these lines.
+  world_.run_on_first("writing the logs", [&] {
+    for (const auto& [name, log] : logs_) {
+      state_.logs[name] = log->sync();
+    }
+  });
   const auto folder =
       save_run_checkpoint(options_.output, *this, state_, options_.configuration, world_);
   world_.run_on_first("removing old checkpoints", [&] {

@@ -13,7 +13,9 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
+#include <string>
 
 namespace reprise {
 
@@ -41,6 +43,10 @@ class RunLoop : protected CheckpointedRun {
   /// Saves a checkpoint of the latest step. All processes call it.
   void save();
 
+  /// Opens a log in the output folder, as it was when the checkpoint was saved. Call it in the
+  /// first process, once the run has begun.
+  MetricsFile& open_log(const std::string& name);
+
   /// To be called in train_step() with the result of the step.
   void note_outcome(const StepOutcome& outcome, const Learner& learner);
 
@@ -62,9 +68,11 @@ class RunLoop : protected CheckpointedRun {
   void save_average();
   void save_plans(bool is_end);
 
-  std::unique_ptr<MetricsFile> metrics_;  // in the first process only
-  int64_t steps_ = 0;                     // taken since this process started
-  double loss_sum_ = 0;                   // over these steps
+  bool continues_ = false;                                    // resumes in the same folder
+  std::map<std::string, std::unique_ptr<MetricsFile>> logs_;  // in the first process only
+  MetricsFile* metrics_ = nullptr;                            // one of them
+  int64_t steps_ = 0;                                         // taken since this process started
+  double loss_sum_ = 0;                                       // over these steps
   bool is_effect_reported_ = false;
   size_t plans_saved_ = 0;
 };

@@ -191,8 +191,7 @@ class OnlineRun final : public RunLoop {
     const auto path = options_.output / "samples.jsonl";
     const bool is_wanted = online_.samples_steps > 0 || std::filesystem::exists(path);
     if (samples_ == nullptr && world_.is_first() && is_wanted) {
-      samples_ = std::make_unique<MetricsFile>(path);
-      samples_->truncate_after(state_.step);
+      samples_ = &open_log("samples.jsonl");
     }
   }
 
@@ -284,7 +283,7 @@ class OnlineRun final : public RunLoop {
   OnlineUpdate update_;
   GenerationState generation_;
   Experience experience_;  // empty between generation batches
-  std::unique_ptr<MetricsFile> samples_;
+  MetricsFile* samples_ = nullptr;
 };
 
 }  // namespace

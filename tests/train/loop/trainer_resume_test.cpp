@@ -4,7 +4,7 @@
 #include "support/temporary_folder.h"
 #include "train/collecting_observer.h"
 #include "train/folder_files.h"
-#include "train/training_case.h"
+#include "train/loop/resume_case.h"
 
 #include <reprise/io/file.h>
 
@@ -22,19 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kTotal = 12;  // three epochs of four steps
-constexpr int64_t kEnd = 10;    // where files are compared
-
-struct ResumeCase {
-  std::string name;
-  std::string objective;
-  std::function<void(Json& run)> change;
-  std::function<void(TrainingCase&)> prepare = [](TrainingCase&) {};
-};
-
-void PrintTo(const ResumeCase& one, std::ostream* out) {
-  *out << one.name;
-}
+constexpr int64_t kEnd = 10;  // where files are compared
 
 std::vector<ResumeCase> resume_cases() {
   const auto evaluate = [](TrainingCase& one) {
@@ -80,27 +68,6 @@ std::vector<ResumeCase> resume_cases() {
       {"Prm", "prm", [](Json&) {}}};
 }
 
-Json run_of(const std::string& objective) {
-  Json run = usual_run(objective, kTotal);
-  run["arguments"]["gradient_accumulation_steps"] = 2;
-  return run;
-}
-
-/// Trains a fresh copy until `step`, from the newest checkpoint if there is one.
-fs::path train_until(const ResumeCase& one, int64_t step, const TemporaryFolder& folder) {
-  Json run = run_of(one.objective);
-  one.change(run);
-  TrainingCase opened(one.objective, run, folder);
-  one.prepare(opened);
-  opened.resume_from = latest_checkpoint(opened.options.output);
-  CollectingObserver observer;
-  observer.stop_after = step;
-  const auto summary = opened.train(observer);
-  EXPECT_EQ(summary.end, TrainingEnd::Stopped);
-  EXPECT_EQ(summary.progress.step, step);
-  return opened.options.output;
-}
-
 class Resume : public ::testing::TestWithParam<ResumeCase> {};
 
 TEST_P(Resume, EndsAsIfItHadNeverStopped) {
@@ -124,8 +91,6 @@ TEST_P(Resume, EndsAsIfItHadNeverStopped) {
 INSTANTIATE_TEST_SUITE_P(Runs, Resume, ::testing::ValuesIn(resume_cases()), [](const auto& one) {
   return one.param.name;
 });
-
-const ResumeCase kPlain = {"Plain", "sft", [](Json&) {}};
 
 TEST(Resumed, FromAnEarlierCheckpointMakesTheLaterOnesAgain) {
   const TemporaryFolder folder;
@@ -168,65 +133,6 @@ TEST(Resumed, NeverFromWhatIsHalfWritten) {
   EXPECT_FALSE(fs::exists(output / "checkpoint-9.partial-1"));
   EXPECT_EQ(latest_checkpoint(output), output / "checkpoint-3");
   EXPECT_EQ(latest_checkpoint(folder / "nowhere"), fs::path());
-}
-
-class DamagedCheckpoint : public ::testing::Test {
- protected:
-  void SetUp() override { checkpoint_ = train_until(kPlain, 2, folder_) / "checkpoint-2"; }
-
-  std::string resume_error(const ResumeCase& as = kPlain) const {
-    return error_of([&] { train_until(as, 4, folder_); });
-  }
-  void expect_named(const std::string& what) const {
-    const std::string error = resume_error();
-    EXPECT_NE(error.find(what), std::string::npos) << what << " in: " << error;
-  }
-
-  TemporaryFolder folder_;
-  fs::path checkpoint_;
-};
-
-TEST_F(DamagedCheckpoint, SaysWhichFileIsMissing) {
-  for (const char* file : {"model.safetensors", "optimizer.safetensors", "rng.safetensors"}) {
-    fs::rename(checkpoint_ / file, folder_ / "aside");
-    expect_named(file);
-    fs::rename(folder_ / "aside", checkpoint_ / file);
-  }
-  EXPECT_EQ(resume_error(), "");  // whole again
-}
-
-TEST_F(DamagedCheckpoint, SaysWhichFileIsCutShort) {
-  for (const char* file :
-       {"model.safetensors", "optimizer.safetensors", "rng.safetensors", "trainer_state.json"}) {
-    const std::string bytes = read_file(checkpoint_ / file);
-    write_file(checkpoint_ / file, std::string_view(bytes).substr(0, bytes.size() / 2));
-    expect_named(file);
-    write_file(checkpoint_ / file, bytes);
-  }
-}
-
-TEST_F(DamagedCheckpoint, SaysWhichFieldIsWrong) {
-  Json state = read_json(checkpoint_ / "trainer_state.json");
-  for (const char* field : {"step", "tokens", "best_step", "evaluations_without_best"}) {
-    Json changed = state;
-    changed[field] = -1;
-    write_json(checkpoint_ / "trainer_state.json", changed);
-    expect_named(std::string(field) + ": expected a count");
-  }
-}
-
-TEST_F(DamagedCheckpoint, OfGeneratorsThatAreNotOursIsRefused) {
-  write_safetensors(checkpoint_ / "rng.safetensors", {{"cpu", torch::zeros({16}, torch::kByte)}});
-  expect_named("rng.safetensors");
-}
-
-TEST_F(DamagedCheckpoint, OfAnotherKindOfRunIsRefused) {
-  const ResumeCase adapters = {"", "sft", [](Json& run) { run["lora"] = Json::object(); }};
-  EXPECT_NE(resume_error(adapters).find("adapter_model"), std::string::npos)
-      << resume_error(adapters);
-  const ResumeCase averaged = {
-      "", "sft", [](Json&) {}, [](TrainingCase& one) { one.options.ema_decay = 0.9; }};
-  EXPECT_NE(resume_error(averaged).find("ema.safetensors"), std::string::npos);
 }
 
 }  // namespace

@@ -79,9 +79,21 @@ TrainingRun::TrainingRun(const TrainingFlags& flags, Json configuration, const R
     line_.print(world_.describe());
   }
   const std::string what = "looking at " + output_.string();
-  world_.world().run_on_first(
-      what, [&] { resume_from_ = check_output(flags_, configuration_, world_.world().size()); });
+  world_.world().run_on_first(what, [&] {
+    if (fs::is_directory(output_)) {
+      lock_output();
+    }
+    resume_from_ = check_output(flags_, configuration_, world_.world().size());
+  });
   resume_from_ = world_.world().broadcast(resume_from_.string(), what);
+}
+
+void TrainingRun::lock_output() {
+  lock_ = std::make_unique<FolderLock>(output_);
+  if (!lock_->missing().empty()) {
+    line_.print(output_.string() + ": this file system has no locks (" + lock_->missing() +
+                "): make sure that no other run writes there");
+  }
 }
 
 TrainingObserver& TrainingRun::begin(const Model& model, const std::string& data_key) {
@@ -89,6 +101,13 @@ TrainingObserver& TrainingRun::begin(const Model& model, const std::string& data
   line_.print("attention: " + attention_);
   check_shared(output_, world_.world());  // before an old run is deleted
   world_.world().run_on_first("making " + output_.string() + " ready", [&] {
+    if (lock_ == nullptr) {
+      create_folder(output_);
+      lock_output();
+      TORCH_CHECK(check_output(flags_, configuration_, world_.world().size()) == resume_from_,
+                  output_.string(),
+                  ": another run has written there meanwhile; start again");
+    }
     check_same_data(resume_from_, data_key);
     clear_output(flags_);
     write_file(output_ / "training.yaml", to_yaml(configuration_));

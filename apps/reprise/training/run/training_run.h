@@ -1,5 +1,5 @@
 // What every training command does before and after training: output folder, observer and report.
-// Nothing is written or deleted before begin().
+// Nothing is written or deleted before begin(), but an existing output folder is locked at once.
 #pragma once
 
 #include "reprise/progress_line.h"
@@ -7,6 +7,7 @@
 #include "reprise/training/run/run_observer.h"
 #include "reprise/training/run/run_world.h"
 
+#include <reprise/io/folder_lock.h>
 #include <reprise/io/json.h>
 #include <reprise/model/model.h>
 #include <reprise/train/trainer.h>
@@ -39,6 +40,8 @@ class TrainingRun {
   void finish(const TrainingSummary& summary, const Model& model);
 
  private:
+  /// In rank 0: takes the lock of the folder, for as long as the run lives.
+  void lock_output();
   Json report_configuration(const Model& model) const;
   Json report_summary(const TrainingSummary& summary) const;
   void print_end(const TrainingSummary& summary);
@@ -51,6 +54,7 @@ class TrainingRun {
   std::filesystem::path output_;
   std::filesystem::path resume_from_;
   std::string attention_;                       // the kernel that runs
+  std::unique_ptr<FolderLock> lock_;            // in rank 0, from when there is a folder
   std::unique_ptr<RunObserver> observer_;       // null: not rank 0
   std::unique_ptr<TrainingObserver> follower_;  // null: rank 0
 };
