@@ -34,6 +34,9 @@ Model::Model(ModelConfig config, HeadKind head, const at::TensorOptions& options
   embedding_ = adopt(*this,
                      architecture.embedding,
                      std::make_shared<Embedding>(config_.vocabulary, config_.hidden, options));
+  if (architecture.pad_embedding_is_fixed) {
+    embedding_->fix_row(config_.pad_id);
+  }
   if (!architecture.positions.empty()) {
     positions_ = adopt(*this,
                        architecture.positions,
@@ -116,9 +119,9 @@ std::vector<int64_t> Model::checkpointed_blocks() const {
   return blocks;
 }
 
-void Model::set_pad_id(int64_t id) {
+void Model::set_pad_id(std::optional<int64_t> id) {
   config_.pad_id = id;
-  config_.source["pad_token_id"] = id;
+  config_.source["pad_token_id"] = id ? Json(*id) : Json();
 }
 
 std::vector<int64_t> Model::recomputed_blocks() const {

@@ -58,7 +58,8 @@ Outcome run(Model& model, const Batch& batch) {
   model.zero_grad();
   Outcome outcome;
   const bool is_score = model.head() == HeadKind::Score;
-  outcome.logits = is_score ? model.score(batch.input) : model.forward(batch.input);
+  outcome.logits =
+      is_score ? model.score(batch.input, Pooling::RightmostNotPad) : model.forward(batch.input);
   outcome.loss = loss_of(model.head(), outcome.logits, batch.labels);
   outcome.loss.backward();
   for (const auto& item : model.named_parameters()) {

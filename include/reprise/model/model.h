@@ -21,6 +21,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -43,11 +44,11 @@ enum class AdapterUse : uint8_t {
   Off,        ///< the base model
 };
 
-/// Which position's score is the score of a sequence. The two differ if the padding id also occurs
-/// in texts.
+/// Which position's score is the score of a sequence. The two differ only for sequences that end
+/// with the padding id, as where padding and end are one token.
 enum class Pooling : uint8_t {
-  RightmostNotPad,  ///< the rightmost id that is not config.pad_id, as in transformers
-  LastAttended,     ///< the last position of the attention mask, as in OpenRLHF
+  LastAttended,     ///< the last token of the sequence, whatever its id
+  RightmostNotPad,  ///< the last one whose id is not config.pad_id, as transformers and TRL read it
 };
 
 struct ModelInput {
@@ -96,8 +97,9 @@ class REPRISE_API Model : public torch::nn::Module {
   /// hidden_states() and apply_head(): (B, T, vocabulary), (B, T, labels) or, for a Value head,
   /// (B, T).
   at::Tensor forward(const ModelInput& input);
-  /// One row of outputs per sequence, (B, labels). Needs a Score head.
-  at::Tensor score(const ModelInput& input, Pooling pooling = Pooling::RightmostNotPad);
+  /// One row of outputs per sequence, (B, labels). Needs a Score head. With document_ids each
+  /// document is a sequence: those of the first row, then those of the next one.
+  at::Tensor score(const ModelInput& input, Pooling pooling = Pooling::LastAttended);
 
   /// Checkpoints the chosen blocks in passes that record gradients; passes without gradients, such
   /// as generation, are not affected. Replaces an earlier choice. A block in which nothing needs a
@@ -118,8 +120,8 @@ class REPRISE_API Model : public torch::nn::Module {
   /// reach the adapter; an adapter with dropout is refused, since dropout acts on its input only.
   LinearHead linear_head(AdapterUse adapters = AdapterUse::Trained) const;
 
-  /// Sets the padding id that score() and the saved config.json use.
-  void set_pad_id(int64_t id);
+  /// Sets the padding id of the saved config.json, and of Pooling::RightmostNotPad; unset: none.
+  void set_pad_id(std::optional<int64_t> id);
 
   /// NEFTune: adds uniform noise of this strength to the embeddings in passes that record
   /// gradients, in train and in eval mode (which some training runs use to switch dropout off); 0:

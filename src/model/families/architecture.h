@@ -55,6 +55,8 @@ struct Architecture {
   std::string up = "mlp.up_proj";  ///< in GatedFused: gate and up
   std::string down = "mlp.down_proj";
 
+  /// Whether looking up the config's pad id gives its embedding no gradient (padding_idx).
+  bool pad_embedding_is_fixed = true;
   QkvLayout qkv_layout = QkvLayout::Separate;
   MlpLayout mlp_layout = MlpLayout::Gated;
   WeightLayout weight_layout = WeightLayout::OutIn;

@@ -8,6 +8,7 @@ namespace reprise {
 Architecture chatglm_architecture() {
   Architecture architecture;
   architecture.class_prefix = "ChatGLM";
+  architecture.pad_embedding_is_fixed = false;
   architecture.backbone = "transformer";
   architecture.embedding = "transformer.embedding.word_embeddings";
   architecture.blocks = "transformer.encoder.layers";

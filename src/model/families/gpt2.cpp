@@ -9,6 +9,7 @@ namespace reprise {
 Architecture gpt2_architecture() {
   Architecture architecture;
   architecture.class_prefix = "GPT2";
+  architecture.pad_embedding_is_fixed = false;
   architecture.backbone = "transformer";
   architecture.embedding = "transformer.wte";
   architecture.positions = "transformer.wpe";

@@ -7,6 +7,7 @@ namespace reprise {
 Architecture gpt_neox_architecture() {
   Architecture architecture;
   architecture.class_prefix = "GPTNeoX";
+  architecture.pad_embedding_is_fixed = false;
   architecture.backbone = "gpt_neox";
   architecture.embedding = "gpt_neox.embed_in";
   architecture.blocks = "gpt_neox.layers";

@@ -154,7 +154,11 @@ Embedding::Embedding(int64_t rows, int64_t columns, const at::TensorOptions& opt
 }
 
 at::Tensor Embedding::forward(const at::Tensor& ids, AdapterUse adapters) const {
-  return at::embedding(values(adapters).weight, ids);
+  return at::embedding(values(adapters).weight, ids, fixed_row_);
+}
+
+void Embedding::fix_row(std::optional<int64_t> row) {
+  fixed_row_ = row && *row < weight.size(0) ? *row : kNoRow;
 }
 
 }  // namespace reprise

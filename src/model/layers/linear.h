@@ -112,6 +112,13 @@ class REPRISE_API Embedding : public WeightAndBias {
  public:
   Embedding(int64_t rows, int64_t columns, const at::TensorOptions& options);
   at::Tensor forward(const at::Tensor& ids, AdapterUse adapters) const;
+  /// Looking up this row gives it no gradient, as padding_idx of nn.Embedding; a tied head still
+  /// does. Unset, or not a row: none.
+  void fix_row(std::optional<int64_t> row);
+
+ private:
+  static constexpr int64_t kNoRow = -1;  // at::embedding's
+  int64_t fixed_row_ = kNoRow;
 };
 
 }  // namespace reprise
