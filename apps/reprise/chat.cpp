@@ -1,9 +1,9 @@
 // `reprise chat`: a conversation in the terminal.
 #include "reprise/commands.h"
+#include "reprise/error_text.h"
 #include "reprise/generation_options.h"
 #include "reprise/model_options.h"
 #include "reprise/text_stream.h"
-#include "reprise/training/flags/option_names.h"
 
 #include <c10/util/Exception.h>
 
@@ -120,11 +120,11 @@ void run_chat(const ChatOptions& options) {
     } else if (line.find_first_not_of(" \t\r") != std::string::npos) {
       try {
         conversation.answer(line);
-      } catch (const c10::Error& error) {
+      } catch (const std::exception& error) {
         if (!is_terminal) {
           throw;
         }
-        std::cerr << "reprise: " << with_flag_names(error.what_without_backtrace()) << "\n";
+        std::cerr << "reprise: " << error_text(error) << "\n";
       }
     }
   }

@@ -1,7 +1,8 @@
 // The reprise program. An exception from a command is printed here as one line on stderr, with exit
 // code 1. CLI11 prints its own errors about the command line and chooses their exit code.
 #include "reprise/commands.h"
-#include "reprise/training/flags/option_names.h"
+#include "reprise/error_text.h"
+#include "reprise/terminal_text.h"
 
 #include <reprise/dist/connect.h>
 #include <reprise/io/file.h>
@@ -10,6 +11,7 @@
 #include <c10/util/Exception.h>
 
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <exception>
 #include <iostream>
@@ -25,10 +27,6 @@ void check_runs_once(const CLI::App& command) {
               ": ",
               rendezvous->size,
               " processes would write one folder; run it once");
-}
-
-void print_error(const std::string& message) {
-  std::cerr << "reprise: " << reprise::app::with_flag_names(message) << "\n";
 }
 
 int run(int argc, char** argv) {
@@ -54,7 +52,7 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error);
+    return reprise::app::print_parse_error(app, error);
   }
   std::cout.flush();
   TORCH_CHECK(std::cout.good(), "standard output: could not be written");
@@ -69,12 +67,12 @@ int main(int argc, char** argv) {
   // The program does not link CUDA. LibTorch's CUDA library is loaded if it is installed, before
   // the first use of LibTorch.
   dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL);
+  const reprise::app::TerminalGuard shown_output(std::cout, STDOUT_FILENO);
+  const reprise::app::TerminalGuard shown_errors(std::cerr, STDERR_FILENO);
   try {
     return run(argc, argv);
-  } catch (const c10::Error& error) {
-    print_error(error.what_without_backtrace());
   } catch (const std::exception& error) {
-    print_error(error.what());
+    std::cerr << "reprise: " << reprise::app::error_text(error) << "\n";
   }
   return 1;
 }

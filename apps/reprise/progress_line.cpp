@@ -2,6 +2,8 @@
 // of the line".
 #include "reprise/progress_line.h"
 
+#include "reprise/terminal_text.h"
+
 #include <sys/ioctl.h>
 
 #include <algorithm>
@@ -82,7 +84,10 @@ void ProgressLine::log(const Progress& progress) {
 }
 
 void ProgressLine::print(std::string_view line) {
-  write((is_drawn_ ? std::string(kClear) : std::string()) + std::string(line) + "\n");
+  // The line may quote what a model or a file says.
+  const bool is_shown = ::isatty(descriptor_) == 1;
+  write((is_drawn_ ? std::string(kClear) : std::string()) +
+        (is_shown ? terminal_text(line) : std::string(line)) + "\n");
   if (is_drawn_) {
     draw();
   }

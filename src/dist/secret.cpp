@@ -1,8 +1,6 @@
-// The secret that the processes of a world share, and how it reaches them: by the environment or a
-// file, never by a command line, which every user of a machine can read.
-#include "dist/hmac.h"
+#include <reprise/dist/secret.h>
 
-#include <reprise/dist/connect.h>
+#include "dist/hmac.h"
 
 #include <c10/util/Exception.h>
 
@@ -29,28 +27,33 @@ const char* set_variable(const char* name) {
   return value == nullptr || *value == '\0' ? nullptr : value;
 }
 
-std::string secret_in(const char* file) {
-  const int handle = ::open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  TORCH_CHECK(handle >= 0, "[world] ", kFileVariable, "=", file, ": ", std::strerror(errno));
+}  // namespace
+
+std::string read_secret_file(const std::string& file, const std::string& name) {
+  const int handle = ::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  TORCH_CHECK(handle >= 0, name, " ", file, ": ", std::strerror(errno));
   struct stat status {};
   std::array<char, kMostBytes + 1> bytes{};
   const bool is_file = ::fstat(handle, &status) == 0 && S_ISREG(status.st_mode);
   const ssize_t count = is_file ? ::read(handle, bytes.data(), bytes.size()) : -1;
   ::close(handle);
-  TORCH_CHECK(count >= 0, "[world] ", kFileVariable, "=", file, ": expected a file to read");
+  TORCH_CHECK(count >= 0, name, " ", file, ": expected a file that can be read");
   TORCH_CHECK((status.st_mode & (S_IRWXG | S_IRWXO)) == 0,
-              "[world] ",
-              kFileVariable,
-              "=",
+              name,
+              " ",
               file,
               ": other users may read it. Make it yours alone: chmod 600 ",
               file);
-  std::string text(bytes.data(), static_cast<size_t>(count));
-  text.erase(text.find_last_not_of("\r\n") + 1);
-  return text;
+  TORCH_CHECK(count <= static_cast<ssize_t>(kMostBytes),
+              name,
+              " ",
+              file,
+              ": expected at most ",
+              kMostBytes,
+              " bytes");
+  const std::string text(bytes.data(), static_cast<size_t>(count));
+  return text.substr(0, text.find_first_of("\r\n"));
 }
-
-}  // namespace
 
 std::optional<std::string> world_secret_from_environment() {
   const char* text = set_variable(kVariable);
@@ -64,7 +67,8 @@ std::optional<std::string> world_secret_from_environment() {
   if (text == nullptr && file == nullptr) {
     return std::nullopt;
   }
-  std::string secret = text != nullptr ? text : secret_in(file);
+  std::string secret =
+      text != nullptr ? text : read_secret_file(file, c10::str("[world] ", kFileVariable));
   TORCH_CHECK(kLeastBytes <= secret.size() && secret.size() <= kMostBytes,
               "[world] the secret in ",
               text != nullptr ? kVariable : file,

@@ -15,8 +15,10 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <string_view>
 #include <thread>
 #include <utility>
+#include <vector>
 
 extern char** environ;  // NOLINT(readability-identifier-naming): POSIX names it
 
@@ -89,9 +91,19 @@ class SpawnSettings {
     std::string shell = "sh";
     std::string option = "-c";
     const std::array<char*, 4> arguments = {shell.data(), option.data(), command.data(), nullptr};
+    // The command needs neither the world's secret nor a token for a server.
+    std::vector<char*> variables;
+    for (char** each = environ; *each != nullptr; ++each) {
+      const std::string_view variable = *each;
+      if (!variable.starts_with("REPRISE_WORLD_SECRET") &&
+          !variable.starts_with("REPRISE_REWARD_TOKEN=")) {
+        variables.push_back(*each);
+      }
+    }
+    variables.push_back(nullptr);
     pid_t pid = -1;
     const int error =
-        ::posix_spawn(&pid, "/bin/sh", &actions_, &attributes_, arguments.data(), environ);
+        ::posix_spawn(&pid, "/bin/sh", &actions_, &attributes_, arguments.data(), variables.data());
     TORCH_CHECK(error == 0, "[reward] cannot start /bin/sh: ", std::strerror(error));
     return pid;
   }

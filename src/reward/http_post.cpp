@@ -1,11 +1,15 @@
 // HttpClient with libcurl's easy interface. One handle, so that its connection is kept alive.
 #include "reward/http_post.h"
 
+#include <reprise/reward/url.h>
+
 #include <c10/util/Exception.h>
 #include <curl/curl.h>
 
+#include <algorithm>
 #include <array>
-#include <string_view>
+#include <string>
+#include <vector>
 
 namespace reprise::reward {
 namespace {
@@ -32,9 +36,9 @@ std::string part_of(CURLU* url, CURLUPart part) {
   return text == nullptr ? "" : text;
 }
 
-/// The URL without user and password. Throws unless it is http or https; the message does not quote
-/// the URL, since passwords cannot be removed from a URL that cannot be parsed.
-std::string checked_url(const std::string& text) {
+/// The URL as messages show it. Throws unless it is http or https; the message does not quote the
+/// URL, since passwords cannot be removed from a URL that cannot be parsed.
+std::string checked_url(const std::string& text, bool has_authorization) {
   const Owned<CURLU> url(curl_url());
   TORCH_CHECK(url != nullptr &&
                   curl_url_set(url.get(), CURLUPART_URL, text.c_str(), CURLU_NON_SUPPORT_SCHEME) ==
@@ -47,9 +51,11 @@ std::string checked_url(const std::string& text) {
               "[reward] expected an http or https URL, found ",
               scheme,
               "://");
-  curl_url_set(url.get(), CURLUPART_USER, nullptr, 0);
-  curl_url_set(url.get(), CURLUPART_PASSWORD, nullptr, 0);
-  return part_of(url.get(), CURLUPART_URL);
+  TORCH_CHECK(!has_authorization || (part_of(url.get(), CURLUPART_USER).empty() &&
+                                     part_of(url.get(), CURLUPART_PASSWORD).empty()),
+              "[reward] the URL has a user or password, and there is a token too; expected one of "
+              "them");
+  return redacted_url(part_of(url.get(), CURLUPART_URL));
 }
 
 struct Receiver {
@@ -86,14 +92,24 @@ struct HttpClient::Handles {
   Owned<curl_slist> headers;
 };
 
-HttpClient::HttpClient(const std::string& url) : handles_(std::make_unique<Handles>()) {
+HttpClient::HttpClient(const std::string& url, const std::string& authorization)
+    : handles_(std::make_unique<Handles>()) {
   set_up_curl();
-  shown_url_ = checked_url(url);
+  shown_url_ = checked_url(url, !authorization.empty());
+  // Control characters would begin another header.
+  TORCH_CHECK(std::none_of(authorization.begin(),
+                           authorization.end(),
+                           [](unsigned char c) { return c < 0x20 || c == 0x7f; }),
+              "[reward] the token for the server has control characters");
   handles_->easy.reset(curl_easy_init());
   TORCH_CHECK(handles_->easy != nullptr, "[reward] libcurl returned no handle");
   // No "Expect: 100-continue": many small servers do not support it, and each call would wait.
-  for (const char* header : {"Content-Type: application/json", "Expect:"}) {
-    curl_slist* longer = curl_slist_append(handles_->headers.get(), header);
+  std::vector<std::string> headers{"Content-Type: application/json", "Expect:"};
+  if (!authorization.empty()) {
+    headers.push_back("Authorization: " + authorization);
+  }
+  for (const auto& header : headers) {
+    curl_slist* longer = curl_slist_append(handles_->headers.get(), header.c_str());
     TORCH_CHECK(longer != nullptr, "[reward] no memory for HTTP headers");
     static_cast<void>(handles_->headers.release());  // append() returned the same list
     handles_->headers.reset(longer);

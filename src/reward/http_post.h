@@ -18,15 +18,15 @@ struct HttpResponse {
 /// Posts to one server over a persistent connection. Not thread-safe.
 class HttpClient {
  public:
-  /// Throws unless `url` is an http or https URL.
-  explicit HttpClient(const std::string& url);
+  /// Throws unless `url` is an http or https URL. `authorization`: the value of that header; empty:
+  /// none.
+  HttpClient(const std::string& url, const std::string& authorization);
   ~HttpClient();
   HttpClient(const HttpClient&) = delete;
   HttpClient& operator=(const HttpClient&) = delete;
 
-  const std::string& url() const {
-    return shown_url_;
-  }  ///< for messages: without user and password
+  /// For messages: without user, password and query.
+  const std::string& url() const { return shown_url_; }
 
   HttpResponse post(const std::string& json,
                     std::chrono::milliseconds timeout,

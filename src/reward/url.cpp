@@ -47,7 +47,7 @@ bool may_pass(const HttpResponse& response) {
 class UrlReward final : public RewardSource {
  public:
   explicit UrlReward(UrlRewardOptions options)
-      : options_(std::move(options)), server_(options_.url) {
+      : options_(std::move(options)), server_(options_.url, options_.authorization) {
     TORCH_CHECK(options_.timeout.count() > 0 && options_.retries >= 0 &&
                     options_.first_wait.count() >= 0 && options_.max_response_bytes > 0,
                 "[reward] expected a time-out and max_response_bytes above 0, and retries and "
@@ -68,6 +68,16 @@ class UrlReward final : public RewardSource {
  private:
   std::string described() const { return "[reward] " + options_.name + ": " + server_.url(); }
 
+  /// The beginning of a response. A server may answer with the header that it refuses.
+  std::string shown(std::string body) const {
+    const auto& whole = options_.authorization;
+    const auto token = whole.substr(whole.find(' ') + 1);
+    for (size_t at = 0; !token.empty() && (at = body.find(token, at)) != std::string::npos;) {
+      body.replace(at, token.size(), kRedacted);
+    }
+    return reward::quoted_start(body);
+  }
+
   /// The body of a successful response.
   std::string post(const std::string& body) {
     auto wait = options_.first_wait;
@@ -78,7 +88,7 @@ class UrlReward final : public RewardSource {
                   " answered with more than ",
                   options_.max_response_bytes,
                   " bytes, which begin with ",
-                  reward::quoted_start(response.body));
+                  shown(response.body));
       if (response.status >= 200 && response.status < 300) {
         return std::move(response.body);
       }
@@ -99,7 +109,7 @@ class UrlReward final : public RewardSource {
                 ": expected a status of success, found ",
                 response.status,
                 " and ",
-                reward::quoted_start(response.body));
+                shown(response.body));
   }
 
   std::vector<double> rewards_in(const std::string& body, size_t requests) const {
@@ -112,12 +122,12 @@ class UrlReward final : public RewardSource {
                   ": the response is not JSON (",
                   error.what_without_backtrace(),
                   "): ",
-                  reward::quoted_start(body));
+                  shown(body));
     }
     TORCH_CHECK(json.is_object() && json.contains("rewards") && json["rewards"].is_array(),
                 described(),
                 ": expected {\"rewards\": [...]}, found ",
-                reward::quoted_start(body));
+                shown(body));
     const Json& list = json["rewards"];
     TORCH_CHECK(list.size() == requests,
                 described(),
@@ -126,7 +136,7 @@ class UrlReward final : public RewardSource {
                 " rewards, found ",
                 list.size(),
                 ": ",
-                reward::quoted_start(body));
+                shown(body));
     std::vector<double> rewards;
     rewards.reserve(requests);
     for (const Json& reward : list) {

@@ -296,6 +296,8 @@ TEST(LaunchCommand, RefusesWhatCannotBeLaunched) {
       {{"--nproc", "2", "--nprocs", "3", "--", "sft"}, "not expected"},
       {{"--nproc", "2", "--nnodes", "2", "--", "sft"}, "needs --master_addr"},
       {{"--nproc", "2", "--nnodes", "2", "--master_addr", "h", "--", "sft"}, "needs --node_rank"},
+      {{"--nproc", "2", "--nnodes", "2", "--master_addr", "h", "--node_rank", "1", "--", "sft"},
+       "needs a secret that the processes prove"},
       {{"--nproc", "2", "--node_rank", "1", "--", "sft"}, "expected less than --nnodes 1"},
       {{"--nproc", "2", "--", "sft", "--model", "m", "--lr_rate", "1"}, "--lr_rate: there is no"}};
   for (const auto& [words, message] : refusals) {

@@ -148,9 +148,36 @@ TEST(UrlReward, NeverShowsUserAndPassword) {
   std::string url = server.url();
   url.insert(url.find("127"), "jane:s3cret@");
   const std::string message = error_of([&] { score(options_for(url)); });
-  EXPECT_NE(message.find(server.url()), std::string::npos) << message;
+  EXPECT_NE(message.find("http://***@127.0.0.1:"), std::string::npos) << message;
   EXPECT_EQ(message.find("s3cret"), std::string::npos) << message;
   EXPECT_NE(server.requests().at(0).find("Authorization: Basic "), std::string::npos);
+}
+
+TEST(UrlReward, SendsATokenToItsServerOnlyAndShowsItToNobody) {
+  const HttpServer server({http_response("403 Forbidden", "not with Bearer t0ken!")});
+  UrlRewardOptions options = options_for(server.url("/score?key=k3y&v=1"));
+  options.authorization = "Bearer t0ken";
+  const std::string message = error_of([&] { score(options); });
+  EXPECT_NE(message.find("/score?key=***&v=***"), std::string::npos) << message;
+  EXPECT_NE(message.find("not with Bearer ***!"), std::string::npos) << message;
+  EXPECT_EQ(message.find("t0ken"), std::string::npos) << message;
+  const std::string request = server.requests().at(0);
+  EXPECT_NE(request.find("Authorization: Bearer t0ken\r\n"), std::string::npos) << request;
+  EXPECT_EQ(request.find("POST /score?key=k3y&v=1 "), 0U) << request;
+
+  const HttpServer target({good()});
+  const HttpServer redirecting(
+      {http_response("307 Temporary Redirect", "", "Location: " + target.url() + "\r\n")});
+  options.url = redirecting.url();
+  EXPECT_EQ(score(options)[0], 1.5);
+  EXPECT_NE(redirecting.requests().at(0).find("t0ken"), std::string::npos);
+  EXPECT_EQ(target.requests().at(0).find("t0ken"), std::string::npos);
+
+  options.url = "http://jane:s3cret@localhost/";
+  expect_error([&] { make_url_reward(options); }, "has a user or password, and there is a token");
+  options = options_for(server.url());
+  options.authorization = "Bearer a\r\nHost: elsewhere";
+  expect_error([&] { make_url_reward(options); }, "has control characters");
 }
 
 TEST(UrlReward, FollowsARedirectOverHttpAndNoOther) {

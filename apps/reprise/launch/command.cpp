@@ -1,12 +1,13 @@
 // `reprise launch`: runs a training command in several processes on one machine or several.
 #include "reprise/commands.h"
+#include "reprise/error_text.h"
 #include "reprise/launch/restart.h"
 #include "reprise/launch/worker_group.h"
 #include "reprise/launch/world_environment.h"
 #include "reprise/training/flags/flag_table.h"
 #include "reprise/training/flags/flags.h"
 
-#include <reprise/dist/connect.h>
+#include <reprise/dist/secret.h>
 
 #include <c10/util/Exception.h>
 
@@ -113,7 +114,7 @@ TrainingFlags parse_command(const Words& words) {
   try {
     program.parse(reversed);
   } catch (const CLI::ParseError& error) {
-    throw CLI::RuntimeError(program.exit(error));
+    throw CLI::RuntimeError(print_parse_error(program, error));
   }
   finish_flags(*command, *flags);
   return *flags;

@@ -1,5 +1,7 @@
 #include "reprise/launch/line_prefixer.h"
 
+#include "reprise/terminal_text.h"
+
 #include <unistd.h>
 
 #include <cerrno>
@@ -28,7 +30,8 @@ void write_all(int descriptor, std::string_view text) {
 }  // namespace
 
 LinePrefixer::LinePrefixer(std::string prefix, int descriptor)
-    : prefix_((::isatty(descriptor) == 1 ? "\r\x1b[K" : "") + std::move(prefix)),
+    : is_terminal_(::isatty(descriptor) == 1),
+      prefix_((is_terminal_ ? "\r\x1b[K" : "") + std::move(prefix)),
       descriptor_(descriptor) {}
 
 void LinePrefixer::add(std::string_view bytes) {
@@ -51,7 +54,8 @@ void LinePrefixer::finish() {
 }
 
 void LinePrefixer::write_line(std::string_view line) const {
-  write_all(descriptor_, prefix_ + std::string(line) + "\n");
+  // The process wrote to a pipe, so it has not done this itself.
+  write_all(descriptor_, prefix_ + (is_terminal_ ? terminal_text(line) : std::string(line)) + "\n");
 }
 
 }  // namespace reprise::app

@@ -22,6 +22,7 @@ class LinePrefixer {
  private:
   void write_line(std::string_view line) const;
 
+  bool is_terminal_;
   std::string prefix_;
   int descriptor_;
   std::string waiting_;

@@ -1,6 +1,7 @@
 // Joining a world: this process's rank, and how it finds the others.
 #pragma once
 
+#include <reprise/dist/secret.h>
 #include <reprise/dist/world.h>
 #include <reprise/export.h>
 
@@ -37,13 +38,6 @@ struct Rendezvous {
 /// not tell where the first process is. A single process of mpirun or srun is not a world, because
 /// a shell inside a job looks the same. The secret is that of world_secret_from_environment().
 REPRISE_API std::optional<Rendezvous> rendezvous_from_environment();
-
-/// REPRISE_WORLD_SECRET, or the first line of the file that REPRISE_WORLD_SECRET_FILE names, which
-/// only its owner may be able to read. std::nullopt if neither is set.
-REPRISE_API std::optional<std::string> world_secret_from_environment();
-
-/// A new one, for a program that starts the processes of a world and hands it to them.
-REPRISE_API std::string new_world_secret();
 
 struct WorldOptions {
   /// NCCL for a GPU, Gloo for the CPU.

@@ -22,6 +22,9 @@ enum class UrlRewardFormat : uint8_t {
 
 struct UrlRewardOptions {
   std::string url = {};  ///< http or https
+  /// The value of the header Authorization, such as "Bearer TOKEN"; empty: none. Sent to the URL's
+  /// own host only, and in no message.
+  std::string authorization = {};
   std::string name = "url";
   UrlRewardFormat format = UrlRewardFormat::Requests;
   std::chrono::milliseconds timeout = std::chrono::seconds(60);  ///< for one attempt
@@ -31,8 +34,16 @@ struct UrlRewardOptions {
   size_t max_response_bytes = size_t{16} << 20;  ///< a longer response is an error
 };
 
-/// Throws if the URL is invalid. Errors of score() have the URL without user and password, the
-/// status and the beginning of the response.
+/// Throws if the URL is invalid. Errors of score() have the redacted URL, the status and the
+/// beginning of the response.
 REPRISE_API std::unique_ptr<RewardSource> make_url_reward(UrlRewardOptions options);
+
+/// A URL as it may be written to files and shown: user, password and the values of its query are
+/// kRedacted.
+REPRISE_API std::string redacted_url(const std::string& url);
+/// A text in which users and passwords of all URLs are kRedacted.
+REPRISE_API std::string without_passwords(const std::string& text);
+
+inline constexpr const char* kRedacted = "***";
 
 }  // namespace reprise

@@ -5,6 +5,7 @@
 #include "reprise/training/options/role_checkpointing.h"
 
 #include <reprise/dist/connect.h>
+#include <reprise/reward/url.h>
 
 #include <c10/util/Exception.h>
 
@@ -78,8 +79,16 @@ void check_sources(const TrainingFlags& flags) {
             "offload_reward"},
            "without --reward_model");
   }
-  if (flags.reward_url.empty()) {
-    refuse(flags, {"reward_url_format"}, "without --reward_url");
+  if (!flags.reward_url.empty()) {
+    // As training.yaml has it, if the user's had a password or a query.
+    TORCH_CHECK(flags.reward_url.find(kRedacted) == std::string::npos,
+                "--reward_url ",
+                flags.reward_url,
+                ": passwords and queries are not saved. Give --reward_url again, or a token by "
+                "--reward_auth_file or REPRISE_REWARD_TOKEN");
+    make_url_reward({.url = flags.reward_url});  // throws before anything quotes a wrong URL
+  } else {
+    refuse(flags, {"reward_url_format", "reward_auth_file"}, "without --reward_url");
     if (flags.reward_command.empty()) {
       refuse(flags, {"reward_timeout"}, "without --reward_command or --reward_url");
     }

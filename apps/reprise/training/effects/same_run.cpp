@@ -38,6 +38,7 @@ constexpr std::array kFree =
                                      "reward_timeout",
                                      "reward_command",
                                      "reward_url",
+                                     "reward_auth_file",
                                      "reward_url_format",
                                      "reward_batch_size",
                                      "rollout_batch_size",

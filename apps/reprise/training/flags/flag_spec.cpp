@@ -74,6 +74,11 @@ FlagSpec& FlagSpec::or_empty() {
   return *this;
 }
 
+FlagSpec& FlagSpec::url() {
+  is_url = true;
+  return *this;
+}
+
 bool FlagSpec::is_switch() const {
   return std::holds_alternative<bool TrainingFlags::*>(member) ||
          std::holds_alternative<std::optional<bool> TrainingFlags::*>(member);

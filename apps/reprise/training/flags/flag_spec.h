@@ -55,6 +55,7 @@ struct FlagSpec {
   bool is_required = false;
   bool may_be_empty = false;    ///< the empty string is a value, not "unset"
   bool is_json_object = false;  ///< the string is a JSON object
+  bool is_url = false;          ///< saved without its password and query
 
   FlagSpec& aliases(std::vector<std::string> names);
   FlagSpec& shorthand(std::string alias);
@@ -69,6 +70,7 @@ struct FlagSpec {
   FlagSpec& required();
   FlagSpec& json_object();
   FlagSpec& or_empty();
+  FlagSpec& url();
 
   bool is_switch() const;  ///< --x without a value means true
   std::vector<std::string> names() const;
@@ -118,7 +120,7 @@ using GivenValues = std::map<std::string, GivenValue>;  ///< by canonical name
 
 /// Converts and checks a value. An error names where the value came from.
 void assign(TrainingFlags& flags, const FlagSpec& flag, const GivenValue& given);
-/// The value as it is written to training.yaml; null: unset.
+/// The value as training.yaml has it, but with passwords; null: unset.
 Json value_of(const TrainingFlags& flags, const FlagSpec& flag);
 
 }  // namespace reprise::app

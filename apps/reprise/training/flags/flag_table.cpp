@@ -1,8 +1,11 @@
 // The flags of each training command and their defaults.
 #include "reprise/training/flags/flag_table.h"
 
+#include <reprise/reward/url.h>
+
 #include <algorithm>
 #include <map>
+#include <utility>
 
 namespace reprise::app {
 
@@ -118,7 +121,11 @@ const FlagSpec* find_flag(Objective objective, const std::string& name) {
 Json resolved_configuration(const TrainingFlags& flags) {
   Json configuration = Json::object();
   for (const FlagSpec& flag : flags_of(flags.objective)) {
-    configuration[flag.name] = value_of(flags, flag);
+    Json value = value_of(flags, flag);
+    if (flag.is_url && value.is_string()) {
+      value = redacted_url(value.get<std::string>());
+    }
+    configuration[flag.name] = std::move(value);
   }
   return configuration;
 }

@@ -135,8 +135,8 @@ struct TrainingFlags : OnlineFlags {
   std::string kl_pairing = "previous";  ///< or next
   double center_rewards_coefficient = 0;
   bool use_margin = true;
-  std::string pooling = "rightmost_not_pad";  ///< or last_attended
-  std::string prm_convention = "step_ends";   ///< or placeholders
+  std::string pooling = "last_attended";     ///< or rightmost_not_pad
+  std::string prm_convention = "step_ends";  ///< or placeholders
   std::string step_separator = "\n";
   bool train_on_last_step_only = false;
   std::string placeholder_token;
@@ -171,8 +171,8 @@ std::shared_ptr<TrainingFlags> add_training_flags(CLI::App& command, Objective o
 /// flags that are unknown, missing, given twice, or without effect in this combination.
 void finish_flags(const CLI::App& command, TrainingFlags& flags);
 
-/// Every flag of the command with its value, including defaults. It is saved as training.yaml and
-/// compared when a run resumes.
+/// Every flag of the command with its value, including defaults, and without passwords. It is saved
+/// as training.yaml and compared when a run resumes.
 Json resolved_configuration(const TrainingFlags& flags);
 /// The configuration as YAML, for --config.
 std::string to_yaml(const Json& configuration);

@@ -25,12 +25,13 @@ struct OnlineFlags {
   // Rewards
   std::vector<std::string> reward_model, reward_function;
   std::string reward_command, reward_url;
+  std::string reward_auth_file;  ///< has the token for reward_url
   std::string reward_url_format = "requests";  ///< or openrlhf
   double reward_timeout = 60;                  ///< seconds
   std::vector<double> reward_weights;  ///< of models, functions, command, URL; empty: 1 for each
   int64_t reward_batch_size = 8;
   std::string reward_text = "as_requested";  ///< text, chat
-  std::string reward_pooling = "rightmost_not_pad";
+  std::string reward_pooling = "last_attended";
   bool normalize_reward = false;
   std::vector<double> reward_clip_range;  ///< two numbers, or none
   double missing_eos_penalty = 0;

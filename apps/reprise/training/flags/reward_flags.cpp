@@ -27,7 +27,14 @@ void add_sources(FlagList& list) {
            &Flags::reward_url,
            "URL",
            "Server that receives completions by POST and returns rewards")
-      .aliases({"remote_rm_url", "reward.remote_url"});
+      .aliases({"remote_rm_url", "reward.remote_url"})
+      .url();
+  list.add("reward_auth_file",
+           &Flags::reward_auth_file,
+           "FILE",
+           "File, yours alone (chmod 600), with the token for the server, sent as \"Authorization: "
+           "Bearer TOKEN\"; or set REPRISE_REWARD_TOKEN")
+      .if_unset("REPRISE_REWARD_TOKEN, if set");
   list.add("reward_url_format",
            &Flags::reward_url_format,
            "NAME",
@@ -62,7 +69,7 @@ void add_model_settings(FlagList& list) {
            &Flags::reward_pooling,
            "NAME",
            "Token whose score is the reward, as --pooling of reprise rm")
-      .one_of({"rightmost_not_pad", "last_attended"});
+      .one_of({"last_attended", "rightmost_not_pad"});
   list.add("normalize_reward",
            &Flags::normalize_reward,
            "BOOL",

@@ -1,7 +1,9 @@
 #include "reprise/training/setup/open_rewards.h"
 
+#include "reprise/reward_pad.h"
 #include "reprise/training/setup/open_model.h"
 
+#include <reprise/dist/secret.h>
 #include <reprise/io/file.h>
 #include <reprise/model/config.h>
 #include <reprise/reward/command.h>
@@ -14,6 +16,7 @@
 #include <c10/util/StringUtil.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <utility>
 #include <vector>
@@ -28,6 +31,20 @@ using Sources = std::vector<std::shared_ptr<RewardSource>>;
 std::chrono::milliseconds timeout_of(const TrainingFlags& flags) {
   return std::chrono::round<std::chrono::milliseconds>(
       std::chrono::duration<double>(flags.reward_timeout));
+}
+
+// The header that tells the server who asks. A file's line with a space in it is the whole header
+// ("Basic dXNlcjpw"), else a token.
+std::string authorization_of(const TrainingFlags& flags) {
+  const char* variable = std::getenv("REPRISE_REWARD_TOKEN");
+  std::string token = variable == nullptr ? "" : variable;
+  if (!flags.reward_auth_file.empty()) {
+    TORCH_CHECK(token.empty(),
+                "--reward_auth_file and REPRISE_REWARD_TOKEN are both set; expected one of them");
+    token = read_secret_file(flags.reward_auth_file, "--reward_auth_file");
+    TORCH_CHECK(!token.empty(), "--reward_auth_file ", flags.reward_auth_file, ": is empty");
+  }
+  return token.empty() || token.find(' ') != std::string::npos ? token : "Bearer " + token;
 }
 
 // Rewards that need no model.
@@ -45,6 +62,7 @@ Sources light_sources(const TrainingFlags& flags) {
   if (!flags.reward_url.empty()) {
     UrlRewardOptions options;
     options.url = flags.reward_url;
+    options.authorization = authorization_of(flags);
     options.format = flags.reward_url_format == "openrlhf" ? UrlRewardFormat::OpenRlhf
                                                            : UrlRewardFormat::Requests;
     options.timeout = timeout_of(flags);
@@ -101,14 +119,17 @@ std::shared_ptr<RewardSource> open_reward_model(const std::string& folder,
   const auto name = fs::path(folder).lexically_normal();
   options.name = (name.has_filename() ? name : name.parent_path()).filename().string();
   options.batch_size = flags.reward_batch_size;
-  options.pooling =
-      flags.reward_pooling == "last_attended" ? Pooling::LastAttended : Pooling::RightmostNotPad;
+  options.pooling = pooling_named(flags.reward_pooling);
   options.is_normalized = flags.normalize_reward;
   options.is_offloaded = flags.offload_reward;
   options.text = text_named(flags.reward_text);
-  return make_model_reward(open_frozen_model(folder, HeadKind::Score, flags, world, progress),
-                           Tokenizer::open(folder),
-                           options);
+  auto model = open_frozen_model(folder, HeadKind::Score, flags, world, progress);
+  auto tokenizer = Tokenizer::open(folder);
+  const auto warning = ambiguous_reward(*model, *tokenizer, options.pooling);
+  if (!warning.empty()) {
+    progress.print("warning: --reward_model " + folder + ": " + warning);
+  }
+  return make_model_reward(std::move(model), std::move(tokenizer), options);
 }
 
 }  // namespace
