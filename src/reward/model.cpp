@@ -80,7 +80,6 @@ class ScoreModel final : public ModelReward {
     }
     const int64_t positions = model_->config().max_positions;
     max_length_ = options_.max_length > 0 ? std::min(options_.max_length, positions) : positions;
-    pad_id_ = model_->config().pad_id.value_or(tokenizer->special_tokens().pad.value_or(0));
     model_->eval();
     for (auto& parameter : model_->parameters()) {
       parameter.requires_grad_(false);
@@ -193,7 +192,7 @@ class ScoreModel final : public ModelReward {
     for (const size_t i : batch) {
       rows.push_back(examples[i]);
     }
-    const TokenBatch tokens = to_device(collate(rows, {.pad_id = pad_id_}), model_->device()).main;
+    const TokenBatch tokens = to_device(collate(rows, {}), model_->device()).main;
     ModelInput input;
     input.input_ids = tokens.input_ids;
     input.attention_mask = tokens.attention_mask;
@@ -222,7 +221,6 @@ class ScoreModel final : public ModelReward {
   RowEncoder encoder_;
   RewardScale scale_;
   int64_t max_length_ = 0;
-  int64_t pad_id_ = 0;
   int64_t too_long_ = 0;
 };
 

@@ -125,6 +125,21 @@ TEST(ModelReward, GivesTheSameScoresInAnyBatches) {
   EXPECT_TRUE(make_model_reward(score_model(), tokenizer())->score({}).empty());
 }
 
+TEST(ModelReward, IsReadAtTheLastTokenAlsoIfItIsThePadToken) {
+  const auto expected = make_model_reward(score_model(), tokenizer())->score(texts());
+  const auto ends_in_pad = [&](const ModelRewardOptions& options) {
+    const auto model = score_model();
+    model->set_pad_id(tokenizer()->special_tokens().eos);
+    return make_model_reward(model, tokenizer(), options)->score(texts());
+  };
+  const auto found = ends_in_pad({});
+  const auto before_it = ends_in_pad({.pooling = Pooling::RightmostNotPad});
+  for (size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_NEAR(found[i], expected[i], 1e-6);
+    EXPECT_GT(std::fabs(before_it[i] - expected[i]), 1e-3);
+  }
+}
+
 TEST(ModelReward, EntersNoCheckpointedRegionAndKeepsNoGraph) {
   const auto model = score_model();
   model->enable_checkpointing();

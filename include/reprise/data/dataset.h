@@ -1,7 +1,7 @@
 // Datasets: data files as an indexed list of tokenised examples on disk.
 //
 // Each file is read once, row by row, tokenised and written to a cache. The cache key is made of
-// the file's content, the tokenizer and the options. Training reads the memory-mapped cache, so a
+// the file's content, the tokenizer and the options. Training reads from the cache, so a
 // file of 100 GB needs disk space but no memory, and a second run starts at once.
 #pragma once
 
@@ -31,10 +31,12 @@ struct DataFile {
 /// $XDG_CACHE_HOME/reprise, or ~/.cache/reprise.
 REPRISE_API std::filesystem::path default_cache_folder();
 
-/// A hash of the files' contents and of `settings`, to name something derived from both. Large
-/// files are identified by size, modification time, beginning and end; missing files are skipped.
+/// A hash of the files' contents and of `settings`, to name something derived from both. Missing
+/// files are skipped. In the folder `cache`, unless it is empty, the hashes of files above 64 MiB
+/// are kept, for as long as such a file is not touched.
 REPRISE_API std::string content_hash(const std::vector<std::filesystem::path>& files,
-                                     const Json& settings);
+                                     const Json& settings,
+                                     const std::filesystem::path& cache = {});
 
 /// DatasetOptions::tokenizer_key for a model folder: a hash of its tokenizer files and chat
 /// templates.
@@ -63,13 +65,14 @@ struct DatasetReport {
   std::map<std::string, int64_t> dropped;  ///< number of examples dropped, by reason
   std::vector<std::string> bad_rows;       ///< the first few skipped rows, as "file:line: reason"
   int64_t bad_row_count = 0;
-  std::string hint;        ///< first TokenizedRow::hint, as "file:line: hint"
-  int64_t hint_count = 0;  ///< rows with a hint
-  std::string format;      ///< the convention that the rows follow
+  std::string hint;                 ///< first TokenizedRow::hint, as "file:line: hint"
+  int64_t hint_count = 0;           ///< rows with a hint
+  int64_t ends_with_pad_count = 0;  ///< rows with TokenizedRow::ends_with_pad
+  std::string format;               ///< the convention that the rows follow
   bool from_cache = false;
 };
 
-/// Random access to examples. Reads from memory-mapped files; holds no examples in memory.
+/// Random access to examples. Reads from files; holds no examples in memory.
 class REPRISE_API Dataset {
  public:
   virtual ~Dataset();

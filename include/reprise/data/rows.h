@@ -71,6 +71,8 @@ struct TokenizedRow {
   std::map<std::string, int64_t> dropped = {};  ///< number of examples dropped, by reason
   /// A warning about a row that is used nevertheless, see RowTokenizer. Empty: none.
   std::string hint = {};
+  /// rm: a sequence ends with the tokenizer's pad token, see reward_pad_id() (train/rm.h).
+  bool ends_with_pad = false;
 };
 
 namespace data {

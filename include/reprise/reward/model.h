@@ -23,7 +23,7 @@ struct ModelRewardOptions {
   std::string name = "model";  ///< in metrics
   int64_t batch_size = 8;      ///< completions per forward pass
   int64_t max_length = 0;      ///< in tokens; 0, or above its maximum: the model's positions
-  Pooling pooling = Pooling::RightmostNotPad;
+  Pooling pooling = Pooling::LastAttended;  ///< as in its training
   /// Return (reward - reward_mean) / reward_std, with the numbers that `reprise rm` saved in
   /// config.json.
   bool is_normalized = false;

@@ -33,6 +33,7 @@ Json FileReport::to_json() const {
           {"bad_rows", std::move(bad)},
           {"hint_count", hint_count},
           {"hint", json_of(hint)},
+          {"ends_with_pad_count", ends_with_pad_count},
           {"format", format},
           {"format_line", format_line}};
 }
@@ -45,6 +46,7 @@ std::optional<FileReport> FileReport::from_json(const Json& json) {
                       .bad_rows = {},
                       .hint_count = json.at("hint_count").get<int64_t>(),
                       .hint = remark_in(json.at("hint")),
+                      .ends_with_pad_count = json.at("ends_with_pad_count").get<int64_t>(),
                       .format = json.at("format").get<std::string>(),
                       .format_line = json.at("format_line").get<int64_t>()};
     for (const Json& row : json.at("bad_rows")) {
@@ -84,6 +86,7 @@ void add_report(const FileReport& file, const std::string& name, DatasetReport& 
     total.hint = location_and_reason(name, file.hint);
   }
   total.hint_count += file.hint_count;
+  total.ends_with_pad_count += file.ends_with_pad_count;
   if (total.format.empty()) {
     total.format = file.format;
   }

@@ -28,8 +28,9 @@ struct FileReport {
   std::vector<Remark> bad_rows;
   int64_t hint_count = 0;  ///< rows with a hint; only the first hint is stored
   Remark hint;
-  std::string format;       ///< the convention; empty if no row had one
-  int64_t format_line = 0;  ///< of the first row that follows it
+  int64_t ends_with_pad_count = 0;  ///< rows with TokenizedRow::ends_with_pad
+  std::string format;               ///< the convention; empty if no row had one
+  int64_t format_line = 0;          ///< of the first row that follows it
 
   Json to_json() const;
   /// std::nullopt if `json` is not from to_json().

@@ -34,7 +34,10 @@ class FileTokenizer {
                 const RowRules& rules,
                 const TokenizeFileOptions& options,
                 const std::filesystem::path& folder)
-      : reader_(file), rules_(rules), options_(options), writer_(folder) {}
+      : reader_(file),
+        rules_(rules),
+        options_(options),
+        writer_(folder, {.key = options.key, .max_length = rules.max_length}) {}
 
   void run() {
     for (auto rows = next_batch(); !rows.empty(); rows = next_batch()) {
@@ -78,6 +81,7 @@ class FileTokenizer {
     if (!outcome.row.hint.empty() && report_.hint_count++ == 0) {
       report_.hint = {line, std::move(outcome.row.hint)};
     }
+    report_.ends_with_pad_count += outcome.row.ends_with_pad ? 1 : 0;
     auto examples = static_cast<int64_t>(outcome.row.examples.size());
     for (const auto& [reason, count] : outcome.row.dropped) {
       report_.dropped[reason] += count;

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 namespace reprise::data {
@@ -184,6 +185,7 @@ TokenizedRow tokenize_dpo(const RowFields& row, const RowEncoder& encoder) {
 TokenizedRow tokenize_rm(const RowFields& row, const RowEncoder& encoder) {
   const RowOptions& options = encoder.options();
   const Json variables = template_variables(row);
+  const std::optional<int64_t> pad = encoder.tokenizer().special_tokens().pad;
   TokenizedRow result;
   for (const AnswerPair& pair : read_pairs(row, options, "rm").pairs) {
     Example example;
@@ -195,6 +197,9 @@ TokenizedRow tokenize_rm(const RowFields& row, const RowEncoder& encoder) {
         is_longer(example.sequences[1], options.max_length)) {
       ++result.dropped[kTooLong];
       continue;
+    }
+    for (const TokenSequence& sequence : example.sequences) {
+      result.ends_with_pad |= !sequence.ids.empty() && sequence.ids.back() == pad;
     }
     result.examples.push_back(std::move(example));
   }

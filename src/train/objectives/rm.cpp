@@ -55,6 +55,10 @@ class Rm final : public TrainingObjective {
   BatchLoss loss(const Batch& batch, const StepContext& context) override {
     const auto scores = model_->score(input_of(batch.main), options_.pooling).squeeze(-1);
     context.forward_done();
+    TORCH_CHECK(scores.size(0) % 2 == 0,
+                "[rm] expected pairs, all chosen sequences before the rejected ones, found ",
+                scores.size(0),
+                " sequences.");
     const auto pair = scores.chunk(2);
     if (context.is_evaluation && !context.is_filler) {
       moments_.add(scores);
@@ -107,6 +111,15 @@ class Rm final : public TrainingObjective {
 
 std::unique_ptr<TrainingObjective> make_rm(std::shared_ptr<Model> model, const RmOptions& options) {
   return std::make_unique<Rm>(std::move(model), options);
+}
+
+std::optional<int64_t> reward_pad_id(const SpecialTokens& tokens,
+                                     Pooling pooling,
+                                     bool rows_end_with_pad) {
+  if (pooling == Pooling::RightmostNotPad) {
+    return tokens.pad ? tokens.pad : tokens.eos;
+  }
+  return rows_end_with_pad ? std::nullopt : tokens.pad;
 }
 
 }  // namespace reprise
