@@ -2,10 +2,12 @@
 #include "reprise/commands.h"
 #include "reprise/device.h"
 #include "reprise/model_options.h"
+#include "reprise/reward_pad.h"
 
 #include <reprise/io/atomic_folder.h>
 #include <reprise/model/lora.h>
 #include <reprise/model/pretrained.h>
+#include <reprise/text/tokenizer.h>
 
 #include <filesystem>
 #include <iostream>
@@ -32,6 +34,25 @@ HeadKind head_of(const LoraConfig& adapter, const ModelConfig& base) {
   return HeadKind::CausalLm;
 }
 
+// transformers must know the pad token by which the merged model's batches are padded. Where that
+// is also the end token, the place of a score depends on how the adapter was trained.
+void name_pad_token(Model& model, const std::filesystem::path& source) {
+  if (!has_tokenizer(source)) {
+    return;
+  }
+  const auto tokenizer = Tokenizer::open(source);
+  const auto& special = tokenizer->special_tokens();
+  if (special.pad && special.pad != special.eos) {
+    set_reward_pad(model, *tokenizer, {});
+    return;
+  }
+  print_warnings(
+      {"the tokenizer has no pad token besides its end token, so pad_token_id in "
+       "config.json stays as it is in the base model. transformers reads a score at the "
+       "last token that is not pad_token_id: set it to null if the adapter was trained "
+       "at the last token (reprise rm), to the end token if before it (TRL)"});
+}
+
 void run_merge(const MergeOptions& options) {
   const auto& source = options.model.model;
   AtomicFolder output(options.output);
@@ -43,6 +64,9 @@ void run_merge(const MergeOptions& options) {
   print_warnings(loaded.warnings);
   load_adapter(*loaded.model, options.model.adapter);
   merge_lora(*loaded.model);
+  if (load.head == HeadKind::Score) {
+    name_pad_token(*loaded.model, source);
+  }
   save_model(*loaded.model, output.path(), {.source = source});
   output.commit();
   std::cerr << "merged " << options.model.adapter.string() << " into " << source.string() << ": "

@@ -14,11 +14,6 @@ namespace reprise::app {
 
 namespace {
 
-bool has_tokenizer(const std::filesystem::path& folder) {
-  return std::filesystem::exists(folder / "tokenizer.json") ||
-         std::filesystem::exists(folder / "tokenizer.model");
-}
-
 std::vector<int64_t> ids_in(const Json& value, const std::string& where) {
   std::vector<int64_t> ids;
   for (const auto& id : value.is_array() ? value : Json::array({value})) {
@@ -32,6 +27,11 @@ std::vector<int64_t> ids_in(const Json& value, const std::string& where) {
 }
 
 }  // namespace
+
+bool has_tokenizer(const std::filesystem::path& folder) {
+  return std::filesystem::exists(folder / "tokenizer.json") ||
+         std::filesystem::exists(folder / "tokenizer.model");
+}
 
 std::vector<int64_t> stop_ids_of(const std::filesystem::path& folder,
                                  const ModelConfig& config,

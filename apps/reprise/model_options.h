@@ -41,6 +41,8 @@ struct LanguageModel {
   std::optional<at::ScalarType> autocast;  ///< type of matrix products with float32 parameters
 };
 
+bool has_tokenizer(const std::filesystem::path& folder);
+
 /// The ids that end a text: those of generation_config.json, otherwise of config.json, otherwise of
 /// the tokenizer (may be null).
 std::vector<int64_t> stop_ids_of(const std::filesystem::path& folder,

@@ -123,8 +123,13 @@ void add_rm(FlagList& list) {
            "none")
       .at_least(0);
   list.add("use_margin", &Flags::use_margin, "BOOL", "Use the margins of rows that have one");
-  list.add("pooling", &Flags::pooling, "NAME", "Token whose score is the reward")
-      .one_of({"rightmost_not_pad", "last_attended"});
+  list.add("pooling",
+           &Flags::pooling,
+           "NAME",
+           "Token whose score is the reward: last_attended: the last one of the row; "
+           "rightmost_not_pad: the last one that is not the pad token, as in TRL, which differs "
+           "where rows end with the pad token")
+      .one_of({"last_attended", "rightmost_not_pad"});
 }
 
 void add_prm(FlagList& list) {

@@ -40,7 +40,7 @@ OnlineOptions all_options(const TrainingFlags& flags,
   options.training = trainer_options(flags, configuration, data.key, world);
   auto& generate = options.rollout.generate;
   generate.stop_ids = stop_ids_of(flags.model, config, data.tokenizer.get());
-  generate.pad_id = pad_id_of(config, *data.tokenizer);
+  generate.pad_id = pad_id_of(*data.tokenizer);
   generate.decode = [tokenizer = data.tokenizer](const TokenIds& ids) {
     return tokenizer->decode(ids, /*skip_special_tokens=*/true);
   };

@@ -1,5 +1,6 @@
 #include "reprise/training/setup/make_objective.h"
 
+#include "reprise/reward_pad.h"
 #include "reprise/training/options/preference_options.h"
 #include "reprise/training/setup/open_reference.h"
 
@@ -23,6 +24,25 @@ namespace reprise::app {
 namespace {
 
 namespace fs = std::filesystem;
+
+void name_pad_token(const TrainedModel& trained,
+                    const TrainingData& data,
+                    Pooling pooling,
+                    ProgressLine& progress) {
+  const auto before = trained.model->config().pad_id;
+  const auto warning = set_reward_pad(
+      *trained.model, *data.tokenizer, {.pooling = pooling, .end_with_pad = data.ends_with_pad});
+  const auto pad = trained.model->config().pad_id;
+  if (!warning.empty()) {
+    progress.print("warning: " + warning);
+  }
+  if (trained.lora && pad != before) {
+    progress.print(
+        "warning: an adapter has no config.json. To read rewards with transformers, set "
+        "pad_token_id of its base model to " +
+        (pad ? std::to_string(*pad) : "None") + " (reprise merge does)");
+  }
+}
 
 UnpairedOptions unpaired_options(const TrainingFlags& flags) {
   UnpairedOptions options;
@@ -86,7 +106,8 @@ PrecomputeOptions precompute_options(const TrainingFlags& flags,
                               {"loss_type", flags.loss_type},
                               {"batch", options.batch_size},
                               {"at_once", options.mismatch_across_processes ? world.size() : 1},
-                              {"max_length", flags.max_length}});
+                              {"max_length", flags.max_length}},
+                             cache_folder(flags));
   options.cache = cache_folder(flags) / ("reference-" + options.key + ".safetensors");
   return options;
 }
@@ -189,9 +210,9 @@ std::unique_ptr<TrainingObjective> make_objective(const TrainingFlags& flags,
       RmOptions options;
       options.loss.loss = parse_reward_loss(flags.loss_type.front());
       options.loss.centering = flags.center_rewards_coefficient;
-      options.pooling =
-          flags.pooling == "last_attended" ? Pooling::LastAttended : Pooling::RightmostNotPad;
+      options.pooling = pooling_named(flags.pooling);
       options.use_margin = flags.use_margin && options.loss.loss == RewardLoss::LogSigmoid;
+      name_pad_token(trained, data, options.pooling, progress);
       return make_rm(trained.model, options);
     }
     case Objective::Prm: {

@@ -47,11 +47,9 @@ void show_first_example(const Tokenizer& tokenizer, const Dataset& data, Progres
   progress.print("  ----");
 }
 
-CollateOptions collate_options(const TrainingFlags& flags,
-                               const ModelConfig& config,
-                               const Tokenizer& tokenizer) {
+CollateOptions collate_options(const TrainingFlags& flags, const Tokenizer& tokenizer) {
   CollateOptions options;
-  options.pad_id = pad_id_of(config, tokenizer);
+  options.pad_id = pad_id_of(tokenizer);
   options.pad_to_multiple_of = flags.pad_to_multiple_of;
   options.packed = flags.packing && flags.packing_strategy != "wrapped";
   options.padding_free = flags.padding_free || options.packed;
@@ -80,7 +78,8 @@ std::string data_key(const DatasetOptions& options, const RowOptions& rows) {
                        {"tokenizer", options.tokenizer_key},
                        {"weights", weights},
                        {"seed", options.seed},
-                       {"max_samples", options.max_samples}});
+                       {"max_samples", options.max_samples}},
+                      options.cache.empty() ? default_cache_folder() : options.cache);
 }
 
 }  // namespace
@@ -98,9 +97,9 @@ std::shared_ptr<const Tokenizer> open_tokenizer(const std::string& folder,
   return tokenizer;
 }
 
-int64_t pad_id_of(const ModelConfig& config, const Tokenizer& tokenizer) {
+int64_t pad_id_of(const Tokenizer& tokenizer) {
   const auto& special = tokenizer.special_tokens();
-  return config.pad_id.value_or(special.pad.value_or(special.eos.value_or(0)));
+  return special.pad.value_or(special.eos.value_or(0));
 }
 
 void print_report(const std::string& files,
@@ -144,6 +143,7 @@ TrainingData open_training_data(const TrainingFlags& flags,
     options.files = parse_data_files(files);
     const auto opened = open_dataset(rows, options);
     print_report(files, opened.report, opened.dataset->size(), "examples", progress);
+    data.ends_with_pad |= opened.report.ends_with_pad_count > 0;
     key = data_key(options, rows.options());
     if (!packs) {
       return opened.dataset;
@@ -161,7 +161,7 @@ TrainingData open_training_data(const TrainingFlags& flags,
   if (flags.show_example) {
     show_first_example(*data.tokenizer, *data.train, progress);
   }
-  data.collate = collate_options(flags, config, *data.tokenizer);
+  data.collate = collate_options(flags, *data.tokenizer);
   return data;
 }
 

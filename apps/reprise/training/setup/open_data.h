@@ -18,6 +18,7 @@ struct TrainingData {
   std::shared_ptr<const Dataset> train;
   std::shared_ptr<const Dataset> evaluation;  ///< null: none
   CollateOptions collate;
+  bool ends_with_pad = false;  ///< rm: some row ends with the tokenizer's pad token
   /// Identify the examples and their order, for caches.
   std::string train_key, evaluation_key;
 };
@@ -32,9 +33,9 @@ TrainingData open_training_data(const TrainingFlags& flags,
 std::shared_ptr<const Tokenizer> open_tokenizer(const std::string& folder,
                                                 const ModelConfig& config);
 
-/// The pad id of the model, or else of the tokenizer. Padding is masked, so any id would work, but
-/// a score head finds the end of a row by the model's pad id.
-int64_t pad_id_of(const ModelConfig& config, const Tokenizer& tokenizer);
+/// What rows are padded with: the tokenizer's pad token, or its end token. Padding is masked, so
+/// any id of the vocabulary works.
+int64_t pad_id_of(const Tokenizer& tokenizer);
 
 /// Prints what was read from `files`, how many are `kept`, and what was dropped. `unit`: "examples"
 /// or "prompts".

@@ -7,7 +7,6 @@
 #include <reprise/io/dtype.h>
 #include <reprise/model/pretrained.h>
 #include <reprise/report/units.h>
-#include <reprise/text/tokenizer.h>
 
 #include <c10/util/Exception.h>
 
@@ -110,18 +109,6 @@ CheckpointOptions checkpoint_options(const CheckpointingRequest& request) {
   return options;
 }
 
-// A score head finds the end of a row by the pad id, so a model without one gets the tokenizer's.
-void set_pad_id(Model& model, const TrainingFlags& flags, ProgressLine& progress) {
-  const auto special = Tokenizer::open(flags.model)->special_tokens();
-  const auto pad = special.pad ? special.pad : special.eos;
-  TORCH_CHECK(pad.has_value(),
-              flags.model,
-              ": neither config.json nor the tokenizer names a pad or end token, by which rewards "
-              "are found");
-  model.set_pad_id(*pad);
-  progress.print("config.json has no pad_token_id; using " + std::to_string(*pad));
-}
-
 void enable_checkpointing(Model& model, const CheckpointingRequest& request) {
   if (request.enabled) {
     model.enable_checkpointing(BlockChoice::parse(request.blocks), checkpoint_options(request));
@@ -202,9 +189,6 @@ TrainedModel open_trained_model(const TrainingFlags& flags,
         load_options(flags, head, world, has_own_modules(flags, head, keeps_reference));
     trained.model = load(flags.model, options, progress);
     trained.model->compute_head_in_float32(flags.cast_lm_head_to_fp32);
-    if (flags.objective == Objective::Rm && !trained.model->config().pad_id) {
-      set_pad_id(*trained.model, flags, progress);
-    }
     trained.model->add_embedding_noise(flags.neftune_noise_alpha);
     add_adapters(trained, flags, keeps_reference);
     freeze_parameters(*trained.model, flags);
