@@ -1,64 +1,29 @@
-// Uses POSIX calls: mapping, fsync and atomic rename have no counterpart in standard C++.
+// Uses POSIX calls: fsync and atomic rename have no counterpart in standard C++.
 #include <reprise/io/file.h>
 
+#include "io/descriptor.h"
 #include "io/last_error.h"
+#include "io/sync.h"
 
 #include <c10/util/Exception.h>
 
 #include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <string>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 namespace reprise {
 namespace {
 
+using io::check_regular;
+using io::Descriptor;
+using io::kReadFlags;
 using io::last_error;
-
-/// Closes what it opened.
-class Descriptor {
- public:
-  Descriptor(const std::filesystem::path& path, int flags) : number_(::open(path.c_str(), flags)) {}
-  ~Descriptor() {
-    if (number_ >= 0) {
-      ::close(number_);
-    }
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-
-  int number() const { return number_; }
-  bool valid() const { return number_ >= 0; }
-
- private:
-  int number_;
-};
-
-/// The size of a file that was opened for reading. Only a regular file has a size to rely on.
-size_t check_regular(const Descriptor& file, const std::filesystem::path& path) {
-  TORCH_CHECK(file.valid(), "[file] cannot open ", path.string(), ": ", last_error());
-  struct stat status {};
-  TORCH_CHECK(::fstat(file.number(), &status) == 0,
-              "[file] cannot read ",
-              path.string(),
-              ": ",
-              last_error());
-  TORCH_CHECK(S_ISREG(status.st_mode),
-              "[file] ",
-              path.string(),
-              ": expected a regular file, found ",
-              S_ISDIR(status.st_mode) ? "a folder" : "something else");
-  return static_cast<size_t>(status.st_size);
-}
-
-constexpr int kReadFlags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;  // opening a pipe would block
 
 std::filesystem::path folder_of(const std::filesystem::path& path) {
   return path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
@@ -68,7 +33,7 @@ std::filesystem::path folder_of(const std::filesystem::path& path) {
 
 std::string read_file(const std::filesystem::path& path, size_t max_bytes) {
   const Descriptor file(path, kReadFlags);
-  const size_t size = check_regular(file, path);
+  const auto size = static_cast<size_t>(check_regular(file, path).st_size);
   TORCH_CHECK(size <= max_bytes,
               "[file] ",
               path.string(),
@@ -92,45 +57,20 @@ std::string read_file(const std::filesystem::path& path, size_t max_bytes) {
 
 void create_folder(const std::filesystem::path& folder) {
   std::error_code failed;
+  std::vector<std::filesystem::path> made;
+  for (auto path = std::filesystem::absolute(folder, failed);
+       path.has_relative_path() && !std::filesystem::exists(path, failed);
+       path = path.parent_path()) {
+    made.push_back(path);
+  }
   std::filesystem::create_directories(folder, failed);
-  TORCH_CHECK(std::filesystem::is_directory(folder),
+  TORCH_CHECK(std::filesystem::is_directory(folder, failed),
               "[file] ",
               folder.string(),
               ": cannot create the folder: ",
               failed.message());
-}
-
-MappedFile::MappedFile(const std::filesystem::path& path) : path_(path) {
-  const Descriptor file(path, kReadFlags);
-  size_ = check_regular(file, path);
-  if (size_ == 0) {
-    return;  // mmap refuses an empty mapping
-  }
-  void* const address = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file.number(), 0);
-  TORCH_CHECK(address != MAP_FAILED, "[file] cannot map ", path.string(), ": ", last_error());
-  data_ = static_cast<const std::byte*>(address);
-}
-
-MappedFile::~MappedFile() {
-  if (data_ != nullptr) {
-    ::munmap(const_cast<std::byte*>(data_), size_);
-  }
-}
-
-MappedFile::MappedFile(MappedFile&& other) noexcept
-    : path_(std::move(other.path_)),
-      data_(std::exchange(other.data_, nullptr)),
-      size_(std::exchange(other.size_, 0)) {}
-
-void MappedFile::release(size_t offset, size_t length) const {
-  const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
-  // The last page may hold the start of what is read next, unless the file ends there.
-  const size_t end = std::min(size_, offset + std::min(length, SIZE_MAX - offset));
-  const size_t last = end == size_ ? (end + page - 1) / page * page : end / page * page;
-  const size_t first = offset / page * page;
-  if (data_ != nullptr && first < last) {
-    // Only advice: if the kernel ignores it, the pages stay in memory until the file is unmapped.
-    ::madvise(const_cast<std::byte*>(data_) + first, last - first, MADV_DONTNEED);
+  for (const auto& path : made) {
+    io::sync_folder(path.parent_path());
   }
 }
 
@@ -200,12 +140,7 @@ void AtomicFile::commit() {
               ": ",
               last_error());
   temporary_.clear();
-  // The name is durable only once the folder is synced. Some file systems cannot sync a folder; the
-  // file is complete all the same.
-  if (const Descriptor folder(folder_of(path_), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-      folder.valid()) {
-    ::fsync(folder.number());
-  }
+  io::sync_folder(folder_of(path_));
 }
 
 void write_file(const std::filesystem::path& path, std::string_view text) {

@@ -12,6 +12,10 @@
 
 namespace reprise {
 
+namespace io {
+struct MappedRange;
+}
+
 /// The content of a regular file. Throws c10::Error naming the path if it cannot be read or is
 /// larger than `max_bytes`.
 REPRISE_API std::string read_file(const std::filesystem::path& path,
@@ -20,7 +24,8 @@ REPRISE_API std::string read_file(const std::filesystem::path& path,
 /// Creates a folder and its parents unless they exist. Throws c10::Error naming the path.
 REPRISE_API void create_folder(const std::filesystem::path& folder);
 
-/// A file mapped read-only. Not copyable; moving keeps the mapped address.
+/// A file mapped read-only. Not copyable; moving keeps the mapped address. If the file becomes
+/// shorter meanwhile, reading what is gone ends the process: see end_on_mapped_file_faults().
 class REPRISE_API MappedFile {
  public:
   explicit MappedFile(const std::filesystem::path& path);
@@ -30,6 +35,8 @@ class REPRISE_API MappedFile {
 
   std::span<const std::byte> bytes() const { return {data_, size_}; }
   const std::filesystem::path& path() const { return path_; }
+  /// When it was opened: nobody but this user owned it or could write to it.
+  bool is_private() const { return is_private_; }
 
   /// Lets the kernel reclaim the pages of this range, because they are not needed again soon. They
   /// may still be read again.
@@ -39,7 +46,15 @@ class REPRISE_API MappedFile {
   std::filesystem::path path_;
   const std::byte* data_ = nullptr;
   size_t size_ = 0;
+  bool is_private_ = false;
+  io::MappedRange* range_ = nullptr;
 };
+
+/// From now on, touching a page of a MappedFile that is gone (the file became shorter, its disk
+/// failed) ends the process with exit code 1 and a line on stderr that names the file, instead of
+/// the signal SIGBUS. Other causes of SIGBUS are as before. For programs; replaces the process's
+/// handler of SIGBUS.
+REPRISE_API void end_on_mapped_file_faults();
 
 /// Writes a file that appears under its name only when it is complete: into a temporary file in the
 /// same folder, then fsync, rename, and fsync of the folder. Without commit(), nothing is left.

@@ -4,7 +4,7 @@
 
 #include <reprise/io/dtype.h>
 
-#include <ATen/core/Tensor.h>
+#include <c10/util/ArrayRef.h>
 #include <c10/util/Exception.h>
 
 #include <algorithm>
@@ -132,16 +132,17 @@ Json rope_scaling(const GgufFile& file, const LlamaSizes& sizes, double theta) {
   }
   const std::string where =
       "[gguf] " + file.path().string() + ": tensor \"" + kRopeFactors + "\": ";
-  const at::Tensor divisors = file.load(*tensor);
-  TORCH_CHECK(divisors.sizes() == at::IntArrayRef({sizes.head_dim / 2}),
+  const int64_t count = sizes.head_dim / 2;
+  TORCH_CHECK(count > 0 && tensor->shape == std::vector<int64_t>{count},
               where,
               "expected shape [",
-              sizes.head_dim / 2,
+              count,
               "], found ",
-              divisors.sizes());
-  const float* const found = divisors.const_data_ptr<float>();
-  const Llama3Scaling scaling = {.factor = *std::max_element(found, found + divisors.numel())};
-  for (int64_t i = 0; i < divisors.numel(); ++i) {
+              at::IntArrayRef(tensor->shape));
+  std::vector<float> found(static_cast<size_t>(count));
+  file.read(*tensor, found);
+  const Llama3Scaling scaling = {.factor = *std::max_element(found.begin(), found.end())};
+  for (size_t i = 0; i < found.size(); ++i) {
     const double exponent = static_cast<double>(2 * i) / static_cast<double>(sizes.head_dim);
     const double expected = frequency_divisor(std::pow(theta, -exponent), scaling);
     constexpr double kRounding = 1e-4;  // converters compute in float32

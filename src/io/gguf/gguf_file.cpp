@@ -5,8 +5,6 @@
 
 #include <reprise/io/file.h>
 
-#include <ATen/Functions.h>
-
 #include <string_view>
 #include <unordered_map>
 
@@ -45,14 +43,11 @@ const std::filesystem::path& GgufFile::path() const {
   return contents_->file.path();
 }
 
-at::Tensor GgufFile::load(const GgufTensor& tensor) const {
-  const auto bytes = contents_->file.bytes().subspan(tensor.begin, tensor.end - tensor.begin);
-  at::Tensor values = at::empty(tensor.shape, at::kFloat);
+void GgufFile::read(const GgufTensor& tensor, std::span<float> values) const {
   dequantize(tensor.type,
-             bytes,
-             std::span(values.mutable_data_ptr<float>(), static_cast<size_t>(values.numel())));
-  contents_->file.release(tensor.begin, bytes.size());
-  return values;
+             contents_->file.bytes().subspan(tensor.begin, tensor.end - tensor.begin),
+             values);
+  contents_->file.release(tensor.begin, tensor.end - tensor.begin);
 }
 
 }  // namespace reprise::io

@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -52,7 +53,9 @@ class REPRISE_API GgufFile {
   const GgufTensor* find(const std::string& name) const;
   const std::filesystem::path& path() const;
 
-  /// The tensor in float32, dequantized as llama.cpp does. Releases its mapped pages.
+  /// All elements of the tensor, dequantized as llama.cpp does. Releases its mapped pages.
+  void read(const GgufTensor& tensor, std::span<float> values) const;
+  /// The same as a tensor of float32.
   at::Tensor load(const GgufTensor& tensor) const;
 
  private:

@@ -2,6 +2,7 @@
 // is left over is an error, because dropping it would change the model.
 #include "io/gguf/gguf_weights.h"
 
+#include <ATen/Functions.h>
 #include <ATen/core/Tensor.h>
 #include <c10/util/Exception.h>
 
@@ -91,6 +92,12 @@ void check_shape(const GgufTensor& tensor, const Entry& entry, const std::string
 }
 
 }  // namespace
+
+at::Tensor GgufFile::load(const GgufTensor& tensor) const {
+  at::Tensor values = at::empty(tensor.shape, at::kFloat);
+  read(tensor, {values.mutable_data_ptr<float>(), static_cast<size_t>(values.numel())});
+  return values;
+}
 
 std::vector<LazyTensor> llama_weights(const GgufFile& file,
                                       const LlamaSizes& sizes,

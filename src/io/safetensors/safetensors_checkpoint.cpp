@@ -1,5 +1,7 @@
 // A checkpoint as one file or as shards. The constructor checks that every name in the index is in
 // the shard that the index names, and that no shard has a tensor that is not in the index.
+#include "io/safetensors/weight_map.h"
+
 #include <reprise/io/json.h>
 #include <reprise/io/safetensors.h>
 
@@ -18,33 +20,6 @@ std::filesystem::path single_file(const std::filesystem::path& folder, const std
 
 std::filesystem::path index_file(const std::filesystem::path& folder, const std::string& stem) {
   return folder / (stem + ".safetensors.index.json");
-}
-
-/// The index is not trusted: a shard must be a file in the same folder, not a path elsewhere.
-void check_shard_name(const std::string& name, const std::filesystem::path& index) {
-  const bool plain = !name.empty() && name != "." && name != ".." &&
-                     name.find_first_of(std::string_view("/\\\0", 3)) == std::string::npos;
-  TORCH_CHECK(plain,
-              "[safetensors] ",
-              index.string(),
-              ": weight_map: expected the name of a file in the same folder, found \"",
-              name,
-              "\"");
-}
-
-const Json& weight_map(const Json& json, const std::filesystem::path& index) {
-  TORCH_CHECK(json.is_object(),
-              "[safetensors] ",
-              index.string(),
-              ": expected an object, found ",
-              kind_of(json));
-  const auto found = json.find("weight_map");
-  TORCH_CHECK(found != json.end() && found->is_object(),
-              "[safetensors] ",
-              index.string(),
-              ": weight_map: expected an object, found ",
-              found == json.end() ? "none" : kind_of(*found));
-  return *found;
 }
 
 std::string first_names(const std::vector<std::string>& names) {
@@ -96,21 +71,11 @@ SafetensorsCheckpoint::SafetensorsCheckpoint(const std::filesystem::path& path,
 }
 
 void SafetensorsCheckpoint::open_shards(const std::filesystem::path& index) {
-  const Json json = read_json(index);
   std::unordered_map<std::string, size_t> shards;
   std::vector<std::string> missing;
-  for (const auto& [name, value] : weight_map(json, index).items()) {
-    TORCH_CHECK(value.is_string(),
-                "[safetensors] ",
-                index.string(),
-                ": weight_map: \"",
-                name,
-                "\": expected a string, found ",
-                kind_of(value));
-    const auto& shard = value.get_ref<const std::string&>();
+  for (const auto& [name, shard] : io::read_weight_map(read_json(index), index.string())) {
     const auto [known, is_new] = shards.emplace(shard, files_.size());
     if (is_new) {
-      check_shard_name(shard, index);
       files_.emplace_back(index.parent_path() / shard);
     }
     const TensorInfo* const info = files_[known->second].find(name);
