@@ -55,8 +55,10 @@ void expect_same_example(const Example& found, const Example& expected) {
   EXPECT_EQ(found.location.line, expected.location.line);
 }
 
+const data::CacheRules kRules{.key = "key", .max_length = 0};
+
 void write_cache(const std::filesystem::path& folder, const std::vector<Example>& examples) {
-  ExampleCacheWriter writer(folder);
+  ExampleCacheWriter writer(folder, kRules);
   for (const Example& example : examples) {
     writer.add(example);
   }
@@ -66,13 +68,14 @@ void write_cache(const std::filesystem::path& folder, const std::vector<Example>
 /// At once, without waiting for the disk: it is done for every byte.
 void overwrite(const std::filesystem::path& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary) << bytes;
+  std::filesystem::permissions(path, std::filesystem::perms(0600));  // whatever the umask
 }
 
 TEST(ExampleCache, GivesBackWhatWasWritten) {
   const TemporaryFolder folder;
   const auto examples = various_examples();
   write_cache(folder.path(), examples);
-  const auto cache = ExampleCache::open(folder.path());
+  const auto cache = ExampleCache::open(folder.path(), kRules);
   ASSERT_NE(cache, nullptr);
   ASSERT_EQ(cache->size(), 3);
   for (int64_t i = 0; i < 3; ++i) {
@@ -86,17 +89,17 @@ TEST(ExampleCache, GivesBackWhatWasWritten) {
 TEST(ExampleCache, LeavesNothingWithoutCommit) {
   const TemporaryFolder folder;
   {
-    ExampleCacheWriter writer(folder.path());
+    ExampleCacheWriter writer(folder.path(), kRules);
     writer.add(various_examples()[0]);
   }
   EXPECT_TRUE(folder.names().empty());
-  EXPECT_EQ(ExampleCache::open(folder.path()), nullptr);
-  EXPECT_EQ(ExampleCache::open(folder / "none"), nullptr);
+  EXPECT_EQ(ExampleCache::open(folder.path(), kRules), nullptr);
+  EXPECT_EQ(ExampleCache::open(folder / "none", kRules), nullptr);
 }
 
 TEST(ExampleCache, RefusesExamplesThatDoNotFit) {
   const TemporaryFolder folder;
-  ExampleCacheWriter writer(folder.path());
+  ExampleCacheWriter writer(folder.path(), kRules);
   Example example = various_examples()[1];
   example.sequences[0].labels.pop_back();
   expect_error([&] { writer.add(example); }, "expected as many labels as ids (9), found 8");
@@ -118,32 +121,34 @@ TEST(ExampleCache, IsNotOpenedWhenAFileWasCutOff) {
     const std::string whole = read_file(folder / name);
     for (size_t size = 0; size + 1 < whole.size(); size += 7) {  // a final newline is no loss
       overwrite(folder / name, whole.substr(0, size));
-      ASSERT_EQ(ExampleCache::open(folder.path()), nullptr) << name << " of " << size;
+      ASSERT_EQ(ExampleCache::open(folder.path(), kRules), nullptr) << name << " of " << size;
     }
     std::filesystem::remove(folder / name);
-    EXPECT_EQ(ExampleCache::open(folder.path()), nullptr) << name;
+    EXPECT_EQ(ExampleCache::open(folder.path(), kRules), nullptr) << name;
     overwrite(folder / name, whole);
-    EXPECT_NE(ExampleCache::open(folder.path()), nullptr) << name;
+    EXPECT_NE(ExampleCache::open(folder.path(), kRules), nullptr) << name;
   }
 }
 
 TEST(ExampleCache, SeesEveryByteThatWasAltered) {
   const TemporaryFolder folder;
   write_cache(folder.path(), various_examples());
-  const std::string index = read_file(folder / "index.bin");
-  for (size_t i = 0; i < index.size(); ++i) {
-    std::string altered = index;
-    altered[i] ^= 4;
-    overwrite(folder / "index.bin", altered);
-    ASSERT_EQ(ExampleCache::open(folder.path()), nullptr) << i;
+  for (const auto name : {"index.bin", "cache.json"}) {
+    const std::string whole = read_file(folder / name);
+    for (size_t i = 0; i + 1 < whole.size(); ++i) {  // a final newline is no loss
+      std::string altered = whole;
+      altered[i] ^= 4;
+      overwrite(folder / name, altered);
+      ASSERT_EQ(ExampleCache::open(folder.path(), kRules), nullptr) << name << " " << i;
+    }
+    overwrite(folder / name, whole);
   }
-  overwrite(folder / "index.bin", index);
   const std::string records = read_file(folder / "examples.bin");
   for (size_t i = 0; i < records.size(); ++i) {
     std::string altered = records;
     altered[i] ^= 4;
     overwrite(folder / "examples.bin", altered);
-    const auto cache = ExampleCache::open(folder.path());
+    const auto cache = ExampleCache::open(folder.path(), kRules);
     int refused = 0;
     for (int64_t k = 0; k < cache->size(); ++k) {
       refused += error_of([&] { cache->at(k); }).find("not what was written") != std::string::npos;
@@ -165,7 +170,7 @@ TEST(ExampleCache, IsNotOpenedWithADescriptionOfSomethingElse) {
     Json changed = whole;
     changed[key] = value;
     write_json(folder / "cache.json", changed);
-    EXPECT_EQ(ExampleCache::open(folder.path()), nullptr) << key << " " << value;
+    EXPECT_EQ(ExampleCache::open(folder.path(), kRules), nullptr) << key << " " << value;
   }
 }
 

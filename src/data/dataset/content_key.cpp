@@ -2,6 +2,8 @@
 // itself; accidental collisions will not happen.
 #include "data/dataset/content_key.h"
 
+#include "data/dataset/remembered_hash.h"
+
 #include <reprise/data/dataset.h>
 #include <reprise/io/file.h>
 
@@ -10,31 +12,12 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
-#include <cstdint>
-#include <fstream>
-#include <ios>
 #include <system_error>
 
 namespace reprise::data {
 namespace {
 
 constexpr uintmax_t kWholeBytes = uintmax_t{64} << 20;
-constexpr uintmax_t kEndBytes = uintmax_t{1} << 20;
-
-std::string read_part(const std::filesystem::path& path, uintmax_t offset, uintmax_t count) {
-  std::ifstream file(path, std::ios::binary);
-  std::string bytes(count, '\0');
-  file.seekg(static_cast<std::streamoff>(offset));
-  file.read(bytes.data(), static_cast<std::streamsize>(count));
-  TORCH_CHECK(file.good(), "[data] ", path.string(), ": cannot be read");
-  return bytes;
-}
-
-int64_t time_of_change(const std::filesystem::path& file) {
-  const auto time = std::filesystem::last_write_time(file).time_since_epoch();
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(time).count();
-}
 
 }  // namespace
 
@@ -46,17 +29,14 @@ std::string hash_text(const std::string& text) {
   return hash.str();
 }
 
-Json content_key(const std::filesystem::path& file) {
+Json content_key(const std::filesystem::path& file, const std::filesystem::path& cache) {
   std::error_code failed;
   const uintmax_t size = std::filesystem::file_size(file, failed);
   TORCH_CHECK(!failed, "[data] ", file.string(), ": ", failed.message());
   if (size <= kWholeBytes) {
     return {{"bytes", size}, {"sha1", hash_text(read_file(file, kWholeBytes))}};
   }
-  return {{"bytes", size},
-          {"changed", time_of_change(file)},
-          {"first", hash_text(read_part(file, 0, kEndBytes))},
-          {"last", hash_text(read_part(file, size - kEndBytes, kEndBytes))}};
+  return {{"bytes", size}, {"sha1_of_parts", remembered_hash(file, cache)}};
 }
 
 }  // namespace reprise::data
@@ -65,11 +45,13 @@ namespace reprise {
 
 namespace fs = std::filesystem;
 
-std::string content_hash(const std::vector<fs::path>& files, const Json& settings) {
+std::string content_hash(const std::vector<fs::path>& files,
+                         const Json& settings,
+                         const fs::path& cache) {
   Json key{{"settings", settings}};
   for (const auto& file : files) {
     if (fs::is_regular_file(file)) {
-      key["files"].push_back({file.filename().string(), data::content_key(file)});
+      key["files"].push_back({file.filename().string(), data::content_key(file, cache)});
     }
   }
   return data::hash_text(key.dump(-1, ' ', false, Json::error_handler_t::replace));

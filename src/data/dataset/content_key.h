@@ -11,11 +11,9 @@ namespace reprise::data {
 /// SHA-1 of `text`, in hexadecimal.
 std::string hash_text(const std::string& text);
 
-/// Identifies the content of a file.
-///
-/// Files up to 64 MiB are hashed completely. Hashing 100 GB at every start would take minutes, so
-/// larger files are identified by size, modification time in nanoseconds, and the first and last
-/// MiB. The name is not included, so a moved file keeps its cache.
-Json content_key(const std::filesystem::path& file);
+/// Identifies the content of a file by its size and hash. Hashes of files above 64 MiB are
+/// remembered in the folder `cache`, unless that is empty (remembered_hash.h). The name is not
+/// included, so a moved file keeps its cache.
+Json content_key(const std::filesystem::path& file, const std::filesystem::path& cache);
 
 }  // namespace reprise::data

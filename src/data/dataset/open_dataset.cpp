@@ -5,7 +5,22 @@
 
 #include <c10/util/Exception.h>
 
+#include <cstdint>
+#include <limits>
+
 namespace reprise {
+
+namespace {
+
+/// The longest sequence that tokenising can give; 0: no limit.
+int64_t longest_sequence_of(const RowOptions& options) {
+  // kto limits prompt and completion one by one.
+  const bool adds_up = options.objective == Objective::Kto &&
+                       options.max_length <= std::numeric_limits<int64_t>::max() / 2;
+  return options.max_length * (adds_up ? 2 : 1);
+}
+
+}  // namespace
 
 OpenedDataset open_dataset(const RowTokenizer& rows, const DatasetOptions& options) {
   TORCH_CHECK(
@@ -16,6 +31,7 @@ OpenedDataset open_dataset(const RowTokenizer& rows, const DatasetOptions& optio
       .describe = [&](const Json& row) { return rows.describe(row); },
       .tokenize = [&](const Json& row) { return rows.tokenize(row); },
       .key = rows.options().to_json(),
+      .max_length = longest_sequence_of(rows.options()),
   };
   return data::open_rows(rules, options);
 }

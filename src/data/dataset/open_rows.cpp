@@ -57,7 +57,7 @@ class Opener {
   Opener(const RowRules& rules, const DatasetOptions& options)
       : rules_(rules), options_(options), root_(cache_folder(options)) {
     for (const DataFile& file : options.files) {
-      keys_.push_back(content_key(file.path));
+      keys_.push_back(content_key(file.path, root_));
       bytes_ += keys_.back().at("bytes").get<double>();
     }
   }
@@ -94,16 +94,23 @@ class Opener {
                       {"skip_bad_rows", options_.skip_bad_rows},
                       {"max_rows", rows_wanted()}};
     // Invalid UTF-8 in options is replaced; a key need not be reversible.
-    const auto folder = root_ / hash_text(key.dump(-1, ' ', false, Json::error_handler_t::replace));
-    auto cache = ExampleCache::open(folder);
+    const CacheRules cached{
+        .key = hash_text(key.dump(-1, ' ', false, Json::error_handler_t::replace)),
+        .max_length = rules_.max_length};
+    const auto folder = root_ / cached.key;
+    auto cache = ExampleCache::open(folder, cached);
     auto report = cache ? FileReport::from_json(cache->report()) : std::nullopt;
     if (!report) {
       report_.from_cache = false;
       build(path, folder, content.at("bytes").get<double>());
-      cache = ExampleCache::open(folder);
+      cache = ExampleCache::open(folder, cached);
       report = cache ? FileReport::from_json(cache->report()) : std::nullopt;
       TORCH_CHECK(
-          report, "[data] ", folder.string(), ": the cache was changed while it was being built");
+          report,
+          "[data] ",
+          folder.string(),
+          ": the cache cannot be used: it was changed while it was being built, or its file system "
+          "does not keep owners and permissions; choose another folder for caches");
     }
     bytes_done_ += content.at("bytes").get<double>();
     check_format(*report, path.string());
@@ -113,8 +120,10 @@ class Opener {
   }
 
   void build(const std::filesystem::path& path, const std::filesystem::path& folder, double bytes) {
-    TokenizeFileOptions options{
-        .skip_bad_rows = options_.skip_bad_rows, .max_rows = rows_wanted(), .progress = {}};
+    TokenizeFileOptions options{.skip_bad_rows = options_.skip_bad_rows,
+                                .max_rows = rows_wanted(),
+                                .progress = {},
+                                .key = folder.filename().string()};
     if (options_.progress) {
       options.progress = [&](int64_t rows, double fraction) {
         options_.progress(report_.rows + rows, (bytes_done_ + fraction * bytes) / bytes_);

@@ -6,6 +6,7 @@
 #include <reprise/export.h>
 #include <reprise/io/json.h>
 
+#include <cstdint>
 #include <functional>
 #include <string>
 
@@ -15,7 +16,8 @@ namespace reprise::data {
 struct RowRules {
   std::function<std::string(const Json&)> describe;  ///< the convention that a row follows
   std::function<TokenizedRow(const Json&)> tokenize;
-  Json key;  ///< everything besides the row that the results depend on
+  Json key;                ///< everything besides the row that the results depend on
+  int64_t max_length = 0;  ///< no sequence of a result is longer, in tokens; 0: no limit
 };
 
 /// open_dataset() for any rules.

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <string>
 
 namespace reprise::data {
 
@@ -13,6 +14,7 @@ struct TokenizeFileOptions {
   bool skip_bad_rows = false;
   int64_t max_rows = -1;  ///< -1: all
   std::function<void(int64_t rows, double fraction)> progress = {};
+  std::string key = {};  ///< of the cache
 };
 
 /// Writes a complete cache to `folder`, or throws and leaves none.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "data/files/row_reader.h"
+#include "text/unicode/utf8.h"
 
 #include <ATen/Parallel.h>
 #include <c10/util/Exception.h>
@@ -10,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <new>
 #include <vector>
 
 namespace reprise::data {
@@ -19,7 +21,8 @@ namespace reprise::data {
 std::vector<RowText> read_batch(RowReader& reader, int64_t max_rows);
 
 /// Calls process(row, outcome) for every row, on several threads. If it throws, the message goes to
-/// `outcome.error`, and what process() has already written to the outcome stays.
+/// `outcome.error`, as UTF-8 even if it quotes a row that is not, and what process() has already
+/// written to the outcome stays.
 template <class Outcome, class Process>
 std::vector<Outcome> process_rows(const std::vector<RowText>& rows, const Process& process) {
   std::vector<Outcome> outcomes(rows.size());
@@ -27,10 +30,12 @@ std::vector<Outcome> process_rows(const std::vector<RowText>& rows, const Proces
     for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
       try {
         process(rows[i], outcomes[i]);
+      } catch (const std::bad_alloc&) {  // says nothing about the row
+        throw;
       } catch (const c10::Error& error) {
-        outcomes[i].error = error.what_without_backtrace();
+        outcomes[i].error = text::replace_invalid_utf8(error.what_without_backtrace());
       } catch (const std::exception& error) {
-        outcomes[i].error = error.what();
+        outcomes[i].error = text::replace_invalid_utf8(error.what());
       }
     }
   });

@@ -1,5 +1,6 @@
 #include <reprise/train/precompute.h>
 
+#include "io/private_files.h"
 #include "train/budget/out_of_memory.h"
 #include "train/loop/batch_plan.h"
 #include "train/loop/collate_rows.h"
@@ -9,6 +10,8 @@
 #include <reprise/io/safetensors.h>
 
 #include <ATen/ATen.h>
+
+#include <zlib.h>
 
 #include <algorithm>
 #include <string>
@@ -20,8 +23,20 @@ namespace {
 
 constexpr const char* kTensor = "reference_logps";
 constexpr const char* kKey = "key";
+constexpr const char* kChecksum = "crc32";
 
-// The result of an earlier run; undefined unless the file is intact and key and size match.
+std::string checksum_of(const at::Tensor& contiguous) {
+  const auto* const bytes = static_cast<const Bytef*>(contiguous.const_data_ptr());
+  return std::to_string(crc32_z(crc32_z(0, nullptr, 0), bytes, contiguous.nbytes()));
+}
+
+std::string metadata_of(const SafetensorsFile& file, const char* name) {
+  const auto found = file.metadata().find(name);
+  return found == file.metadata().end() ? std::string() : found->second;
+}
+
+// The result of an earlier run; undefined unless the file is this user's alone and intact, and key
+// and size match.
 at::Tensor read_cache(const std::filesystem::path& path, const std::string& key, int64_t size) {
   if (path.empty() || !std::filesystem::exists(path)) {
     return {};
@@ -29,10 +44,11 @@ at::Tensor read_cache(const std::filesystem::path& path, const std::string& key,
   try {
     const SafetensorsFile file(path);
     const auto* info = file.find(kTensor);
-    const auto found = file.metadata().find(kKey);
-    if (info != nullptr && info->shape == std::vector<int64_t>{size, 2} &&
-        found != file.metadata().end() && found->second == key) {
-      return file.view(*info).clone();
+    if (file.is_private() && info != nullptr && info->dtype == at::kFloat &&
+        info->shape == std::vector<int64_t>{size, 2} && metadata_of(file, kKey) == key) {
+      auto logps = at::empty(info->shape, at::kFloat);
+      file.copy_to(*info, logps);
+      return metadata_of(file, kChecksum) == checksum_of(logps) ? logps : at::Tensor();
     }
   } catch (const c10::Error&) {
     // Damaged: computed again by the caller.
@@ -98,7 +114,11 @@ at::Tensor precompute_reference(const ReferencedObjective& objective,
   if (!options.cache.empty()) {
     world.run_on_first("storing precomputed log-probabilities", [&] {
       create_folder(options.cache.parent_path());
-      write_safetensors(options.cache, {{kTensor, logps}}, {{kKey, options.key}});
+      const auto whole = logps.contiguous();
+      write_safetensors(options.cache,
+                        {{kTensor, whole}},
+                        {{kKey, options.key}, {kChecksum, checksum_of(whole)}});
+      io::make_private(options.cache);
     });
   }
   return logps;
