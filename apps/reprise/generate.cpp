@@ -8,6 +8,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <iostream>
 #include <iterator>
 #include <memory>
@@ -52,13 +53,19 @@ void continue_as_text(const LanguageModel& opened,
   std::cout << stream.finish() << "\n";
 }
 
+// At most --batch_size continuations are generated at a time, and printed as soon as they are
+// there: memory does not depend on --num_samples. Random numbers depend on prompt and sample, not
+// on how they are batched.
 class LineGeneration {
  public:
   LineGeneration(const LanguageModel& opened, const GenerateCommand& options)
       : opened_(opened),
         options_(options),
-        settings_(generate_options(options.generation, opened)) {
-    settings_.samples_per_prompt = options.num_samples;
+        settings_(generate_options(options.generation, opened)) {}
+
+  // How many prompts run() takes at a time.
+  int64_t prompts_per_batch() const {
+    return std::max<int64_t>(options_.batch_size / options_.num_samples, 1);
   }
 
   void run(const std::vector<TokenizedText>& batch) {
@@ -67,11 +74,15 @@ class LineGeneration {
     for (const auto& prompt : batch) {
       prompts.push_back(prompt.ids);
     }
-    const auto results = generate(*opened_.model, prompts, settings_);
-    for (size_t i = 0; i < results.size(); ++i) {
-      print(batch[i / static_cast<size_t>(options_.num_samples)], results[i]);
+    for (int64_t first = 0; first < options_.num_samples; first += options_.batch_size) {
+      settings_.first_sample = first;
+      settings_.samples_per_prompt = std::min(options_.batch_size, options_.num_samples - first);
+      const auto results = generate(*opened_.model, prompts, settings_);
+      for (size_t i = 0; i < results.size(); ++i) {
+        print(batch[i / static_cast<size_t>(settings_.samples_per_prompt)], results[i]);
+      }
+      std::cout.flush();
     }
-    std::cout.flush();
     settings_.first_prompt += std::ssize(batch);
   }
 
@@ -102,8 +113,9 @@ void continue_lines(const LanguageModel& opened, const GenerateCommand& options)
     check_ids(prompt.ids, opened.model->config());
     return prompt;
   };
-  for_each_batch(
-      std::cin, options.batch_size, read, [&](const auto& batch) { generation.run(batch); });
+  for_each_batch(std::cin, generation.prompts_per_batch(), read, [&](const auto& batch) {
+    generation.run(batch);
+  });
 }
 
 void run_generate(const GenerateCommand& options) {
@@ -145,7 +157,7 @@ void add_generate(CLI::App& app) {
   command->add_option("--num_samples", options->num_samples, "Continuations per prompt")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
-  command->add_option("--batch_size", options->batch_size, "Prompts per batch")
+  command->add_option("--batch_size", options->batch_size, "Continuations generated at a time")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
   command->callback([options] { run_generate(*options); });

@@ -56,6 +56,21 @@ TEST_F(Commands, GenerateIsReproducibleAndIndependentOfTheBatchSize) {
   EXPECT_LE(together[0]["completion_ids"].size(), 6U);
 }
 
+TEST_F(Commands, GenerateDrawsManySamplesAFewAtATime) {
+  const std::string input = "{\"prompt\": \"The quick\"}\n{\"prompt\": \"number\"}\n";
+  const std::vector<std::string> sampled = {
+      "generate", "--max_new_tokens", "4", "--temperature", "1", "--num_samples", "5"};
+  const auto with_batch_size = [&](const char* size) {
+    auto arguments = sampled;
+    arguments.insert(arguments.end(), {"--batch_size", size});
+    return run_lines(arguments, input);
+  };
+  const auto at_once = with_batch_size("10");
+  ASSERT_EQ(at_once.size(), 10U);
+  EXPECT_EQ(with_batch_size("2"), at_once);
+  EXPECT_EQ(with_batch_size("7"), at_once);
+}
+
 TEST_F(Commands, GeneratePrintsTheTextThatJsonLinesHold) {
   const auto lines = run_lines({"generate", "--max_new_tokens", "8"}, "{\"prompt\": \"The fox\"}");
   const auto text = run_program({"generate",
