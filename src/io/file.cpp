@@ -64,11 +64,12 @@ void create_folder(const std::filesystem::path& folder) {
     made.push_back(path);
   }
   std::filesystem::create_directories(folder, failed);
-  TORCH_CHECK(std::filesystem::is_directory(folder, failed),
+  std::error_code ignored;
+  TORCH_CHECK(std::filesystem::is_directory(folder, ignored),
               "[file] ",
               folder.string(),
               ": cannot create the folder: ",
-              failed.message());
+              failed ? failed.message() : "a file of that name is there");
   for (const auto& path : made) {
     io::sync_folder(path.parent_path());
   }
