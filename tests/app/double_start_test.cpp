@@ -30,10 +30,10 @@ bool is_refusal(const std::string& log) {
 
 TEST(DoubleStart, NeverTearsTheFolder) {
   const TemporaryFolder folder;
-  const fs::path cache = folder.path() / "cache";
   const fs::path whole = folder.path() / "whole";
   const auto start = std::chrono::steady_clock::now();
-  ASSERT_EQ(Running(testing::small_run(whole, cache), folder.path() / "log").wait(), 0);
+  ASSERT_EQ(Running(testing::small_run("sft", whole, folder.path()), folder.path() / "log").wait(),
+            0);
   const std::chrono::duration<double> time = std::chrono::steady_clock::now() - start;
 
   std::mt19937 random(11);
@@ -41,7 +41,7 @@ TEST(DoubleStart, NeverTearsTheFolder) {
   int refused = 0;
   for (int pair = 0; pair < pairs_to_start(); ++pair) {
     const fs::path output = folder.path() / ("run" + std::to_string(pair));
-    auto command = testing::small_run(output, cache);
+    auto command = testing::small_run("sft", output, folder.path());
     if (pair % 3 == 2) {
       command.erase(command.end() - 2, command.end());  // not resumed
       command.emplace_back("--overwrite_output_dir");

@@ -185,7 +185,9 @@ void StepBudget::choose(ShapePlan& plan, bool has_gradients) {
                    option_of(is_total()),
                    " ",
                    bytes_text(budget_bytes_),
-                   " is too small: the least for such a micro-batch is ",
+                   " is too small: the least for ",
+                   planned_for_,
+                   " is ",
                    // A little more, so that it is also enough when the run is repeated.
                    bytes_text(base + budget_for(planner.least_bytes() * 129 / 128, device)),
                    is_total() ? c10::str(", of which ",
@@ -254,6 +256,19 @@ void StepBudget::begin_step(const std::vector<MicroBatch>& micro_batches) {
                      " are in use before a step begins.");
     watch_.emplace(model_.device(), limit_above(start_bytes_));
   }
+}
+
+void StepBudget::plan_ahead(const MicroBatch& micro_batch, bool repeats) {
+  const std::string before = std::exchange(planned_for_,
+                                           c10::str("this run, whose largest micro-batch has ",
+                                                    micro_batch.shape.rows,
+                                                    " x ",
+                                                    micro_batch.shape.length,
+                                                    " tokens,"));
+  begin_step(std::vector<MicroBatch>(repeats ? 2 : 1, micro_batch));
+  planned_for_ = before;
+  watch_.reset();
+  step_.clear();
 }
 
 StepBudget::Use::Use(StepBudget& budget, size_t index)

@@ -64,6 +64,10 @@ class StepBudget {
   /// names the least budget.
   void begin_step(const std::vector<MicroBatch>& micro_batches);
 
+  /// Plans a micro-batch of the run before its first step. `repeats`: steps have several. The
+  /// largest ones, planned here, tell at the start whether the budget is enough for the whole run.
+  void plan_ahead(const MicroBatch& micro_batch, bool repeats);
+
   /// Applies the plan around the forward and backward of micro-batch `index`.
   class Use {
    public:
@@ -118,7 +122,8 @@ class StepBudget {
   int64_t automatic_bytes_ = 0;  // 0 until known
   int64_t start_bytes_ = 0;      // alive when the step began
   std::vector<ShapePlan*> step_;
-  std::optional<memory::AllocationWatch> watch_;  // enforces a total budget
+  std::string planned_for_ = "such a micro-batch";  // in messages
+  std::optional<memory::AllocationWatch> watch_;    // enforces a total budget
   BudgetOutcome outcome_;
   std::vector<int64_t> measured_;
   std::optional<OffloadSettings> settings_before_;  // the process's, to be restored

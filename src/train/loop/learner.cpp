@@ -8,6 +8,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <utility>
@@ -104,18 +105,30 @@ StepTrial Learner::trial_step(MicroBatches& micro_batches) {
   return {ms, budget_->end_step().predicted_bytes};
 }
 
-// Runs before anything of the step is measured: shapes without a plan are traced by an extra pass.
-void Learner::plan_step(MicroBatches& micro_batches, double total_weight) {
-  if (budget_ == nullptr) {
-    return;
-  }
+std::vector<StepBudget::MicroBatch> Learner::to_plan(MicroBatches& micro_batches,
+                                                     double total_weight) {
   std::vector<StepBudget::MicroBatch> planned;
   for (size_t i = 0; i < micro_batches.size(); ++i) {
     planned.push_back({micro_batches.shape(i), [this, i, &micro_batches, total_weight] {
                          forward(i, micro_batches, StepContext{total_weight}).part.backward();
                        }});
   }
-  budget_->begin_step(planned);
+  return planned;
+}
+
+// Runs before anything of the step is measured: shapes without a plan are traced by an extra pass.
+void Learner::plan_step(MicroBatches& micro_batches, double total_weight) {
+  if (budget_ != nullptr) {
+    budget_->begin_step(to_plan(micro_batches, total_weight));
+  }
+}
+
+void Learner::plan_ahead(MicroBatches& micro_batches, bool repeats) {
+  if (budget_ != nullptr) {
+    for (const auto& each : to_plan(micro_batches, std::max(1.0, micro_batches.total_weight()))) {
+      budget_->plan_ahead(each, repeats);
+    }
+  }
 }
 
 void Learner::update(int64_t step,

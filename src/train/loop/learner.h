@@ -55,6 +55,10 @@ class Learner {
   /// requested.
   StepOutcome step(int64_t step, MicroBatches& micro_batches);
 
+  /// Plans all of these micro-batches, if there is a memory budget. Throws if it is too small.
+  /// `repeats`: steps have several.
+  void plan_ahead(MicroBatches& micro_batches, bool repeats);
+
   /// Runs forward and backward within the memory budget without updating any weight.
   StepTrial trial_step(MicroBatches& micro_batches);
 
@@ -70,6 +74,7 @@ class Learner {
   const StepBudget* budget() const { return budget_.get(); }  ///< null: none
 
  private:
+  std::vector<StepBudget::MicroBatch> to_plan(MicroBatches& micro_batches, double total_weight);
   void plan_step(MicroBatches& micro_batches, double total_weight);
   void update(int64_t step, MicroBatches& micro_batches, double total_weight, StepOutcome& outcome);
   at::Tensor run_micro_batches(MicroBatches& micro_batches,

@@ -29,6 +29,7 @@ RunLoop::RunLoop(const TrainerOptions& options,
 
 TrainingSummary RunLoop::run(const std::filesystem::path& resume_from) {
   begin(resume_from);
+  prepare();
   TrainingSummary summary;
   while (state_.step < total_ && summary.end == TrainingEnd::Done) {
     summary.end = advance();

@@ -30,6 +30,8 @@ class RunLoop : protected CheckpointedRun {
           const World& world,
           int64_t total_steps);
 
+  /// Called once, before the first step. Throws if the run cannot be done.
+  virtual void prepare() {}
   /// Takes the next optimizer step, counts it in state_, and returns its record for metrics.jsonl.
   virtual Json train_step() = 0;
   virtual bool has_evaluation() const = 0;

@@ -3,6 +3,7 @@
 #include <reprise/train/trainer.h>
 
 #include "train/budget/auto_batch.h"
+#include "train/budget/largest_batches.h"
 #include "train/loop/batch_plan.h"
 #include "train/loop/dataset_micro_batches.h"
 #include "train/loop/evaluate.h"
@@ -38,6 +39,17 @@ class DatasetRun final : public RunLoop {
         learner_("", job.objective.model(), options, total_, world) {}
 
  private:
+  void prepare() override {
+    if (learner_.budget() == nullptr || !options_.memory.plan_file.empty()) {
+      return;
+    }
+    DatasetMicroBatches largest(
+        job_,
+        options_.collate,
+        largest_micro_batches(plan_, state_.step, total_, *job_.data, options_.collate));
+    learner_.plan_ahead(largest, options_.accumulation > 1);
+  }
+
   Json train_step() override {
     const auto start = Clock::now();
     std::optional<DatasetMicroBatches> micro_batches;

@@ -1,13 +1,16 @@
 // Training within a budget: amounts as users write them, every objective to the last bit the same,
 // budgets held on every step, and refusals that say what would do.
 #include "support/bitwise.h"
+#include "train/budget/largest_batches.h"
 #include "train/collecting_observer.h"
+#include "train/loop/collate_rows.h"
 #include "train/training_case.h"
 
 #include <reprise/train/memory_budget.h>
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -105,7 +108,9 @@ TEST_P(BudgetedTraining, IsTheSameToTheLastBitWithinItsBytes) {
     EXPECT_EQ(found.observer.all("grad_norm"), plain.observer.all("grad_norm"));
     expect_bitwise_equal(found.weights, plain.weights);
     expect_held(found);
-    const bool recomputes = found.observer.steps.front()["regions_recomputed"] > 0;
+    // The largest micro-batch of the run sets the budget; smaller ones may need no recompute.
+    const auto recomputed = found.observer.all("regions_recomputed");
+    const bool recomputes = *std::max_element(recomputed.begin(), recomputed.end()) > 0;
     EXPECT_EQ(recomputes, std::string(amount) != "max");
   }
 }
@@ -140,15 +145,47 @@ TEST(MemoryBudgets, NewLengthsArePlannedWithoutATraceBetweenTwo) {
   EXPECT_LT(planned, found.observer.steps.size());
 }
 
-TEST(MemoryBudgets, ThatAreTooSmallSayTheLeast) {
-  const Json json = usual_run("sft", 1);
-  const auto message = message_of<c10::Error>(
-      [&] { run("sft", json, {.activations = parse_budget(kOption, "1KB")}); });
-  EXPECT_TRUE(contains(message, "is too small: the least for such a micro-batch is")) << message;
-  // What it says is enough.
-  const auto least = message.substr(message.find("the least for such"));
-  const auto bytes = least.substr(least.find('(') + 1, least.find(')') - least.find('(') - 1);
-  EXPECT_NO_THROW(run("sft", json, {.activations = parse_budget(kOption, bytes)})) << bytes;
+TEST(MemoryBudgets, ThatAreTooSmallAreRefusedAtTheStartWithWhatTheWholeRunNeeds) {
+  // Micro-batches of one row: the longest comes late. Also with a budget of everything.
+  Json json = usual_run("sft", 12);
+  json["arguments"]["per_device_train_batch_size"] = 1;
+  for (const bool is_total : {false, true}) {
+    const auto limits = [is_total](const std::string& text) {
+      MemoryLimits limits;
+      (is_total ? limits.total : limits.activations) = parse_budget(kOption, text);
+      return limits;
+    };
+    const auto message = message_of<c10::Error>([&] { run("sft", json, limits("1KB")); });
+    const std::string start = "is too small: the least for this run, whose largest micro-batch has";
+    ASSERT_TRUE(contains(message, start)) << message;
+    // What it says is enough, to the last step.
+    const auto least = message.substr(message.find(start));
+    const auto bytes = least.substr(least.find('(') + 1, least.find(')') - least.find('(') - 1);
+    EXPECT_EQ(run("sft", json, limits(bytes)).observer.steps.size(), 12u) << bytes;
+  }
+}
+
+TEST(MemoryBudgets, AreComparedWithTheLargestMicroBatchesOfTheRun) {
+  const TemporaryFolder folder;
+  Json json = usual_run("sft", 12);
+  json["arguments"]["per_device_train_batch_size"] = 2;
+  const TrainingCase one("sft", json, folder);
+  const BatchPlan plan({one.data->size(), 2, 1, 0, 1}, one.options.seed, one.options.shuffle);
+  const auto tokens = [&](const MicroBatchRows& rows) {
+    const auto& batch = collate_examples(*one.data, rows.examples, one.options.collate);
+    return batch.main.input_ids.numel();
+  };
+  int64_t most = 0;
+  BatchPlan walked = plan;
+  for (int64_t step = 3; step < 12; ++step) {
+    for (const auto& rows : walked.micro_batches(step)) {
+      most = std::max(most, tokens(rows));
+    }
+  }
+  const auto largest = largest_micro_batches(plan, 3, 12, *one.data, one.options.collate);
+  ASSERT_FALSE(largest.empty());
+  EXPECT_EQ(tokens(largest.front()), most);
+  EXPECT_TRUE(largest_micro_batches(plan, 5, 5, *one.data, one.options.collate).empty());
 }
 
 /// 8 rows a step; each size up to what fits is tried, and the rows of a step stay the same.

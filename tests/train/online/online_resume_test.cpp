@@ -1,5 +1,6 @@
 // A run of online training that was stopped and goes on ends as if it had never stopped, also in
 // the middle of a generation batch.
+#include "io/checksums.h"
 #include "support/run_metrics.h"
 #include "support/temporary_folder.h"
 #include "train/collecting_observer.h"
@@ -80,6 +81,7 @@ TEST(OnlineResumed, ADamagedGenerationBatchIsRefusedByName) {
     }
   }
   write_safetensors(file, tensors);
+  io::write_checksums(file.parent_path());
   expect_error([&] { train_until(OnlineEstimator::Grpo, 2, folder); },
                "objective.safetensors: the tensors of its generation batch do not match");
 }
