@@ -27,12 +27,16 @@ using TokenIds = std::vector<int64_t>;
 struct EncodeOptions {
   bool add_special_tokens = true;         ///< add those of the post-processor (<s>, ...)
   std::optional<size_t> max_length = {};  ///< truncate at the right to this many tokens
+  bool offsets = true;  ///< false: none are wanted, which takes much less memory for a long text
+  /// Without offsets: only the first so many tokens of the text are wanted, and the text after them
+  /// need not be tokenized. There may be more.
+  std::optional<size_t> wanted = {};
 };
 
 struct Encoding {
   TokenIds ids;
   /// The bytes [begin, end) of the text that each token covers; (0, 0) for special tokens that were
-  /// added.
+  /// added. May be empty if EncodeOptions::offsets is false.
   std::vector<std::pair<size_t, size_t>> offsets;
 };
 

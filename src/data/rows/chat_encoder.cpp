@@ -76,10 +76,6 @@ bool ChatEncoder::marks_generation() const {
   return used != nullptr && used->marks_generation();
 }
 
-TokenIds ChatEncoder::encode(const Json& messages, const Json& variables) const {
-  return tokenizer_->encode(render(messages, variables).text, {.add_special_tokens = false}).ids;
-}
-
 // Note [The assistant's own tokens]
 // A template with {% generation %} marks them itself. Without such marks, a turn is what it adds to
 // the chat rendered so far, where "so far" includes the generation prompt. Text that ends a turn,

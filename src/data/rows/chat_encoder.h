@@ -22,9 +22,7 @@ class ChatEncoder {
   /// Renders with `variables` and those that transformers always defines.
   RenderedChat render(const Json& messages, const Json& variables) const;
 
-  /// Renders and tokenises. Special tokens come from the template only.
-  TokenIds encode(const Json& messages, const Json& variables) const;
-
+  /// Tokenised; special tokens come from the template only.
   struct MaskedChat {
     TokenIds ids;
     std::vector<bool> assistant_mask;  ///< per token: whether it is the assistant's

@@ -4,6 +4,7 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <utility>
 
 namespace reprise::data {
@@ -11,6 +12,20 @@ namespace {
 
 bool ends_with(const std::string& text, const std::string& end) {
   return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
+}
+
+/// How many tokens of a text can matter: one more than what is kept, to know that it is longer.
+/// std::nullopt: all of them.
+std::optional<size_t> wanted_tokens(const RowOptions& options) {
+  constexpr int64_t kMost = int64_t{1} << 32;
+  const bool needs_all = options.max_length == 0 || options.max_length > kMost ||
+                         options.truncation == TruncationSide::KeepEnd ||
+                         options.objective == Objective::Prm;  // counts the marks in a text
+  if (needs_all) {
+    return std::nullopt;
+  }
+  const int64_t parts = options.objective == Objective::Kto ? 2 : 1;  // limited one by one
+  return static_cast<size_t>(parts * options.max_length + 1);
 }
 
 template <class T>
@@ -26,11 +41,20 @@ void erase_outside(std::vector<T>& values, int64_t begin, int64_t count) {
 RowEncoder::RowEncoder(std::shared_ptr<const Tokenizer> tokenizer, RowOptions options)
     : tokenizer_(std::move(tokenizer)),
       options_(std::move(options)),
-      chats_(tokenizer_, options_.chat_template) {}
+      chats_(tokenizer_, options_.chat_template),
+      wanted_(wanted_tokens(options_)) {}
 
 TokenIds RowEncoder::encode(const TextOrChat& content, const Json& variables) const {
-  return content.is_chat ? chats_.encode(content.messages, variables)
-                         : tokenizer_->encode(content.text).ids;
+  const EncodeOptions options{
+      .add_special_tokens = !content.is_chat, .offsets = false, .wanted = wanted_};
+  TokenIds ids =
+      content.is_chat
+          ? tokenizer_->encode(chats_.render(content.messages, variables).text, options).ids
+          : tokenizer_->encode(content.text, options).ids;
+  if (wanted_ && ids.size() > *wanted_) {
+    ids.resize(*wanted_);
+  }
+  return ids;
 }
 
 TokenIds RowEncoder::encode_prompt(const TextOrChat& content, const Json& variables) const {
@@ -40,7 +64,7 @@ TokenIds RowEncoder::encode_prompt(const TextOrChat& content, const Json& variab
 }
 
 TokenIds RowEncoder::encode_plain(const std::string& text) const {
-  return tokenizer_->encode(text, {.add_special_tokens = false}).ids;
+  return tokenizer_->encode(text, {.add_special_tokens = false, .offsets = false}).ids;
 }
 
 int64_t RowEncoder::single_token(const std::string& text, const std::string& what) const {

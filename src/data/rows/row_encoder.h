@@ -22,7 +22,8 @@ class RowEncoder {
   const Tokenizer& tokenizer() const { return *tokenizer_; }
   const ChatEncoder& chats() const { return chats_; }
 
-  /// Text gets the special tokens of the tokenizer; a chat is rendered by its template.
+  /// Text gets the special tokens of the tokenizer; a chat is rendered by its template. Of what is
+  /// truncated anyway, only enough to know that it is too long.
   TokenIds encode(const TextOrChat& content, const Json& variables) const;
   /// The same for a prompt: a chat ends with the generation prompt.
   TokenIds encode_prompt(const TextOrChat& content, const Json& variables) const;
@@ -43,6 +44,7 @@ class RowEncoder {
   std::shared_ptr<const Tokenizer> tokenizer_;
   RowOptions options_;
   ChatEncoder chats_;
+  std::optional<size_t> wanted_;  // tokens of a row
 };
 
 /// How many leading ids are equal. A prompt ends where it differs from prompt + completion

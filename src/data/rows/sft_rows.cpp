@@ -105,13 +105,13 @@ SftRow read_checked_sft_row(const RowFields& row, const RowOptions& options) {
 }
 
 /// The whole row, not truncated. With a prompt, `prompt` is where the completion begins.
-TokenSequence sequence_of(const SftRow& row,
+TokenSequence sequence_of(SftRow row,
                           const Json& variables,
                           const RowEncoder& encoder,
                           std::string& hint) {
   const RowOptions& options = encoder.options();
-  const TextOrChat end = encoder.with_eos(row.body);
-  const TextOrChat all = row.prompt ? concatenate(*row.prompt, end) : end;
+  TextOrChat end = encoder.with_eos(std::move(row.body));
+  const TextOrChat all = row.prompt ? concatenate(*row.prompt, end) : std::move(end);
   ChatEncoder::MaskedChat marked;
   if (options.assistant_only_loss) {
     marked = encoder.chats().encode_with_mask(all.messages, variables, options.trained_turns);

@@ -28,6 +28,13 @@ class BpeMerges {
   /// If a pair is added twice, the later rank is used.
   void add(TokenId left, TokenId right, Merge merge);
   const Merge* find(TokenId left, TokenId right) const;
+  /// Calls visit(left, right) for every merge.
+  template <class Visit>
+  void for_each(const Visit& visit) const {
+    for (const auto& [pair, merge] : merges_) {
+      visit(static_cast<TokenId>(pair >> 32), static_cast<TokenId>(pair));
+    }
+  }
 
   /// Merges adjacent symbols, lowest rank first and leftmost in a tie, until no merge applies.
   void apply(std::vector<BpeSymbol>& word) const;

@@ -7,6 +7,8 @@
 
 #include <array>
 #include <atomic>
+#include <mutex>
+#include <unordered_set>
 #include <utility>
 
 namespace reprise::text {
@@ -83,7 +85,15 @@ class BpeModel final : public TokenModel {
     emit(word, tokens);
   }
 
+  size_t cut(std::string_view piece, size_t least) const override;
+
  private:
+  using CharacterPairs = std::unordered_set<uint64_t>;
+
+  static uint64_t pair_of(char32_t left, char32_t right) { return (uint64_t{left} << 32) | right; }
+  /// All (last of the left token, first of the right) of merges.
+  const CharacterPairs& merging_pairs() const;
+
   static uint64_t next_serial() {
     static std::atomic<uint64_t> last{0};
     return ++last;
@@ -111,6 +121,8 @@ class BpeModel final : public TokenModel {
   std::optional<TokenId> unknown_;
   std::array<std::optional<TokenId>, 256> byte_tokens_;
   uint64_t serial_;
+  mutable std::once_flag has_pairs_;
+  mutable CharacterPairs pairs_;  // of merging_pairs(), which only long pieces need
 };
 
 /// Accepts "a b" and ["a", "b"].
@@ -159,6 +171,48 @@ void BpeModel::read_merges(const JsonFields& fields) {
     const TokenId result = id_of(left + right.substr(prefix));
     merges_.add(id_of(left), id_of(right), {rank++, result});
   }
+}
+
+const BpeModel::CharacterPairs& BpeModel::merging_pairs() const {
+  std::call_once(has_pairs_, [this] {
+    merges_.for_each([this](TokenId left, TokenId right) {
+      const std::string& before = *vocabulary_.token(left);
+      const std::string& after = *vocabulary_.token(right);
+      if (!before.empty() && !after.empty()) {
+        size_t end = before.size();
+        size_t begin = 0;
+        pairs_.insert(pair_of(previous_code_point(before, end), next_code_point(after, begin)));
+      }
+    });
+  });
+  return pairs_;
+}
+
+/// Between two characters that are tokens, a merge can only happen if some merge joins a token that
+/// ends with the first and one that begins with the second. Where there is none, nothing that is
+/// left of the place has an influence on what is right of it.
+size_t BpeModel::cut(std::string_view piece, size_t least) const {
+  if (ignore_merges_ || !prefix_.empty() || !suffix_.empty()) {
+    return piece.size();
+  }
+  const CharacterPairs& pairs = merging_pairs();
+  size_t at = least;
+  while (at < piece.size() && is_continuation(piece[at])) {
+    ++at;
+  }
+  while (at < piece.size()) {
+    size_t begin = at;
+    size_t end = at;
+    const char32_t left = previous_code_point(piece, begin);
+    const char32_t right = next_code_point(piece, end);
+    if (!pairs.contains(pair_of(left, right)) &&
+        vocabulary_.find(piece.substr(begin, at - begin)) &&
+        vocabulary_.find(piece.substr(at, end - at))) {
+      return at;
+    }
+    at = end;
+  }
+  return piece.size();
 }
 
 /// Byte fallback: appends the byte tokens of a character, if the vocabulary has all of them.

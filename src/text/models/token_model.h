@@ -27,6 +27,9 @@ class TokenModel {
 
   /// Appends the tokens of `piece` to `tokens`.
   virtual void tokenize(std::string_view piece, std::vector<ModelToken>& tokens) const = 0;
+  /// Where `piece`, which has more than `least` bytes, can be cut: at `least` bytes or after, so
+  /// that tokenizing both parts gives the tokens of the whole. Its size if nowhere.
+  virtual size_t cut(std::string_view piece, size_t /*least*/) const { return piece.size(); }
   virtual const Vocabulary& vocabulary() const = 0;
 };
 

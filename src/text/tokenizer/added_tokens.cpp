@@ -159,7 +159,7 @@ std::vector<AddedTokens::Found> AddedTokens::cut(std::string_view text,
   return parts;
 }
 
-PreTokenized AddedTokens::extract(std::string_view text) const {
+PreTokenized AddedTokens::extract(std::string_view text, bool needs_origins) const {
   PreTokenized result;
   const std::vector<Found> parts = cut(text, as_is_);
   const bool untouched = parts.size() == 1 && parts[0].token == Piece::kNoToken &&
@@ -169,7 +169,10 @@ PreTokenized AddedTokens::extract(std::string_view text) const {
     result.pieces.push_back({0, text.size()});
     return result;
   }
-  result.text = NormalizedString(text).empty_copy();
+  result.text = NormalizedString::empty_of(text.size());
+  if (!needs_origins) {
+    result.text.stop_tracking();
+  }
   result.text.reserve(text.size());
   const auto append = [&](const NormalizedString& from, const Found& part) {
     const size_t begin = result.text.text().size();
@@ -180,6 +183,9 @@ PreTokenized AddedTokens::extract(std::string_view text) const {
   };
   for (const Found& part : parts) {
     NormalizedString inside(text.substr(part.begin, part.end - part.begin), part.begin);
+    if (!needs_origins) {
+      inside.stop_tracking();
+    }
     if (part.token != Piece::kNoToken) {
       append(inside, {0, inside.text().size(), part.token});
       continue;
@@ -187,7 +193,13 @@ PreTokenized AddedTokens::extract(std::string_view text) const {
     if (normalizer_ != nullptr) {
       normalizer_->apply(inside);
     }
-    for (const Found& inner : cut(inside.text(), as_normalized_)) {
+    const std::vector<Found> inner_parts = cut(inside.text(), as_normalized_);
+    if (parts.size() == 1 && inner_parts.size() == 1) {  // all of it: no copy
+      result.pieces.push_back({0, inside.text().size(), inner_parts[0].token});
+      result.text = std::move(inside);
+      break;
+    }
+    for (const Found& inner : inner_parts) {
       append(inside, inner);
     }
   }

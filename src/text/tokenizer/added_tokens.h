@@ -36,8 +36,9 @@ class AddedTokens {
               const Vocabulary& vocabulary,
               const Normalizer* normalizer);
 
-  /// Normalizes `text` and splits it into added tokens and the text between them.
-  PreTokenized extract(std::string_view text) const;
+  /// Normalizes `text` and splits it into added tokens and the text between them. Unless origins
+  /// are needed, a text that is rewritten has none.
+  PreTokenized extract(std::string_view text, bool needs_origins = true) const;
 
   std::optional<int64_t> find(std::string_view content) const;
   const AddedToken* token(int64_t id) const;

@@ -24,6 +24,11 @@ std::shared_ptr<const Tokenizer> Tokenizer::from_json(std::string_view tokenizer
 }
 
 namespace text {
+namespace {
+
+constexpr size_t kPartBytes = size_t{1} << 16;  // Note [Long texts]
+
+}  // namespace
 
 JsonTokenizer::JsonTokenizer(const Json& tokenizer,
                              const std::string& source,
@@ -37,6 +42,7 @@ JsonTokenizer::JsonTokenizer(const Json& tokenizer,
   }
   if (fields.has("pre_tokenizer")) {
     pre_tokenizer_ = make_pre_tokenizer(fields.object("pre_tokenizer"));
+    pre_tokenizer_->add_steps(steps_);
   }
   model_ = make_token_model(fields.object("model"));
   if (fields.has("post_processor")) {
@@ -120,8 +126,8 @@ std::vector<EncodedToken> JsonTokenizer::tokenize(const PreTokenized& pieces) co
   return result;
 }
 
-void JsonTokenizer::truncate(std::vector<EncodedToken>& tokens,
-                             const EncodeOptions& options) const {
+template <class Token>
+void JsonTokenizer::truncate(std::vector<Token>& tokens, const EncodeOptions& options) const {
   if (!options.max_length && !truncation_) {
     return;
   }
@@ -150,12 +156,101 @@ void JsonTokenizer::truncate(std::vector<EncodedToken>& tokens,
   }
 }
 
+// Note [Long texts]
+// A text may be a row of tens of megabytes. Its pieces, their origins and its tokens would take up
+// to a hundred times that. So pieces pass the steps in groups, depth first, and of the tokens only
+// ids are kept, up to as many as are wanted; origins end with the last step that needs them. All of
+// this gives the ids that the whole text would give: steps treat every piece by itself, and
+// TokenModel::cut() finds where a piece can be cut.
+bool JsonTokenizer::needs_origins(size_t first_step) const {
+  const auto first = steps_.begin() + static_cast<std::ptrdiff_t>(first_step);
+  return std::any_of(first, steps_.end(), [](const auto& step) { return step.needs_origins; });
+}
+
+bool JsonTokenizer::run_steps(size_t step, PreTokenized& text, const PieceGroups& groups) const {
+  if (step == steps_.size()) {
+    return groups.use(text);
+  }
+  const auto next = [&](PreTokenized& group) { return run_steps(step + 1, group, groups); };
+  return steps_[step].run(text,
+                          {groups.bytes, groups.needs_origins || needs_origins(step + 1), next});
+}
+
+void JsonTokenizer::append_ids(std::string_view piece,
+                               size_t wanted,
+                               std::vector<ModelToken>& tokens,
+                               TokenIds& ids) const {
+  do {
+    const size_t length =
+        piece.size() <= kPartBytes ? piece.size() : model_->cut(piece, kPartBytes);
+    tokens.clear();
+    model_->tokenize(piece.substr(0, length), tokens);
+    for (const ModelToken& token : tokens) {
+      ids.push_back(token.id);
+    }
+    piece.remove_prefix(length);
+  } while (!piece.empty() && ids.size() < wanted);
+}
+
+TokenIds JsonTokenizer::with_special_tokens(TokenIds ids, const EncodeOptions& options) const {
+  if (!post_processor_) {
+    return ids;
+  }
+  // They go around the text, whatever it is, so one token can stand for all of it.
+  constexpr int64_t kText = -1;
+  std::vector<EncodedToken> around = {{kText, {0, 0}, {}}};
+  post_processor_->apply(around, "", options.add_special_tokens);
+  if (around.size() == 1) {
+    return ids;
+  }
+  TokenIds result;
+  result.reserve(ids.size() + around.size());
+  for (const EncodedToken& token : around) {
+    if (token.id == kText) {
+      result.insert(result.end(), ids.begin(), ids.end());
+    } else {
+      result.push_back(token.id);
+    }
+  }
+  return result;
+}
+
+TokenIds JsonTokenizer::encode_ids(std::string_view text, const EncodeOptions& options) const {
+  const size_t kept = options.max_length.value_or(SIZE_MAX);
+  const size_t wanted = truncation_ ? SIZE_MAX : std::min(options.wanted.value_or(SIZE_MAX), kept);
+  TokenIds ids;
+  std::vector<ModelToken> tokens;  // of a piece
+  PreTokenized pieces = added_.extract(text, needs_origins(0));
+  const auto use = [&](const PreTokenized& group) {
+    for (const Piece& piece : group.pieces) {
+      if (ids.size() >= wanted) {
+        break;
+      }
+      if (piece.is_token()) {
+        ids.push_back(piece.token);
+      } else {
+        append_ids(group.view(piece), wanted, tokens, ids);
+      }
+    }
+    return ids.size() < wanted;
+  };
+  run_steps(0, pieces, {.bytes = kPartBytes, .needs_origins = false, .use = use});
+  truncate(ids, options);
+  return with_special_tokens(std::move(ids), options);
+}
+
 Encoding JsonTokenizer::encode(std::string_view text, const EncodeOptions& options) const {
   check_utf8(text, "text");
-  PreTokenized pieces = added_.extract(text);
-  if (pre_tokenizer_) {
-    pre_tokenizer_->apply(pieces);
+  if (!options.offsets) {
+    return {.ids = encode_ids(text, options), .offsets = {}};
   }
+  PreTokenized extracted = added_.extract(text);
+  PreTokenized pieces;
+  const auto use = [&](PreTokenized& all) {
+    pieces = std::move(all);
+    return true;
+  };
+  run_steps(0, extracted, {.bytes = SIZE_MAX, .needs_origins = true, .use = use});
   std::vector<EncodedToken> tokens = tokenize(pieces);
   truncate(tokens, options);
   if (post_processor_) {

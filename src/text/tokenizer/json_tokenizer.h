@@ -15,6 +15,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace reprise::text {
 
@@ -41,10 +42,20 @@ class JsonTokenizer final : public Tokenizer {
   void add_tokens(const JsonFields& fields, const TokenizerConfig& config);
   static std::optional<Truncation> read_truncation(const JsonFields& fields);
   std::vector<EncodedToken> tokenize(const PreTokenized& pieces) const;
-  void truncate(std::vector<EncodedToken>& tokens, const EncodeOptions& options) const;
+  TokenIds encode_ids(std::string_view text, const EncodeOptions& options) const;
+  bool needs_origins(size_t first_step) const;
+  bool run_steps(size_t step, PreTokenized& text, const PieceGroups& groups) const;
+  void append_ids(std::string_view piece,
+                  size_t wanted,
+                  std::vector<ModelToken>& tokens,
+                  TokenIds& ids) const;
+  template <class Token>
+  void truncate(std::vector<Token>& tokens, const EncodeOptions& options) const;
+  TokenIds with_special_tokens(TokenIds ids, const EncodeOptions& options) const;
 
   std::unique_ptr<const Normalizer> normalizer_;
   std::unique_ptr<const PreTokenizer> pre_tokenizer_;
+  std::vector<PreTokenizerStep> steps_;  // of pre_tokenizer_
   std::unique_ptr<const TokenModel> model_;
   std::unique_ptr<const PostProcessor> post_processor_;
   std::unique_ptr<const Decoder> decoder_;

@@ -28,7 +28,15 @@ void check_growth(size_t original, size_t size) {
               "; the rules of the tokenizer file grow it too much");
 }
 
+void NormalizedString::stop_tracking() {
+  tracks_ = false;
+  origin_ = {};
+}
+
 Origin NormalizedString::byte_origin(size_t at) const {
+  if (!tracks_) {
+    return {0, 0};
+  }
   if (!origin_.empty()) {
     return origin_[at];
   }
@@ -46,7 +54,7 @@ std::pair<size_t, size_t> NormalizedString::origin(size_t begin, size_t end) con
 }
 
 void NormalizedString::materialize() {
-  if (!origin_.empty()) {
+  if (!tracks_ || !origin_.empty()) {
     return;
   }
   std::vector<Origin> origins;
@@ -65,7 +73,7 @@ void NormalizedString::transform(const std::vector<Change>& changes, size_t remo
   std::string text;
   std::vector<Origin> origins;
   text.reserve(text_.size());
-  origins.reserve(text_.size());
+  origins.reserve(origin_.size());
   size_t at = 0;
   const auto skip = [&](size_t count) {
     for (; count > 0 && at < text_.size(); --count) {
@@ -76,15 +84,17 @@ void NormalizedString::transform(const std::vector<Change>& changes, size_t remo
   for (const Change& change : changes) {
     Origin origin{0, 0};
     if (change.change <= 0 && at < text_.size()) {
-      origin = origin_[at];
+      origin = byte_origin(at);
     } else if (at > 0) {
-      origin = origin_[at - 1];
+      origin = byte_origin(at - 1);
     }
     if (change.change <= 0) {
       skip(1 + static_cast<size_t>(-change.change));
     }
     append_utf8(text, change.character);
-    origins.resize(text.size(), origin);
+    if (tracks_) {
+      origins.resize(text.size(), origin);
+    }
   }
   text_ = std::move(text);
   origin_ = std::move(origins);
@@ -96,7 +106,9 @@ void NormalizedString::prepend(std::string_view prefix) {
   }
   check_growth(original_size_, text_.size() + prefix.size());
   materialize();
-  origin_.insert(origin_.begin(), prefix.size(), Origin(origin_.front()));
+  if (tracks_) {
+    origin_.insert(origin_.begin(), prefix.size(), Origin(origin_.front()));
+  }
   text_.insert(0, prefix);
 }
 
@@ -112,21 +124,41 @@ void NormalizedString::replace(const std::vector<std::pair<size_t, size_t>>& ran
   size_t done = 0;
   for (const auto& [begin, end] : ranges) {
     result.append(*this, done, begin);
-    result.append(content, end > 0 ? origin_[end - 1] : Origin{0, 0});
+    result.append(content, end > 0 ? byte_origin(end - 1) : Origin{0, 0});
     done = end;
   }
   result.append(*this, done, text_.size());
   *this = std::move(result);
 }
 
-NormalizedString NormalizedString::empty_copy() const {
+NormalizedString NormalizedString::part(size_t begin, size_t end) const {
+  NormalizedString result(text().substr(begin, end - begin), base_ + begin);
+  result.tracks_ = tracks_;
+  if (!origin_.empty()) {
+    const auto first = origin_.begin();
+    result.origin_.assign(first + static_cast<std::ptrdiff_t>(begin),
+                          first + static_cast<std::ptrdiff_t>(end));
+  }
+  return result;
+}
+
+NormalizedString NormalizedString::empty_of(size_t original_size) {
   NormalizedString result;
-  result.original_size_ = original_size_;
+  result.original_size_ = original_size;
+  return result;
+}
+
+NormalizedString NormalizedString::empty_copy() const {
+  NormalizedString result = empty_of(original_size_);
+  result.tracks_ = tracks_;
   return result;
 }
 
 void NormalizedString::append(const NormalizedString& other, size_t begin, size_t end) {
   text_ += other.text().substr(begin, end - begin);
+  if (!tracks_) {
+    return;
+  }
   if (!other.origin_.empty()) {
     const auto first = other.origin_.begin();
     origin_.insert(origin_.end(),
@@ -144,12 +176,16 @@ void NormalizedString::append(const NormalizedString& other, size_t begin, size_
 
 void NormalizedString::append(std::string_view text, Origin origin) {
   text_ += text;
-  origin_.resize(text_.size(), origin);
+  if (tracks_) {
+    origin_.resize(text_.size(), origin);
+  }
 }
 
 void NormalizedString::reserve(size_t bytes) {
   text_.reserve(bytes);
-  origin_.reserve(bytes);
+  if (tracks_) {
+    origin_.reserve(bytes);
+  }
 }
 
 std::u32string code_points(std::string_view text) {

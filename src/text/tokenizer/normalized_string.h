@@ -1,6 +1,7 @@
 // A text in normalization, with alignments to the original text (NormalizedString in Hugging Face's
-// tokenizers). Invariant: origin_ is empty (the text equals the original from byte `base` on) or
-// has one range per byte of text. All bytes of a character have the same origin.
+// tokenizers). Invariant, while it tracks origins: origin_ is empty (the text equals the original
+// from byte `base` on) or has one range per byte of text. All bytes of a character have the same
+// origin.
 #pragma once
 
 #include <cstddef>
@@ -39,6 +40,10 @@ class NormalizedString {
   /// the text could exhaust memory.
   static size_t max_bytes(size_t original) { return 64 * original + (size_t{1} << 20); }
 
+  /// Origins are not needed any more. They take eight times the memory of the text. From now on all
+  /// are (0, 0), also of what is made from this text.
+  void stop_tracking();
+
   /// The origin of the bytes [begin, end), which must not be empty.
   std::pair<size_t, size_t> origin(size_t begin, size_t end) const;
 
@@ -55,6 +60,10 @@ class NormalizedString {
   /// in the range.
   void replace(const std::vector<std::pair<size_t, size_t>>& ranges, std::string_view content);
 
+  /// The bytes [begin, end), with their origins.
+  NormalizedString part(size_t begin, size_t end) const;
+  /// An empty text whose original has so many bytes, to append to.
+  static NormalizedString empty_of(size_t original_size);
   /// An empty text with the same original, to append to.
   NormalizedString empty_copy() const;
   /// Appends the bytes [begin, end) of `other` with their origins.
@@ -71,6 +80,7 @@ class NormalizedString {
   size_t base_ = 0;
   size_t original_size_ = 0;
   std::vector<Origin> origin_;
+  bool tracks_ = true;
 };
 
 /// Throws c10::Error if `size` is more than NormalizedString::max_bytes(original).

@@ -4,6 +4,7 @@
 #include "text/unicode/utf8.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace reprise::text {
@@ -13,23 +14,6 @@ struct Part {
   size_t begin, end;
   bool is_match;
 };
-
-std::vector<Part> parts_of(const Ranges& matches, size_t size, bool invert) {
-  std::vector<Part> parts;
-  parts.reserve(2 * matches.size() + 1);
-  size_t done = 0;
-  for (const auto& [begin, end] : matches) {
-    if (done != begin) {
-      parts.push_back({done, begin, invert});
-    }
-    parts.push_back({begin, end, !invert});
-    done = end;
-  }
-  if (done != size) {
-    parts.push_back({done, size, invert});
-  }
-  return parts;
-}
 
 /// Joins adjacent parts for which `joins(previous_is_match, next_is_match)` is true.
 template <typename Joins>
@@ -48,14 +32,12 @@ std::vector<Part> joined(const std::vector<Part>& parts, Joins joins) {
   return result;
 }
 
-std::vector<Part> behave(std::vector<Part> parts, SplitBehavior behavior) {
+std::vector<Part> joined_by(std::vector<Part> parts, SplitBehavior behavior) {
   const auto starts_match = [](bool previous, bool next) { return next && !previous; };
   switch (behavior) {
     case SplitBehavior::Isolated:
-      return parts;
     case SplitBehavior::Removed:
-      std::erase_if(parts, [](const Part& part) { return part.is_match; });
-      return parts;
+      break;  // join nothing
     case SplitBehavior::Contiguous:
       return joined(parts, [](bool previous, bool next) { return previous == next; });
     case SplitBehavior::MergedWithPrevious:
@@ -71,45 +53,122 @@ std::vector<Part> behave(std::vector<Part> parts, SplitBehavior behavior) {
 
 }  // namespace
 
-void PreTokenized::split(const std::function<Ranges(std::string_view)>& find,
+/// These pieces alone, with their part of the text.
+PreTokenized PreTokenized::group(std::vector<Piece> of_it) const {
+  const size_t begin = of_it.front().begin;
+  PreTokenized result;
+  result.text = text.part(begin, of_it.back().end);
+  for (Piece& piece : of_it) {
+    piece.begin -= begin;
+    piece.end -= begin;
+  }
+  result.pieces = std::move(of_it);
+  return result;
+}
+
+bool PreTokenized::hand_out(const PieceGroups& groups) {
+  if (text.text().size() <= groups.bytes) {
+    return groups.use(*this);
+  }
+  for (auto first = pieces.begin(); first != pieces.end();) {
+    auto last = std::next(first);
+    while (last != pieces.end() && last->end - first->begin <= groups.bytes) {
+      ++last;
+    }
+    PreTokenized part = group({first, last});
+    if (!groups.use(part)) {
+      return false;
+    }
+    first = last;
+  }
+  return true;
+}
+
+bool PreTokenized::split(const Find& find,
                          SplitBehavior behavior,
+                         const PieceGroups& groups,
                          bool invert) {
-  std::vector<Piece> result;
-  result.reserve(pieces.size());
-  for (const Piece& piece : pieces) {
+  const bool removes = behavior == SplitBehavior::Removed;
+  const bool joins = !removes && behavior != SplitBehavior::Isolated;
+  std::vector<Piece> found;  // since the last group
+  std::vector<Part> to_join;
+  bool wants_more = true;
+  bool is_first_group = true;
+  const auto add = [&](const Piece& piece) {
+    found.push_back(piece);
+    if (piece.end - found.front().begin > groups.bytes) {
+      PreTokenized part = group(std::exchange(found, {}));
+      wants_more = groups.use(part);
+      is_first_group = false;
+    }
+    return wants_more;
+  };
+  for (size_t i = 0; i < pieces.size() && wants_more; ++i) {
+    const Piece piece = pieces[i];
     if (piece.is_token()) {
-      result.push_back(piece);
+      add(piece);
       continue;
     }
+    const auto keep = [&](const Part& part) {
+      const bool is_left = part.begin < part.end && !(removes && part.is_match);
+      return is_left ? add({piece.begin + part.begin, piece.begin + part.end}) : wants_more;
+    };
+    // Parts are listed only if they have to be joined: a text may be long.
+    const auto take = [&](const Part& part) {
+      if (joins) {
+        to_join.push_back(part);
+        return true;
+      }
+      return keep(part);
+    };
     const std::string_view inside = view(piece);
-    for (const Part& part : behave(parts_of(find(inside), inside.size(), invert), behavior)) {
-      if (part.begin < part.end) {
-        result.push_back({piece.begin + part.begin, piece.begin + part.end});
+    size_t done = 0;
+    find(inside, [&](size_t begin, size_t end) {
+      const bool goes_on = wants_more && (done == begin || take({done, begin, invert}));
+      done = end;
+      return goes_on && take({begin, end, !invert});
+    });
+    if (done != inside.size() && wants_more) {
+      take({done, inside.size(), invert});
+    }
+    for (const Part& part : joined_by(std::exchange(to_join, {}), behavior)) {
+      if (!keep(part)) {
+        break;
       }
     }
   }
-  pieces = std::move(result);
+  if (is_first_group) {  // as for most texts
+    pieces = std::move(found);
+    return groups.use(*this);
+  }
+  if (!wants_more || found.empty()) {
+    return wants_more;
+  }
+  PreTokenized part = group(std::move(found));
+  return groups.use(part);
 }
 
-void PreTokenized::split_characters(const std::function<bool(char32_t)>& fits,
-                                    SplitBehavior behavior) {
-  split(
-      [&](std::string_view inside) {
-        Ranges matches;
-        for (size_t at = 0; at < inside.size();) {
-          const size_t begin = at;
-          if (fits(next_code_point(inside, at))) {
-            matches.emplace_back(begin, at);
-          }
-        }
-        return matches;
-      },
-      behavior);
+bool PreTokenized::split_characters(const std::function<bool(char32_t)>& fits,
+                                    SplitBehavior behavior,
+                                    const PieceGroups& groups) {
+  const auto find = [&](std::string_view inside, const VisitRange& visit) {
+    for (size_t at = 0; at < inside.size();) {
+      const size_t begin = at;
+      if (fits(next_code_point(inside, at)) && !visit(begin, at)) {
+        return;
+      }
+    }
+  };
+  return split(find, behavior, groups);
 }
 
-void PreTokenized::rewrite(
-    const std::function<void(NormalizedString& to, const Piece& piece)>& write) {
+bool PreTokenized::rewrite(
+    const std::function<void(NormalizedString& to, const Piece& piece)>& write,
+    const PieceGroups& groups) {
   NormalizedString rewritten = text.empty_copy();
+  if (!groups.needs_origins) {
+    rewritten.stop_tracking();
+  }
   rewritten.reserve(text.text().size() + text.text().size() / 2);
   std::vector<Piece> result;
   result.reserve(pieces.size());
@@ -127,6 +186,7 @@ void PreTokenized::rewrite(
   }
   text = std::move(rewritten);
   pieces = std::move(result);
+  return hand_out(groups);
 }
 
 }  // namespace reprise::text

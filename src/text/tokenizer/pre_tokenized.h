@@ -25,8 +25,20 @@ struct Piece {
 /// What happens to the matches when a piece is split.
 enum class SplitBehavior { Removed, Isolated, MergedWithPrevious, MergedWithNext, Contiguous };
 
+class PreTokenized;
+
+/// Where the results of a step go: `use` gets them in groups of about so many bytes, in order. It
+/// returns false to get no more.
+struct PieceGroups {
+  size_t bytes;
+  bool needs_origins;  ///< of the text of the groups
+  std::function<bool(PreTokenized& group)> use;
+};
+
 class PreTokenized {
  public:
+  using Find = std::function<void(std::string_view, const VisitRange&)>;
+
   NormalizedString text;
   std::vector<Piece> pieces;
 
@@ -34,17 +46,28 @@ class PreTokenized {
     return text.text().substr(piece.begin, piece.end - piece.begin);
   }
 
-  /// Splits each piece that is not a token. `find` returns the matches in a piece, ascending and
-  /// disjoint. With `invert`, the text between matches counts as the match.
-  void split(const std::function<Ranges(std::string_view)>& find,
+  /// Splits each piece that is not a token. `find` visits the matches in a piece, ascending and
+  /// disjoint. With `invert`, the text between matches counts as the match. Returns false if no
+  /// more is wanted.
+  bool split(const Find& find,
              SplitBehavior behavior,
+             const PieceGroups& groups,
              bool invert = false);
 
   /// Splits with every character that fits as a separate match.
-  void split_characters(const std::function<bool(char32_t)>& fits, SplitBehavior behavior);
+  bool split_characters(const std::function<bool(char32_t)>& fits,
+                        SplitBehavior behavior,
+                        const PieceGroups& groups);
 
   /// Rewrites each piece that is not a token: `write` appends its new text to `to`.
-  void rewrite(const std::function<void(NormalizedString& to, const Piece& piece)>& write);
+  bool rewrite(const std::function<void(NormalizedString& to, const Piece& piece)>& write,
+               const PieceGroups& groups);
+
+  /// Hands out all pieces.
+  bool hand_out(const PieceGroups& groups);
+
+ private:
+  PreTokenized group(std::vector<Piece> of_it) const;
 };
 
 }  // namespace reprise::text

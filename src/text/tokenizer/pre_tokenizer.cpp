@@ -40,9 +40,9 @@ class SequencePreTokenizer final : public PreTokenizer {
       parts_.push_back(make_pre_tokenizer(part));
     }
   }
-  void apply(PreTokenized& text) const override {
+  void add_steps(std::vector<PreTokenizerStep>& steps) const override {
     for (const auto& part : parts_) {
-      part->apply(text);
+      part->add_steps(steps);
     }
   }
 
@@ -56,9 +56,14 @@ class Split final : public PreTokenizer {
       : pattern_(read_pattern(fields)),
         behavior_(read_behavior(fields)),
         invert_(fields.boolean("invert")) {}
-  void apply(PreTokenized& text) const override {
-    text.split(
-        [this](std::string_view piece) { return pattern_.find_all(piece); }, behavior_, invert_);
+  void add_steps(std::vector<PreTokenizerStep>& steps) const override {
+    steps.push_back({[this](PreTokenized& text, const PieceGroups& groups) {
+      return text.split([this](std::string_view piece,
+                               const VisitRange& visit) { pattern_.for_each(piece, visit); },
+                        behavior_,
+                        groups,
+                        invert_);
+    }});
   }
 
  private:
@@ -73,7 +78,11 @@ class CharacterSplit final : public PreTokenizer {
  public:
   CharacterSplit(std::function<bool(char32_t)> fits, SplitBehavior behavior)
       : fits_(std::move(fits)), behavior_(behavior) {}
-  void apply(PreTokenized& text) const override { text.split_characters(fits_, behavior_); }
+  void add_steps(std::vector<PreTokenizerStep>& steps) const override {
+    steps.push_back({[this](PreTokenized& text, const PieceGroups& groups) {
+      return text.split_characters(fits_, behavior_, groups);
+    }});
+  }
 
  private:
   std::function<bool(char32_t)> fits_;
@@ -82,37 +91,51 @@ class CharacterSplit final : public PreTokenizer {
 
 class BertPreTokenizer final : public PreTokenizer {
  public:
-  void apply(PreTokenized& text) const override {
-    text.split_characters(is_white_space, SplitBehavior::Removed);
-    text.split_characters(is_punctuation, SplitBehavior::Isolated);
+  void add_steps(std::vector<PreTokenizerStep>& steps) const override {
+    steps.push_back({[](PreTokenized& text, const PieceGroups& groups) {
+      return text.split_characters(is_white_space, SplitBehavior::Removed, groups);
+    }});
+    steps.push_back({[](PreTokenized& text, const PieceGroups& groups) {
+      return text.split_characters(is_punctuation, SplitBehavior::Isolated, groups);
+    }});
   }
 };
 
 /// Keeps runs of word characters, and runs of neither word characters nor spaces: \w+|[^\w\s]+
 class Whitespace final : public PreTokenizer {
  public:
-  void apply(PreTokenized& text) const override {
-    text.split(
-        [](std::string_view piece) {
+  void add_steps(std::vector<PreTokenizerStep>& steps) const override {
+    steps.push_back({split_words});
+  }
+
+ private:
+  static bool split_words(PreTokenized& text, const PieceGroups& groups) {
+    return text.split(
+        [](std::string_view piece, const VisitRange& visit) {
           enum class Kind { Space, Word, Other };
-          Ranges runs;
           Kind last = Kind::Space;
+          size_t run = 0;
+          const auto end_run = [&](size_t end) {
+            if (last != Kind::Space) {
+              visit(run, end);
+            }
+          };
           for (size_t at = 0; at < piece.size();) {
             const size_t begin = at;
             const char32_t c = next_code_point(piece, at);
             const Kind kind = is_white_space(c)      ? Kind::Space
                               : is_word_character(c) ? Kind::Word
                                                      : Kind::Other;
-            if (kind != Kind::Space && kind == last) {
-              runs.back().second = at;
-            } else if (kind != Kind::Space) {
-              runs.emplace_back(begin, at);
+            if (kind != last) {
+              end_run(begin);
+              run = begin;
+              last = kind;
             }
-            last = kind;
           }
-          return runs;
+          end_run(piece.size());
         },
         SplitBehavior::Removed,
+        groups,
         /*invert=*/true);
   }
 };
@@ -123,28 +146,42 @@ class ByteLevelPreTokenizer final : public PreTokenizer {
       : add_prefix_space_(fields.boolean("add_prefix_space")),
         use_regex_(fields.boolean("use_regex", true)) {}
 
-  void apply(PreTokenized& text) const override {
+  void add_steps(std::vector<PreTokenizerStep>& steps) const override {
     if (add_prefix_space_) {
-      text.rewrite([&](NormalizedString& to, const Piece& piece) {
-        if (!text.view(piece).starts_with(' ')) {
-          size_t first = piece.begin;
-          next_code_point(text.text.text(), first);
-          const auto [begin, end] = text.text.origin(piece.begin, first);
-          to.append(" ", {static_cast<uint32_t>(begin), static_cast<uint32_t>(end)});
-        }
-        to.append(text.text, piece.begin, piece.end);
-      });
+      steps.push_back({add_prefix_space});
     }
     if (use_regex_) {
-      text.split([](std::string_view piece) { return gpt2_regex().find_all(piece); },
-                 SplitBehavior::Isolated);
+      steps.push_back({[](PreTokenized& text, const PieceGroups& groups) {
+        return text.split([](std::string_view piece,
+                             const VisitRange& visit) { gpt2_regex().for_each(piece, visit); },
+                          SplitBehavior::Isolated,
+                          groups);
+      }});
     }
-    text.rewrite([&](NormalizedString& to, const Piece& piece) {
-      append_byte_level(to, text.text, piece.begin, piece.end);
-    });
+    steps.push_back({[](PreTokenized& text, const PieceGroups& groups) {
+      return text.rewrite(
+          [&](NormalizedString& to, const Piece& piece) {
+            append_byte_level(to, text.text, piece.begin, piece.end);
+          },
+          groups);
+    }});
   }
 
  private:
+  static bool add_prefix_space(PreTokenized& text, const PieceGroups& groups) {
+    return text.rewrite(
+        [&](NormalizedString& to, const Piece& piece) {
+          if (!text.view(piece).starts_with(' ')) {
+            size_t first = piece.begin;
+            next_code_point(text.text.text(), first);
+            const auto [begin, end] = text.text.origin(piece.begin, first);
+            to.append(" ", {static_cast<uint32_t>(begin), static_cast<uint32_t>(end)});
+          }
+          to.append(text.text, piece.begin, piece.end);
+        },
+        groups);
+  }
+
   bool add_prefix_space_, use_regex_;
 };
 
@@ -157,11 +194,18 @@ class Metaspace final : public PreTokenizer {
     append_utf8(mark_text_, mark_);
   }
 
-  void apply(PreTokenized& text) const override {
-    text.rewrite([&](NormalizedString& to, const Piece& piece) { write(to, text, piece); });
+  void add_steps(std::vector<PreTokenizerStep>& steps) const override {
+    steps.push_back(
+        {[this](PreTokenized& text, const PieceGroups& groups) {
+           return text.rewrite(
+               [&](NormalizedString& to, const Piece& piece) { write(to, text, piece); }, groups);
+         },
+         scheme_ == PrependScheme::First});
     if (split_) {
-      text.split_characters([this](char32_t c) { return c == mark_; },
-                            SplitBehavior::MergedWithNext);
+      steps.push_back({[this](PreTokenized& text, const PieceGroups& groups) {
+        return text.split_characters(
+            [this](char32_t c) { return c == mark_; }, SplitBehavior::MergedWithNext, groups);
+      }});
     }
   }
 

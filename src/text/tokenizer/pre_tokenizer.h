@@ -5,9 +5,19 @@
 #include "text/tokenizer/json_fields.h"
 #include "text/tokenizer/pre_tokenized.h"
 
+#include <functional>
 #include <memory>
+#include <vector>
 
 namespace reprise::text {
+
+/// Splits or rewrites every piece by itself, without looking at the others: a long text may pass
+/// the steps in groups of pieces. run() uses the text up, and returns false if no more pieces are
+/// wanted.
+struct PreTokenizerStep {
+  std::function<bool(PreTokenized& text, const PieceGroups& groups)> run;
+  bool needs_origins = false;  ///< of the text that it gets
+};
 
 class PreTokenizer {
  public:
@@ -16,7 +26,8 @@ class PreTokenizer {
   PreTokenizer(const PreTokenizer&) = delete;
   PreTokenizer& operator=(const PreTokenizer&) = delete;
 
-  virtual void apply(PreTokenized& text) const = 0;
+  /// Appends the steps that it consists of. They refer to it.
+  virtual void add_steps(std::vector<PreTokenizerStep>& steps) const = 0;
 };
 
 /// Throws c10::Error for an unsupported type.

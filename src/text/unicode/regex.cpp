@@ -186,9 +186,17 @@ size_t Regex::most_work(std::string_view text) {
 }
 
 Ranges Regex::find_all(std::string_view text) const {
+  Ranges matches;
+  for_each(text, [&](size_t begin, size_t end) {
+    matches.emplace_back(begin, end);
+    return true;
+  });
+  return matches;
+}
+
+void Regex::for_each(std::string_view text, const VisitRange& visit) const {
   constexpr size_t kPatternBytesPerStep = 16;
   Work work{most_work(text), 1 + pattern_.size() / kPatternBytesPerStep};
-  Ranges matches;
   std::optional<size_t> last_end;
   for (size_t from = 0; from <= text.size();) {
     const auto match = find(text, from, work);
@@ -200,11 +208,12 @@ Ranges Regex::find_all(std::string_view text) const {
       from += from < text.size() ? utf8_length(text[from]) : 1;
       continue;
     }
-    matches.push_back(*match);
+    if (!visit(begin, end)) {
+      break;
+    }
     from = end;
     last_end = end;
   }
-  return matches;
 }
 
 Pattern Pattern::literal(std::string text) {
@@ -223,11 +232,20 @@ Pattern Pattern::regex(Regex regex) {
 }
 
 Ranges Pattern::find_all(std::string_view text) const {
+  Ranges matches;
+  for_each(text, [&](size_t begin, size_t end) {
+    matches.emplace_back(begin, end);
+    return true;
+  });
+  return matches;
+}
+
+void Pattern::for_each(std::string_view text, const VisitRange& visit) const {
   if (regex_) {
-    return regex_->find_all(text);
+    regex_->for_each(text, visit);
+    return;
   }
   // memmem takes linear time; std::string_view::find takes the product of both lengths.
-  Ranges matches;
   for (size_t at = 0; at < text.size();) {
     const void* const found =
         ::memmem(text.data() + at, text.size() - at, literal_.data(), literal_.size());
@@ -236,9 +254,10 @@ Ranges Pattern::find_all(std::string_view text) const {
     }
     const auto begin = static_cast<size_t>(static_cast<const char*>(found) - text.data());
     at = begin + literal_.size();
-    matches.emplace_back(begin, at);
+    if (!visit(begin, at)) {
+      break;
+    }
   }
-  return matches;
 }
 
 }  // namespace reprise::text

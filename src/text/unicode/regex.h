@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,6 +14,8 @@
 namespace reprise::text {
 
 using Ranges = std::vector<std::pair<size_t, size_t>>;
+/// Returns false to see no more.
+using VisitRange = std::function<bool(size_t begin, size_t end)>;
 
 /// Translates a pattern to PCRE2's syntax. Throws c10::Error for a construct without equivalent.
 std::string translate_regex(std::string_view pattern);
@@ -28,6 +31,8 @@ class Regex {
   /// kWorkPerByte steps for each byte of the text: characters scanned, and groups and repeats
   /// tried.
   Ranges find_all(std::string_view text) const;
+  /// The same without a list: calls visit(begin, end) for each.
+  void for_each(std::string_view text, const VisitRange& visit) const;
 
   /// Patterns of real tokenizers need fewer than 200 steps for a byte.
   static constexpr size_t kWorkPerByte = 1000;
@@ -54,6 +59,7 @@ class Pattern {
   static Pattern regex(Regex regex);
 
   Ranges find_all(std::string_view text) const;
+  void for_each(std::string_view text, const VisitRange& visit) const;
 
  private:
   std::string literal_;
