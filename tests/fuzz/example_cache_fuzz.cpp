@@ -1,9 +1,12 @@
 // libFuzzer: a count, an index of so many entries, and records: as the files of a cache, whose sums
 // are made to fit, since what they protect from is chance and not malice. The cache is opened or
 // not; each of its examples is refused with c10::Error or has sequences that fit together.
+#include "checked_example.h"
+
 #include "data/dataset/example_cache.h"
 
 #include <c10/util/Exception.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -22,6 +25,8 @@ namespace {
 
 using reprise::data::IndexEntry;
 using Bytes = std::span<const uint8_t>;
+
+const reprise::data::CacheRules kRules{.key = "fuzz", .max_length = 1000};
 
 uint32_t checksum(Bytes bytes) {
   return static_cast<uint32_t>(crc32_z(crc32_z(0, nullptr, 0), bytes.data(), bytes.size()));
@@ -45,24 +50,13 @@ const std::filesystem::path& folder() {
   static const struct Folder {
     std::filesystem::path path =
         std::filesystem::temp_directory_path() / ("example_cache_fuzz." + std::to_string(getpid()));
-    Folder() { std::filesystem::create_directories(path); }
+    Folder() {
+      ::umask(022);  // a file that the group may write to is not trusted
+      std::filesystem::create_directories(path);
+    }
     ~Folder() { std::filesystem::remove_all(path); }
   } made;
   return made.path;
-}
-
-/// All that collate() relies on.
-void check(const reprise::Example& example) {
-  for (const auto& sequence : example.sequences) {
-    const size_t tokens = sequence.ids.size();
-    const bool is_consistent =
-        sequence.labels.size() == tokens &&
-        (sequence.soft_labels.empty() || sequence.soft_labels.size() == tokens) &&
-        sequence.prompt >= 0 && static_cast<size_t>(sequence.prompt) <= tokens;
-    if (!is_consistent) {
-      std::abort();
-    }
-  }
 }
 
 }  // namespace
@@ -86,16 +80,21 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
                       index.size() * sizeof(IndexEntry));
   write(folder() / "examples.bin", records);
   write(folder() / "index.bin", entries);
-  std::ofstream(folder() / "cache.json") << reprise::Json{{"format", "reprise examples"},
-                                                          {"version", reprise::data::kCacheVersion},
-                                                          {"examples", index.size()},
-                                                          {"bytes", records.size()},
-                                                          {"index_checksum", checksum(entries)},
-                                                          {"report", nullptr}};
-  const auto cache = reprise::data::ExampleCache::open(folder());
+  reprise::Json description{{"format", "reprise examples"},
+                            {"version", reprise::data::kCacheVersion},
+                            {"key", kRules.key},
+                            {"max_length", kRules.max_length},
+                            {"examples", index.size()},
+                            {"bytes", records.size()},
+                            {"index_checksum", checksum(entries)},
+                            {"report", nullptr}};
+  const std::string text = description.dump();
+  description["checksum"] = checksum({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
+  std::ofstream(folder() / "cache.json") << description;
+  const auto cache = reprise::data::ExampleCache::open(folder(), kRules);
   for (int64_t i = 0; cache != nullptr && i < cache->size(); ++i) {
     try {
-      check(cache->at(i));
+      reprise::testing::check_example(cache->at(i));
     } catch (const c10::Error&) {
     }
   }
