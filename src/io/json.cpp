@@ -81,8 +81,8 @@ struct Open {
 /// Builds the value. The callbacks' names and signatures are nlohmann's.
 class Builder {
  public:
-  Builder(std::string_view text, const std::string& source, size_t max_depth)
-      : text_(text), source_(source), max_depth_(max_depth), position_(text.data()) {}
+  Builder(std::string_view text, const std::string& source, const JsonLimits& limits)
+      : text_(text), source_(source), limits_(limits), position_(text.data()) {}
 
   Json build() {
     const char* const begin = text_.data();
@@ -139,6 +139,12 @@ class Builder {
 
   template <class T>
   bool add(T&& value) {
+    TORCH_CHECK(values_++ < limits_.max_values,
+                "[json] ",
+                location(source_, text_, offset() - 1),
+                ": more than ",
+                limits_.max_values,
+                " values");
     if (open_.empty()) {
       root_ = std::forward<T>(value);
     } else if (open_.back().is_object) {
@@ -150,11 +156,11 @@ class Builder {
   }
 
   bool open(bool is_object) {
-    TORCH_CHECK(open_.size() < max_depth_,
+    TORCH_CHECK(open_.size() < limits_.max_depth,
                 "[json] ",
                 location(source_, text_, offset() - 1),
                 ": nested more than ",
-                max_depth_,
+                limits_.max_depth,
                 " deep");
     open_.push_back({is_object, {}, {}});
     return true;
@@ -186,7 +192,8 @@ class Builder {
 
   std::string_view text_;
   const std::string& source_;
-  size_t max_depth_;
+  JsonLimits limits_;
+  size_t values_ = 0;
   const char* position_;
   std::vector<Open> open_;
   Json root_;
@@ -206,7 +213,7 @@ Json parse_json(std::string_view text, const std::string& source, const JsonLimi
   const size_t zero = text.find('\0');
   TORCH_CHECK(
       zero == std::string_view::npos, "[json] ", location(source, text, zero), ": a zero byte");
-  return Builder(text, source, limits.max_depth).build();
+  return Builder(text, source, limits).build();
 }
 
 Json read_json(const std::filesystem::path& path, const JsonLimits& limits) {

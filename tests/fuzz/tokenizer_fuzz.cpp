@@ -1,5 +1,5 @@
 // A tokenizer.json, a byte 0xFF, and a text: whatever they are, opening, encoding and decoding
-// either work or throw c10::Error.
+// either work or throw c10::Error; ids are the same with and without offsets.
 #include <reprise/text/tokenizer.h>
 
 #include <c10/util/Exception.h>
@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <string_view>
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -17,6 +18,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   try {
     const auto tokenizer = reprise::Tokenizer::from_json(json, "fuzz");
     const reprise::Encoding encoding = tokenizer->encode(text);
+    if (tokenizer->encode(text, {.offsets = false}).ids != encoding.ids) {
+      std::abort();
+    }
     tokenizer->decode(encoding.ids);
     reprise::StreamDecoder decoder(tokenizer);
     for (const int64_t id : encoding.ids) {

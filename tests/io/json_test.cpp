@@ -51,6 +51,14 @@ TEST(Json, ErrorsNameSourceLineAndColumn) {
   }
 }
 
+TEST(Json, MayHaveSoManyValuesAndNoMore) {
+  const std::string text = R"({"a":[1,""],"b":{}})";  // five, with itself
+  EXPECT_EQ(error_of([&] { parse_json(text, "test", {.max_values = 5}); }), "");
+  expect_error([&] { parse_json(text, "test", {.max_values = 4}); }, ": more than 4 values");
+  expect_error([&] { parse_json(text, "test", {.max_values = 1}); },
+               "test:1:9: more than 1 values");
+}
+
 TEST(Json, SameKeyInDifferentObjectsIsNoDuplicate) {
   EXPECT_EQ(error_of([] { parse_json(R"({"a":{"a":1},"b":[{"a":1},{"a":1}]})", "test"); }), "");
 }

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -18,10 +19,11 @@ using Json = nlohmann::ordered_json;
 struct JsonLimits {
   size_t max_bytes = size_t{256} << 20;
   size_t max_depth = 100;
+  size_t max_values = SIZE_MAX;  ///< each takes up to 100 bytes, and as few as two in the text
 };
 
 /// Parses `text`. Throws c10::Error with `source`, line and column of the error. Refuses duplicate
-/// keys, text that is too long or too deeply nested, and text after the value.
+/// keys, text that is too long, too deeply nested or of too many values, and text after the value.
 REPRISE_API Json parse_json(std::string_view text,
                             const std::string& source,
                             const JsonLimits& limits = {});

@@ -17,6 +17,7 @@ namespace {
 
 constexpr size_t kBufferBytes = size_t{1} << 20;
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+constexpr size_t kMostValues = 4'000'000;  // of a row: some hundred megabytes
 constexpr std::string_view kSpace = " \t\r\n";
 
 bool is_blank(std::string_view text) {
@@ -196,7 +197,7 @@ class RowReader::Splitter {
 };
 
 Json RowText::parse() const {
-  return parse_json(text, "row", {.max_bytes = text.size()});
+  return parse_json(text, "row", {.max_bytes = text.size(), .max_values = kMostValues});
 }
 
 RowReader::RowReader(const std::filesystem::path& path, size_t longest_row)
