@@ -56,7 +56,7 @@ TEST(Json, MayHaveSoManyValuesAndNoMore) {
   EXPECT_EQ(error_of([&] { parse_json(text, "test", {.max_values = 5}); }), "");
   expect_error([&] { parse_json(text, "test", {.max_values = 4}); }, ": more than 4 values");
   expect_error([&] { parse_json(text, "test", {.max_values = 1}); },
-               "test:1:9: more than 1 values");
+               "test:1:10: more than 1 values");
 }
 
 TEST(Json, SameKeyInDifferentObjectsIsNoDuplicate) {
