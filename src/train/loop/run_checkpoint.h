@@ -11,30 +11,17 @@
 #pragma once
 
 #include "train/loop/learner.h"
+#include "train/loop/run_state.h"
 
 #include <reprise/dist/world.h>
 #include <reprise/io/safetensors.h>
-#include <reprise/report/metrics_file.h>
 #include <reprise/train/trainer.h>
 
 #include <cstdint>
 #include <filesystem>
-#include <map>
-#include <optional>
-#include <string>
 #include <vector>
 
 namespace reprise {
-
-/// Counters of a run: everything that changes from step to step and is not a tensor.
-struct RunState {
-  int64_t step = 0;    ///< optimizer steps done
-  int64_t tokens = 0;  ///< tokens seen so far, by all processes
-  std::optional<double> best_value;
-  int64_t best_step = 0;
-  int64_t evaluations_without_best = 0;
-  std::map<std::string, MetricsMark> logs;  ///< by file name, how far each was written
-};
 
 /// The parts of a run that go into its checkpoints.
 class CheckpointedRun {
