@@ -25,6 +25,7 @@ namespace {
 
 using Words = std::vector<std::string>;
 
+constexpr double kLongestGrace = 1e7;
 constexpr int kUsualPort = 29500;  // torchrun's
 constexpr const char* kExamples = R"(Examples:
   reprise launch --nproc 4 -- sft --model m --data d.jsonl --output_dir out --parallel fsdp
@@ -48,14 +49,20 @@ struct LaunchOptions {
 };
 
 LocalWorld local_world(const LaunchOptions& options) {
-  TORCH_CHECK(options.processes >= 1, "--nproc ", options.processes, ": expected at least 1");
-  TORCH_CHECK(options.machines >= 1, "--nnodes ", options.machines, ": expected at least 1");
+  constexpr int64_t kMost = 1 << 14;  // more than any machine has cores, or any job machines
+  for (const auto& [name, count] :
+       {std::pair{"--nproc ", options.processes}, {"--nnodes ", options.machines}}) {
+    TORCH_CHECK(
+        count >= 1 && count <= kMost, name, count, ": expected at least 1, at most ", kMost);
+  }
   TORCH_CHECK(options.port >= 0 && options.port < 65536,
               "--master_port ",
               options.port,
               ": expected a port, up to 65535");
-  TORCH_CHECK(options.restarts >= 0 && options.grace >= 0,
-              "--max_restarts and --grace: expected at least 0");
+  TORCH_CHECK(options.restarts >= 0 && options.grace >= 0 && options.grace <= kLongestGrace,
+              "--max_restarts and --grace: expected at least 0, and at most ",
+              kLongestGrace,
+              " s of grace");
   if (options.machines > 1) {
     TORCH_CHECK(!options.address.empty(),
                 "--nnodes ",

@@ -2,6 +2,8 @@
 // key that changes what the model computes and has no counterpart here is refused, not dropped.
 #include "io/gguf/gguf_config.h"
 
+#include "io/config_ranges.h"
+
 #include <reprise/io/dtype.h>
 
 #include <c10/util/ArrayRef.h>
@@ -10,6 +12,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <string_view>
 
 namespace reprise::io {
@@ -54,6 +57,16 @@ int64_t positive(const GgufFields& fields, const std::string& key) {
   const int64_t value = fields.required(fields.integer(key), key);
   if (value == 0) {
     fields.refuse(key, "an integer from 1", "0");
+  }
+  return value;
+}
+
+/// A number of the range that config.json may have too.
+double number_in(
+    const GgufFields& fields, const std::string& key, double fallback, double least, double most) {
+  const double value = fields.number(key).value_or(fallback);
+  if (!(value >= least && value <= most)) {
+    fields.refuse(key, c10::str("a number from ", least, " to ", most), c10::str(value));
   }
   return value;
 }
@@ -216,8 +229,14 @@ Json llama_config(const GgufFile& file,
       warnings.push_back(key + " has no place in config.json and is dropped");
     }
   }
-  const double theta = fields.number("llama.rope.freq_base").value_or(kDefaultTheta);
-  const std::string epsilon = "llama.attention.layer_norm_rms_epsilon";
+  const double theta = number_in(fields,
+                                 "llama.rope.freq_base",
+                                 kDefaultTheta,
+                                 std::numeric_limits<float>::min(),
+                                 kLargestRopeBase);
+  const std::string epsilon_key = "llama.attention.layer_norm_rms_epsilon";
+  fields.required(fields.number(epsilon_key), epsilon_key);
+  const double epsilon = number_in(fields, epsilon_key, 0, 0, kLargestEpsilon);
   Json config = {{"architectures", {"LlamaForCausalLM"}},
                  {"attention_bias", file.find("blk.0.attn_q.bias") != nullptr},
                  {"attention_dropout", 0.0}};
@@ -234,7 +253,7 @@ Json llama_config(const GgufFile& file,
                  {"num_hidden_layers", sizes.layers},
                  {"num_key_value_heads", sizes.kv_heads},
                  {"pretraining_tp", 1},
-                 {"rms_norm_eps", fields.required(fields.number(epsilon), epsilon)},
+                 {"rms_norm_eps", epsilon},
                  {"rope_scaling", rope_scaling(file, sizes, theta)},
                  {"rope_theta", theta},
                  {"tie_word_embeddings", file.find("output.weight") == nullptr},

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -62,8 +63,8 @@ std::optional<double> GgufFields::number(const std::string& key) const {
   if (value == nullptr) {
     return std::nullopt;
   }
-  if (!value->is_number()) {
-    refuse(key, "a number", kind_of(*value));
+  if (!value->is_number() || !std::isfinite(value->get<double>())) {
+    refuse(key, "a finite number", value->is_number() ? "NaN or infinity" : kind_of(*value));
   }
   return value->is_number_float() ? shortest_decimal(value->get<double>()) : value->get<double>();
 }
@@ -120,8 +121,10 @@ std::optional<std::vector<double>> GgufFields::numbers(const std::string& key) c
   std::vector<double> numbers;
   numbers.reserve(value->size());
   for (const Json& item : *value) {
-    if (!item.is_number()) {
-      refuse(key, "an array of numbers", "in it " + kind_of(item));
+    if (!item.is_number() || !std::isfinite(item.get<double>())) {
+      refuse(key,
+             "an array of finite numbers",
+             item.is_number() ? "in it NaN or infinity" : "in it " + kind_of(item));
     }
     numbers.push_back(item.get<double>());
   }

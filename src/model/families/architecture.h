@@ -98,6 +98,8 @@ void read_activation(ConfigReader& fields,
                      ModelConfig& config,
                      const char* name,
                      const char* fallback);
+/// Reads what a norm adds to the mean of squares, from 0 to 1.
+double read_epsilon(ConfigReader& fields, const char* name, double fallback);
 /// Reads windows from layer_types; without it, layers from `first_layer` on have `window` (0:
 /// none).
 void read_windows(ConfigReader& fields, ModelConfig& config, int64_t window, int64_t first_layer);

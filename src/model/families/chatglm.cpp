@@ -38,7 +38,7 @@ void read_chatglm(ConfigReader& fields, ModelConfig& config) {
   const int64_t groups = fields.size_or({"multi_query_group_num"}, 1);
   config.kv_heads = shares_keys ? groups : config.heads;
   config.norm = fields.flag_or("rmsnorm", true) ? NormKind::Rms : NormKind::Layer;
-  config.norm_epsilon = fields.number_or({"layernorm_epsilon"}, 1e-5);
+  config.norm_epsilon = read_epsilon(fields, "layernorm_epsilon", 1e-5);
   config.attention_output_bias = config.mlp_bias = fields.flag_or("add_bias_linear", false);
   config.qkv_bias = fields.flag_or("add_qkv_bias", false) || config.mlp_bias;
   config.attention_dropout = fields.number_or({"attention_dropout"}, 0.0);

@@ -1,6 +1,7 @@
 // Reads config.json of any family.
 #include <reprise/model/config.h>
 
+#include "io/config_ranges.h"
 #include "model/families/architecture.h"
 #include "model/families/config_reader.h"
 
@@ -82,7 +83,8 @@ void read_common_fields(ConfigReader& fields, ModelConfig& config) {
   config.pad_id = fields.token_id("pad_token_id");
   config.eos_ids = read_eos_ids(fields);
   config.labels = read_labels(fields);
-  config.initializer_range = fields.number_or({"initializer_range"}, 0.02);
+  config.initializer_range =
+      fields.number_in("initializer_range", 0.02, ConfigReader::Least::Included, 0, 100);
   if (const Json* dtype = fields.find({"dtype", "torch_dtype"})) {
     config.dtype = dtype->is_string() ? dtype_named(*dtype) : std::nullopt;
     if (!config.dtype) {
@@ -118,6 +120,24 @@ void read_common_fields(ConfigReader& fields, ModelConfig& config) {
                  "head_dim"});
 }
 
+// Above the sizes of all models there are: products of them, in bytes, stay within 64 bits.
+void check_parameters(const std::string& source, const ModelConfig& config) {
+  constexpr double kMostParameters = 1e14;
+  const auto real = [](int64_t size) { return static_cast<double>(size); };
+  const double width = real(config.hidden);
+  const double heads = real(config.heads + config.kv_heads) * real(config.head_dim);
+  const double parameters =
+      2 * width * (real(config.vocabulary) + real(config.max_positions)) +
+      real(config.layers) * width * (2 * heads + 3 * real(config.intermediate));
+  TORCH_CHECK(parameters <= kMostParameters,
+              "[config] ",
+              source,
+              ": sizes of about ",
+              parameters,
+              " parameters; expected at most ",
+              kMostParameters);
+}
+
 void check(const ConfigReader& fields, const ModelConfig& config) {
   const auto& source = fields.source();
   TORCH_CHECK(config.head_dim > 0,
@@ -144,6 +164,7 @@ void check(const ConfigReader& fields, const ModelConfig& config) {
               " dimensions of a head of ",
               config.head_dim,
               ": it needs an even number of them.");
+  check_parameters(source, config);
   for (const auto& [name, p] : {std::pair{"attention", config.attention_dropout},
                                 {"residual", config.residual_dropout},
                                 {"embedding", config.embedding_dropout},
@@ -215,6 +236,10 @@ void read_windows(ConfigReader& fields, ModelConfig& config, int64_t window, int
           "layer_types", "full_attention, or sliding_attention and a sliding_window", type);
     }
   }
+}
+
+double read_epsilon(ConfigReader& fields, const char* name, double fallback) {
+  return fields.number_in(name, fallback, ConfigReader::Least::Included, 0, io::kLargestEpsilon);
 }
 
 Architecture architecture_of(const ModelConfig& config) {

@@ -2,6 +2,7 @@
 
 #include <c10/util/Exception.h>
 
+#include <cmath>
 #include <utility>
 
 namespace reprise {
@@ -89,10 +90,30 @@ double ConfigReader::number_or(std::initializer_list<const char*> names, double 
   if (field == nullptr) {
     return fallback;
   }
-  if (!field->is_number()) {
+  if (!field->is_number() || !std::isfinite(field->get<double>())) {
     refuse(joined(names), "a number", *field);
   }
   return field->get<double>();
+}
+
+double ConfigReader::number_in(
+    const char* name, double fallback, Least kind, double least, double most) {
+  if (!json_.contains(name)) {
+    known_.insert(name);
+    return fallback;
+  }
+  const Json& field = json_.at(name);
+  const double value = field.is_number() ? number_or({name}, fallback) : NAN;
+  if (!(kind == Least::Excluded ? value > least : value >= least) || value > most) {
+    refuse(name,
+           c10::str("a number ",
+                    kind == Least::Excluded ? "above " : "from ",
+                    least,
+                    kind == Least::Excluded ? ", at most " : " to ",
+                    most),
+           field);
+  }
+  return value;
 }
 
 bool ConfigReader::flag_or(const char* name, bool fallback) {

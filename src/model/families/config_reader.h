@@ -28,6 +28,9 @@ class ConfigReader {
   int64_t size_or_none(const char* name, int64_t none, int64_t if_missing);
   std::optional<int64_t> token_id(const char* name);
   double number_or(std::initializer_list<const char*> names, double fallback);
+  /// A number in a range, `least` excluded or not. An explicit null is not a number.
+  enum class Least { Included, Excluded };
+  double number_in(const char* name, double fallback, Least kind, double least, double most);
   bool flag_or(const char* name, bool fallback);
   std::string text_or(std::initializer_list<const char*> names, const std::string& fallback);
 

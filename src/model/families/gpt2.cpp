@@ -38,7 +38,7 @@ void read_gpt2(ConfigReader& fields, ModelConfig& config) {
   config.intermediate = fields.size_or({"n_inner"}, 4 * config.hidden);
   config.head_dim = config.hidden / config.heads;
   config.norm = NormKind::Layer;
-  config.norm_epsilon = fields.number_or({"layer_norm_epsilon"}, 1e-5);
+  config.norm_epsilon = read_epsilon(fields, "layer_norm_epsilon", 1e-5);
   read_activation(fields, config, "activation_function", "gelu_new");
   config.qkv_bias = config.attention_output_bias = config.mlp_bias = true;
   config.tied_head = fields.flag_or("tie_word_embeddings", true);

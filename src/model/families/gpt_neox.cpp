@@ -32,7 +32,7 @@ void read_gpt_neox(ConfigReader& fields, ModelConfig& config) {
   read_rope(fields, config, /*default_fraction=*/0.25);
   read_activation(fields, config, "hidden_act", "gelu");
   config.norm = NormKind::Layer;
-  config.norm_epsilon = fields.number_or({"layer_norm_eps"}, 1e-5);
+  config.norm_epsilon = read_epsilon(fields, "layer_norm_eps", 1e-5);
   config.qkv_bias = config.attention_output_bias = fields.flag_or("attention_bias", true);
   config.mlp_bias = true;
   config.parallel_residual = fields.flag_or("use_parallel_residual", true);

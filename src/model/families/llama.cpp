@@ -15,7 +15,7 @@ void read_llama_shape(ConfigReader& fields, ModelConfig& config, int64_t default
   read_usual_sizes(fields, config, default_kv_heads);
   read_rope(fields, config);
   read_activation(fields, config, "hidden_act", "silu");
-  config.norm_epsilon = fields.number_or({"rms_norm_eps"}, 1e-6);
+  config.norm_epsilon = read_epsilon(fields, "rms_norm_eps", 1e-6);
   config.attention_dropout = fields.number_or({"attention_dropout"}, 0.0);
 }
 

@@ -1,13 +1,16 @@
 // Fields of the rotary embedding, as in transformers 4 (separate fields rope_theta, rope_scaling,
 // partial_rotary_factor or rotary_pct) and as in transformers 5 (all inside rope_parameters).
+#include "io/config_ranges.h"
 #include "model/families/architecture.h"
 #include "model/families/config_reader.h"
 
-#include <cmath>
+#include <c10/util/Exception.h>
 
 namespace reprise {
 
 namespace {
+
+constexpr double kLargestFactor = 1e6;
 
 void read_scaling(ConfigReader& outer,
                   const Json& json,
@@ -20,6 +23,7 @@ void read_scaling(ConfigReader& outer,
     }
   }
   rope.theta = scaling.number_or({"rope_theta"}, rope.theta);
+  constexpr auto kAbove = ConfigReader::Least::Excluded;
   const std::string kind = scaling.text_or({"rope_type", "type"}, "default");
   if (kind == "default") {
     return;
@@ -30,14 +34,16 @@ void read_scaling(ConfigReader& outer,
   } else if (kind == "llama3") {
     rope.scaling = RopeConfig::Scaling::Llama3;
     rope.factor = scaling.number_or({"factor"}, 8.0);
-    rope.low_frequency_factor = scaling.number_or({"low_freq_factor"}, 1.0);
-    rope.high_frequency_factor = scaling.number_or({"high_freq_factor"}, 4.0);
+    rope.low_frequency_factor =
+        scaling.number_in("low_freq_factor", 1.0, kAbove, 0, kLargestFactor);
+    rope.high_frequency_factor =
+        scaling.number_in("high_freq_factor", 4.0, kAbove, 0, kLargestFactor);
     rope.original_positions = scaling.size_or({"original_max_position_embeddings"}, 8192);
   } else {
     scaling.refuse("rope_type", "default, linear or llama3", kind);
   }
-  if (!(rope.factor >= 1.0)) {
-    scaling.refuse("factor", "a number of at least 1", json.value("factor", Json()));
+  if (!(rope.factor >= 1.0 && rope.factor <= kLargestFactor)) {
+    scaling.refuse("factor", c10::str("a number from 1 to ", kLargestFactor), rope.factor);
   }
   if (rope.scaling == RopeConfig::Scaling::Llama3 &&
       !(rope.high_frequency_factor > rope.low_frequency_factor)) {
@@ -61,8 +67,9 @@ void read_rope(ConfigReader& fields, ModelConfig& config, double default_fractio
           ConfigReader(*json, fields.source()).number_or({"partial_rotary_factor"}, fraction);
     }
   }
-  if (!(rope.theta > 0)) {
-    fields.refuse("rope_theta", "a positive number", rope.theta);
+  if (!(rope.theta > 0 && rope.theta <= io::kLargestRopeBase)) {
+    fields.refuse(
+        "rope_theta", c10::str("a positive number of at most ", io::kLargestRopeBase), rope.theta);
   }
   if (!(fraction > 0 && fraction <= 1)) {
     fields.refuse("partial_rotary_factor", "a number above 0 and at most 1", fraction);

@@ -15,6 +15,7 @@ namespace {
 
 // Larger than the width of any layer; keeps products of sizes within 64 bits.
 constexpr int64_t kLargestRank = int64_t{1} << 20;
+constexpr double kLargestAlpha = 1e9;
 constexpr uint64_t kLargestLayer = uint64_t{1} << 20;
 // 2^53: a double represents integers up to it exactly.
 constexpr double kLargestExactInteger = 9007199254740992.0;
@@ -116,6 +117,9 @@ LoraConfig::Patterns<int64_t> read_rank_pattern(ConfigReader& fields) {
 LoraConfig::Patterns<double> read_alpha_pattern(ConfigReader& fields) {
   LoraConfig::Patterns<double> pattern;
   for (const auto& [expression, alpha] : pattern_object(fields, "alpha_pattern").items()) {
+    if (!(std::abs(alpha.get<double>()) <= kLargestAlpha)) {
+      fields.refuse("alpha_pattern", c10::str("numbers up to ", kLargestAlpha), alpha);
+    }
     pattern.emplace_back(expression, alpha.get<double>());
   }
   return pattern;
@@ -174,8 +178,9 @@ LoraConfig LoraConfig::from_json(const Json& json, const std::string& source) {
   }
   LoraConfig config;
   config.rank = fields.size_or({"r"}, config.rank);
-  config.alpha = fields.number_or({"lora_alpha"}, config.alpha);
-  config.dropout = fields.number_or({"lora_dropout"}, config.dropout);
+  constexpr auto kFrom = ConfigReader::Least::Included;
+  config.alpha = fields.number_in("lora_alpha", config.alpha, kFrom, -kLargestAlpha, kLargestAlpha);
+  config.dropout = fields.number_in("lora_dropout", config.dropout, kFrom, 0, 1);
   config.use_rslora = fields.flag_or("use_rslora", false);
   config.targets = read_targets(fields);
   config.excluded = read_excluded(fields);

@@ -26,6 +26,7 @@ namespace {
 constexpr double kMargin = 0.06;
 constexpr int64_t kMostRows = 4096, kLongestRow = int64_t{1} << 20;
 constexpr int64_t kLargestWorld = 1'000'000;
+constexpr int64_t kMostMicroBatches = int64_t{1} << 20;
 
 bool can_be_planned(Objective objective) {
   return objective != Objective::Prm;
@@ -38,6 +39,24 @@ void check_objective(bool is_known, std::string_view name) {
               "\"");
 }
 
+// Bytes are counted in 64 bits. What is far above any device must not come out as a small number.
+void check_countable(const ModelConfig& config, const ModelPlanRequest& request) {
+  constexpr double kMostBytes = 1e18;
+  const auto real = [](int64_t size) { return static_cast<double>(size); };
+  const double tokens = real(request.rows) * real(request.length);
+  const double heads = real(config.heads) * (real(config.head_dim) + real(request.length));
+  const double widths = 8 * real(config.hidden) + 4 * real(config.intermediate) + 4 * heads;
+  const double bytes = 8 * tokens * (real(config.layers) * widths + 4 * real(config.vocabulary));
+  TORCH_CHECK(bytes <= kMostBytes,
+              "[plan] ",
+              request.rows,
+              " rows of ",
+              request.length,
+              " tokens in a model of this size take up to ",
+              bytes,
+              " bytes, more than can be planned. Give fewer or shorter rows");
+}
+
 void check(const ModelPlanRequest& request) {
   check_objective(can_be_planned(request.objective), to_string(request.objective));
   TORCH_CHECK(request.rows > 0 && request.length > 1 && request.accumulation > 0,
@@ -47,15 +66,24 @@ void check(const ModelPlanRequest& request) {
               request.length,
               " and ",
               request.accumulation);
-  TORCH_CHECK(request.rows <= kMostRows && request.length <= kLongestRow,
+  TORCH_CHECK(request.rows <= kMostRows && request.length <= kLongestRow &&
+                  request.accumulation <= kMostMicroBatches,
               "[plan] expected at most ",
               kMostRows,
               " rows of ",
               kLongestRow,
-              " tokens, got ",
+              " tokens and ",
+              kMostMicroBatches,
+              " micro-batches, got ",
               request.rows,
               " of ",
-              request.length);
+              request.length,
+              " and ",
+              request.accumulation);
+  check_countable(request.config, request);
+  if (request.teacher) {
+    check_countable(*request.teacher, request);
+  }
   const bool is_kd = request.objective == Objective::Kd;
   TORCH_CHECK(is_kd == request.teacher.has_value(),
               is_kd ? "[plan] kd learns from a teacher: give its configuration."

@@ -33,6 +33,11 @@ FlagSpec& FlagSpec::above(double value) {
   return *this;
 }
 
+FlagSpec& FlagSpec::at_most(double value) {
+  most = value;
+  return *this;
+}
+
 FlagSpec& FlagSpec::between(double smallest, double largest) {
   least = smallest;
   most = largest;

@@ -24,6 +24,9 @@ struct KeyOfRows {
   std::string role;
 };
 
+/// Above any batch that is trained: products of three such counts fit 64 bits.
+inline constexpr double kMostOfABatch = 1'000'000;
+
 struct FlagSpec {
   using Member = std::variant<bool TrainingFlags::*,
                               std::optional<bool> TrainingFlags::*,
@@ -62,6 +65,7 @@ struct FlagSpec {
   FlagSpec& one_of(std::vector<std::string> names);
   FlagSpec& at_least(double value);
   FlagSpec& above(double value);
+  FlagSpec& at_most(double value);
   FlagSpec& between(double smallest, double largest);
   FlagSpec& if_unset(std::string text);
   FlagSpec& many();  ///< any number of words, not split at commas

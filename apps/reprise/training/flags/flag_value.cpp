@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <limits>
 #include <system_error>
 #include <type_traits>
 
@@ -15,6 +16,7 @@ namespace reprise::app {
 
 namespace {
 
+constexpr int64_t kLargestCount = std::numeric_limits<int32_t>::max();
 constexpr JsonLimits kJsonLimits{.max_bytes = size_t{1} << 16, .max_depth = 4};
 
 [[noreturn]] void refuse(const std::string& where,
@@ -25,8 +27,12 @@ constexpr JsonLimits kJsonLimits{.max_bytes = size_t{1} << 16, .max_depth = 4};
 
 std::string range_text(const FlagSpec& flag) {
   const auto number = [](double value) {
-    return c10::str(value);  // whole numbers without a decimal point
+    const bool is_whole = value == std::floor(value) && std::abs(value) < 1e15;
+    return is_whole ? std::to_string(static_cast<int64_t>(value)) : c10::str(value);
   };
+  if (std::isfinite(flag.most) && flag.excludes_least) {
+    return " above " + number(flag.least) + " and up to " + number(flag.most);
+  }
   if (std::isfinite(flag.most)) {
     return " from " + number(flag.least) + " to " + number(flag.most);
   }
@@ -49,6 +55,10 @@ Number parse_number(const FlagSpec& flag, const std::string& text, const std::st
   const bool is_too_small = flag.excludes_least ? value <= flag.least : value < flag.least;
   if (!std::isfinite(value) || is_too_small || value > flag.most) {
     refuse(where, expected, text);
+  }
+  // Counts are multiplied with each other. Seeds, which are unsigned, are not.
+  if (std::is_same_v<Number, int64_t> && !std::isfinite(flag.most) && value > kLargestCount) {
+    refuse(where, c10::str("a whole number up to ", kLargestCount), text);
   }
   return number;
 }

@@ -31,16 +31,17 @@ void add_amounts(FlagList& list, Objective objective) {
            &Flags::per_device_train_batch_size,
            "ROWS",
            is_online(objective) ? "Completions per micro-batch" : "Rows per micro-batch")
-      .at_least(1)
+      .between(1, kMostOfABatch)
       .aliases({"micro_train_batch_size", "train.micro_batch_size"});
   list.add("gradient_accumulation_steps",
            &Flags::gradient_accumulation_steps,
            "COUNT",
            "Micro-batches per optimizer step")
-      .at_least(1)
+      .between(1, kMostOfABatch)
       .aliases({"accumulation_steps"});
   list.add("num_train_epochs", &Flags::num_train_epochs, "EPOCHS", "Number of passes over the data")
       .above(0)
+      .at_most(1e6)
       .aliases(is_online(objective) ? Names{"num_episodes", "train.num_episodes"}
                                     : Names{"max_epochs", "train.max_epochs"});
   list.add("max_steps",

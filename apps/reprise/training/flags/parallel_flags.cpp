@@ -125,6 +125,7 @@ void add_parallel_flags(FlagList& list) {
            "SECONDS",
            "How long processes wait for each other before the run fails")
       .above(0)
+      .at_most(1e7)
       .aliases({"ddp_timeout"});
 }
 

@@ -58,7 +58,7 @@ void add_model_settings(FlagList& list) {
            &Flags::reward_batch_size,
            "ROWS",
            "Completions per batch of a reward model")
-      .at_least(1);
+      .between(1, kMostOfABatch);
   list.add("reward_text",
            &Flags::reward_text,
            "NAME",

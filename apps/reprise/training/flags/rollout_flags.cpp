@@ -67,7 +67,7 @@ void add_sampling(FlagList& list) {
            &Flags::num_generations,
            "COUNT",
            "Completions per prompt; together they are a group")
-      .at_least(1)
+      .between(1, kMostOfABatch)
       .aliases({"n_samples_per_prompt", "rollout.n_samples_per_prompt"});
   list.add("temperature",
            &Flags::temperature,
@@ -100,7 +100,7 @@ void add_sampling(FlagList& list) {
            &Flags::rollout_batch_size,
            "COUNT",
            "Largest number of completions generated at the same time; limited by memory")
-      .at_least(1)
+      .between(1, kMostOfABatch)
       .aliases({"micro_rollout_batch_size"});
 }
 
@@ -109,12 +109,12 @@ void add_learning(FlagList& list) {
            &Flags::steps_per_generation,
            "COUNT",
            "Micro-batches per generation; 0: those of one optimizer step")
-      .at_least(0);
+      .between(0, kMostOfABatch);
   list.add("num_iterations",
            &Flags::num_iterations,
            "COUNT",
            "Number of passes over each generation")
-      .at_least(1)
+      .between(1, kMostOfABatch)
       .aliases({"max_epochs", "train.max_epochs", "ppo_epochs", "num_ppo_epochs"});
   list.add("samples_steps",
            &Flags::samples_steps,
