@@ -1,5 +1,4 @@
-// Errors as the program prints them: one line that says what is wrong, where, and what to do, for
-// those of libraries too.
+// Errors as the program prints them.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -9,9 +8,8 @@
 
 namespace reprise::app {
 
-/// The message of an exception, in our words if it is one of the standard library (files, memory)
-/// or of LibTorch's allocators. Passwords in URLs are left out.
-std::string error_text(const std::exception& error);
+/// error_text() with names of flags instead of options, and without passwords in URLs.
+std::string shown_error(const std::exception& error);
 
 /// Prints what CLI11 says about a command line that it does not understand, or --help; returns the
 /// exit code.

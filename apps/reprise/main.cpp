@@ -72,7 +72,7 @@ int main(int argc, char** argv) {
   try {
     return run(argc, argv);
   } catch (const std::exception& error) {
-    std::cerr << "reprise: " << reprise::app::error_text(error) << "\n";
+    std::cerr << "reprise: " << reprise::app::shown_error(error) << "\n";
   }
   return 1;
 }

@@ -1,6 +1,7 @@
 // Connecting: find the store of rank 0, wait for all processes to join, then connect
 // each pair. Everybody proves that it knows the secret, to rank 0 and to each other.
 #include <reprise/dist/connect.h>
+#include <reprise/dist/error_text.h>
 
 #include "dist/deadline.h"
 #include "dist/groups.h"
@@ -158,7 +159,6 @@ std::unique_ptr<World> connect(const Rendezvous& rendezvous, const WorldOptions&
     gpu = options.device.is_cuda() ? connect_gpu_group(group_options("nccl"), options.device)
                                    : Group();
   } catch (const std::exception& error) {
-    const auto* own = dynamic_cast<const c10::Error*>(&error);
     TORCH_CHECK(false,
                 "[world] rank ",
                 rendezvous.rank,
@@ -167,7 +167,7 @@ std::unique_ptr<World> connect(const Rendezvous& rendezvous, const WorldOptions&
                 " at ",
                 address,
                 " could not connect to the others: ",
-                own != nullptr ? own->what_without_backtrace() : error.what());
+                error_text(error));
   }
   return std::make_unique<JoinedWorld>(
       rendezvous, store, std::move(monitor), std::move(gloo), std::move(gpu));

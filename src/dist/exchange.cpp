@@ -2,6 +2,8 @@
 
 #include "dist/ordered_sum.h"
 
+#include <reprise/dist/error_text.h>
+
 #include <ATen/ATen.h>
 #include <c10/util/Exception.h>
 
@@ -57,8 +59,7 @@ void Exchange::check_connections() {
       group_->recv(one, static_cast<int>(peer(step)), kUnusedTag);
     }
   } catch (const std::exception& error) {
-    const auto* own = dynamic_cast<const c10::Error*>(&error);
-    stop(own != nullptr ? own->what_without_backtrace() : error.what());
+    stop(error_text(error));
   }
 }
 

@@ -1,5 +1,7 @@
 #include "dist/joined_world.h"
 
+#include <reprise/dist/error_text.h>
+
 #include <ATen/ATen.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <c10/util/Exception.h>
@@ -191,7 +193,6 @@ void JoinedWorld::run(Job& job) {
     }();
     const auto cause =
         is_leaving ? "this process leaves the world" : monitor_->find_cause(job.number, job.what);
-    const auto* own = dynamic_cast<const c10::Error*>(&error);
     failure_ = c10::str("[world] rank ",
                         rank(),
                         " of ",
@@ -205,7 +206,7 @@ void JoinedWorld::run(Job& job) {
                         ": ",
                         cause,
                         ". Gloo says: ",
-                        own != nullptr ? own->what_without_backtrace() : error.what());
+                        error_text(error));
     monitor_->report(failure_, HeartbeatMonitor::Cause::Elsewhere);
     job.finish(failure_);
   }

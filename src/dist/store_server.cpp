@@ -3,6 +3,8 @@
 #include "dist/handshake.h"
 #include "dist/store_message.h"
 
+#include <reprise/dist/error_text.h>
+
 #include <c10/util/Exception.h>
 
 #include <poll.h>
@@ -196,7 +198,7 @@ bool StoreServer::take_requests(Connection& connection) {
     try {
       message = answer(*values_, *request);
     } catch (const std::exception& error) {
-      message.texts = {error.what()};
+      message.texts = {error_text(error)};
     }
     if (has_answer(*request)) {
       connection.out += encoded(message);

@@ -1,4 +1,5 @@
 // What all worlds have in common, and the world of a single process.
+#include <reprise/dist/error_text.h>
 #include <reprise/dist/world.h>
 
 #include "dist/fake_world.h"
@@ -56,12 +57,9 @@ void World::run_on_all(const std::string& what, const std::function<void()>& wor
   std::string status;
   try {
     work();
-  } catch (const c10::Error& failure) {
-    error = std::current_exception();
-    status = std::string("!") + failure.what_without_backtrace();
   } catch (const std::exception& failure) {
     error = std::current_exception();
-    status = std::string("!") + failure.what();
+    status = "!" + error_text(failure);
   }
   const auto all = all_gather(status, what);
   if (error) {

@@ -1,5 +1,5 @@
-// Secrets: read from the environment or from files, never from a command line, which every user of a
-// machine can read.
+// Secrets: read from the environment or from files, never from a command line, which every user of
+// a machine can read.
 #pragma once
 
 #include <reprise/export.h>

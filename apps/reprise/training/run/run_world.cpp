@@ -5,6 +5,7 @@
 
 #include <reprise/data/dataset.h>
 #include <reprise/dist/connect.h>
+#include <reprise/dist/error_text.h>
 #include <reprise/io/dtype.h>
 
 #include <c10/util/Exception.h>
@@ -172,11 +173,8 @@ void RunWorld::check_same_data(const TrainingFlags& flags) const {
 void RunWorld::reporting_failure(const std::function<void()>& work) const {
   try {
     work();
-  } catch (const c10::Error& error) {
-    report_failure(world(), error.what_without_backtrace());
-    throw;
   } catch (const std::exception& error) {
-    report_failure(world(), error.what());
+    report_failure(world(), error_text(error));
     throw;
   }
 }
