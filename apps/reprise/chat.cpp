@@ -124,7 +124,7 @@ void run_chat(const ChatOptions& options) {
         if (!is_terminal) {
           throw;
         }
-        std::cerr << "reprise: " << error_text(error) << "\n";
+        std::cerr << "reprise: " << shown_error(error) << "\n";
       }
     }
   }
@@ -141,9 +141,13 @@ void add_chat(CLI::App& app) {
   options->generation.sampling.temperature = 0.7;
   auto* command = app.add_subcommand("chat", "Chat with a model in the terminal.");
   add_model_options(*command, options->model);
+  add_precision_options(*command, options->model);
   command->add_option("--system", options->system, "System message");
   add_generation_options(*command, options->generation);
-  command->callback([options] { run_chat(*options); });
+  command->callback([options, command] {
+    check_generation_effects(*command, options->generation);
+    run_chat(*options);
+  });
 }
 
 }  // namespace reprise::app

@@ -6,6 +6,8 @@
 #include "reprise/text_record.h"
 #include "reprise/text_stream.h"
 
+#include <c10/util/Exception.h>
+
 #include <unistd.h>
 
 #include <algorithm>
@@ -147,6 +149,7 @@ void add_generate(CLI::App& app) {
       "and writes for each sample {\"prompt\": .., \"completion\": .., \"input_ids\": [..], "
       "\"completion_ids\": [..],\n\"finish_reason\": \"stop\" or \"length\"}.");
   add_model_options(*command, options->model);
+  add_precision_options(*command, options->model);
   auto* prompt = command->add_option("--prompt", options->prompt, "Text to continue");
   command
       ->add_flag("--chat",
@@ -156,11 +159,16 @@ void add_generate(CLI::App& app) {
   add_generation_options(*command, options->generation);
   command->add_option("--num_samples", options->num_samples, "Continuations per prompt")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
   command->add_option("--batch_size", options->batch_size, "Continuations generated at a time")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
-  command->callback([options] { run_generate(*options); });
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
+  command->callback([options, command] {
+    check_generation_effects(*command, options->generation);
+    TORCH_CHECK(command->count("--batch_size") == 0 || !options->prompt || options->num_samples > 1,
+                "--batch_size has no effect on one continuation of --prompt");
+    run_generate(*options);
+  });
 }
 
 }  // namespace reprise::app

@@ -3,6 +3,7 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace reprise::app {
 
@@ -12,7 +13,7 @@ void add_generation_options(CLI::App& command, GenerationOptions& options) {
       .add_option(
           "--max_new_tokens", options.max_new_tokens, "Largest number of tokens to generate")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 24));
   command
       .add_option("--temperature",
                   sampling.temperature,
@@ -39,6 +40,26 @@ void add_generation_options(CLI::App& command, GenerationOptions& options) {
   command.add_option("--seed", sampling.seed, "Random seed")->capture_default_str();
   command.add_option("--stop", options.stop, "Stop at this text; may be repeated")
       ->allow_extra_args(false);
+}
+
+void check_generation_effects(const CLI::App& command, const GenerationOptions& options) {
+  const SamplingOptions& sampling = options.sampling;
+  const bool draws = sampling.temperature != 0 && options.max_new_tokens > 0;
+  // "Off" values ask for nothing.
+  const std::pair<const char*, bool> settings[] = {{"--top_k", sampling.top_k != 0},
+                                                   {"--top_p", sampling.top_p != 1},
+                                                   {"--min_p", sampling.min_p != 0},
+                                                   {"--seed", true}};
+  for (const auto& [name, asks_for_something] : settings) {
+    TORCH_CHECK(
+        draws || !asks_for_something || command.count(name) == 0,
+        name,
+        " has no effect with ",
+        sampling.temperature == 0
+            ? "--temperature 0 (the default), which always takes the most likely token; give, "
+              "say, --temperature 1"
+            : "--max_new_tokens 0, which generates nothing");
+  }
 }
 
 GenerateOptions generate_options(const GenerationOptions& options, const LanguageModel& opened) {

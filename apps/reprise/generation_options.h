@@ -22,6 +22,9 @@ struct GenerationOptions {
 /// and --stop.
 void add_generation_options(CLI::App& command, GenerationOptions& options);
 
+/// Throws for options that were given and change nothing: greedy decoding draws no samples.
+void check_generation_effects(const CLI::App& command, const GenerationOptions& options);
+
 /// Options of generate(): these, the model's stop ids, and its tokenizer for decoding.
 GenerateOptions generate_options(const GenerationOptions& options, const LanguageModel& opened);
 

@@ -66,6 +66,9 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
   add_dtype_option(
       command, options.dtype, "Data type of the weights; by default that of the checkpoint");
   add_device_option(command, options.device);
+}
+
+void add_precision_options(CLI::App& command, ModelOptions& options) {
   auto* bf16 = command.add_flag(
       "--bf16",
       options.bf16,
@@ -96,6 +99,9 @@ LanguageModel open_language_model(const ModelOptions& options) {
   auto loaded = load_model(options.model, load);
   print_warnings(loaded.warnings);
   result.model = std::move(loaded.model);
+  TORCH_CHECK(!options.head_in_float32 || result.autocast || result.model->dtype() != at::kFloat,
+              "--cast_lm_head_to_fp32 has no effect: the model is in float32, and so is its head. "
+              "See --dtype, --bf16 and --fp16");
   result.model->compute_head_in_float32(options.head_in_float32);
   if (!options.adapter.empty()) {
     load_adapter(*result.model, options.adapter);

@@ -25,8 +25,10 @@ struct ModelOptions {
   bool head_in_float32 = false;
 };
 
-/// Adds --model, --adapter, --dtype, --device, --bf16, --fp16 and --cast_lm_head_to_fp32.
+/// Adds --model, --adapter, --dtype and --device.
 void add_model_options(CLI::App& command, ModelOptions& options);
+/// Adds --bf16, --fp16 and --cast_lm_head_to_fp32, for commands that compute with the model.
+void add_precision_options(CLI::App& command, ModelOptions& options);
 /// Adds --dtype only.
 void add_dtype_option(CLI::App& command, std::string& dtype, const std::string& help);
 /// The type that --dtype names; std::nullopt if it was not given.

@@ -111,9 +111,10 @@ void add_score(CLI::App& app) {
       "Reads JSON lines: {\"text\": ..}, {\"messages\": [..]} or {\"input_ids\": [..]}.\nWrites "
       "{\"input_ids\": [..], \"logprobs\": [null, ..]} for each, in the same order.");
   add_model_options(*command, options->model);
+  add_precision_options(*command, options->model);
   command->add_option("--batch_size", options->batch_size, "Texts per batch")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
   command->callback([options] { run_score(*options); });
 }
 

@@ -242,9 +242,11 @@ TEST_F(Commands, ACommandLineThatIsNotUnderstoodHasItsOwnExitCode) {
 }
 
 TEST_F(Commands, RefuseSamplingThatHasNoMeaning) {
-  expect_refused(
-      run_program({"generate", "--model", path("model"), "--prompt", "a", "--top_p", "2"}),
-      "top_p");
+  std::vector<std::string> words{
+      "generate", "--model", path("model"), "--prompt", "a", "--top_p", "2"};
+  expect_refused(run_program(words), "--top_p has no effect with --temperature 0");
+  words.insert(words.end(), {"--temperature", "1"});
+  expect_refused(run_program(words), "top_p: expected");
 }
 
 TEST(ScoreCommand, EqualsTransformersWithoutATokenizer) {

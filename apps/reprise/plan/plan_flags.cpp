@@ -188,6 +188,7 @@ void finish_plan_flags(const CLI::App& command, PlanFlags& flags) {
   check_required(table, flags);
   check_precision(flags.training);
   check_lora(flags.training);
+  check_optimizer(flags.training);
   enable_lora_if_set(flags.training, flags.has("use_peft"));
   flags.row_length = row_length(flags.training, filed, typed);
   TORCH_CHECK(flags.world || flags.training.parallel.empty(),

@@ -28,6 +28,11 @@ ModelConfig read_planned_config(const fs::path& folder) {
   return ModelConfig::read(folder);
 }
 
+bool has_dropout(const ModelConfig& config) {
+  return config.embedding_dropout > 0 || config.attention_dropout > 0 ||
+         config.residual_dropout > 0;
+}
+
 void remove_dropout(ModelConfig& config) {
   config.embedding_dropout = config.attention_dropout = 0;
   config.residual_dropout = config.classifier_dropout = 0;
@@ -127,6 +132,8 @@ ModelPlanRequest plan_request(const PlanFlags& flags) {
   ModelPlanRequest request;
   request.config = read_planned_config(training.model);
   if (training.disable_dropout && flags.has("disable_dropout")) {
+    TORCH_CHECK(has_dropout(request.config) || !flags.typed.contains("disable_dropout"),
+                "--disable_dropout has no effect: the model has no dropout");
     remove_dropout(request.config);
   }
   request.device = planned_device(training.device);

@@ -92,16 +92,6 @@ void check_schedule(const TrainingFlags& flags) {
               " needs --lr_decay_steps; otherwise it would never decay");
 }
 
-void check_optimizer(const TrainingFlags& flags) {
-  if (flags.optim.starts_with("adamw")) {
-    refuse(flags, {"momentum"}, "with AdamW: it is for --optim rmsprop and sgd");
-  } else {
-    refuse(flags,
-           {"adam_beta1", "adam_beta2", "adam_epsilon"},
-           "with --optim " + flags.optim + ": it is for AdamW");
-  }
-}
-
 void check_evaluation(const TrainingFlags& flags) {
   if (flags.eval_data.empty()) {
     refuse(flags,
@@ -204,6 +194,16 @@ void check_precision(const TrainingFlags& flags) {
               flags.dtype);
 }
 
+void check_optimizer(const TrainingFlags& flags) {
+  if (flags.optim.starts_with("adamw")) {
+    refuse(flags, {"momentum"}, "with AdamW: it is for --optim rmsprop and sgd");
+  } else {
+    refuse(flags,
+           {"adam_beta1", "adam_beta2", "adam_epsilon"},
+           "with --optim " + flags.optim + ": it is for AdamW");
+  }
+}
+
 void check_lora(const TrainingFlags& flags) {
   if (flags.disable_dropout && flags.lora_dropout > 0) {
     refuse(flags,
@@ -215,6 +215,18 @@ void check_lora(const TrainingFlags& flags) {
     for (const std::string& name : lora_settings()) {
       refuse(flags, {name.c_str()}, "with --adapter, which brings its own settings");
     }
+  }
+}
+
+void check_model_effects(const TrainingFlags& flags, const TrainedPrecision& trained) {
+  const bool asks_for_nothing =
+      !flags.disable_dropout && !default_flags(flags.objective).disable_dropout;
+  TORCH_CHECK(trained.has_dropout || asks_for_nothing || !flags.given.contains("disable_dropout"),
+              "--disable_dropout has no effect: the model has no dropout");
+  if (trained.is_all_float32) {
+    refuse(flags,
+           {"cast_lm_head_to_fp32"},
+           "because the model is in float32, and so is its head: see --dtype and --bf16");
   }
 }
 

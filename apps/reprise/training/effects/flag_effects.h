@@ -16,6 +16,8 @@ void check_effects(const TrainingFlags& flags);
 
 /// The part about --dtype and --bf16.
 void check_precision(const TrainingFlags& flags);
+/// The part about --optim.
+void check_optimizer(const TrainingFlags& flags);
 /// The part about LoRA.
 void check_lora(const TrainingFlags& flags);
 /// The part about the losses of dpo.
@@ -30,6 +32,14 @@ void check_reference_effects(const TrainingFlags& flags);
 void complete_online(TrainingFlags& flags, const std::set<std::string>& said);
 /// The part about grpo and ppo.
 void check_online_effects(const TrainingFlags& flags);
+
+/// What --disable_dropout and --cast_lm_head_to_fp32 act on, which only the models tell.
+struct TrainedPrecision {
+  bool has_dropout = false;     ///< any of the trained models or their adapters has some
+  bool is_all_float32 = false;  ///< weights and matrix products of the policy
+};
+/// The part about what is trained. Call it when the models are known.
+void check_model_effects(const TrainingFlags& flags, const TrainedPrecision& trained);
 
 /// Throws "--name has no effect REASON" for the first of these flags that was given. A switch that
 /// is off and a 0 that is the default are accepted, as they ask for nothing.

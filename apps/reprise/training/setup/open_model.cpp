@@ -1,6 +1,7 @@
 #include "reprise/training/setup/open_model.h"
 
 #include "reprise/model_options.h"
+#include "reprise/training/effects/flag_effects.h"
 #include "reprise/training/options/lora_config.h"
 #include "reprise/training/options/role_checkpointing.h"
 
@@ -45,6 +46,14 @@ LoadOptions load_options(const TrainingFlags& flags,
     options.labels = 1;
   }
   return options;
+}
+
+bool has_dropout(const Model& model, const std::optional<LoraConfig>& lora) {
+  const ModelConfig& config = model.config();
+  const bool has_classes = model.head() == HeadKind::TokenClasses;
+  return config.embedding_dropout > 0 || config.attention_dropout > 0 ||
+         config.residual_dropout > 0 || (has_classes && config.classifier_dropout > 0) ||
+         (lora && lora->dropout > 0);
 }
 
 bool matches_any(const std::string& name, const std::vector<std::string>& patterns) {
@@ -192,6 +201,13 @@ TrainedModel open_trained_model(const TrainingFlags& flags,
     trained.model->add_embedding_noise(flags.neftune_noise_alpha);
     add_adapters(trained, flags, keeps_reference);
     freeze_parameters(*trained.model, flags);
+    const bool is_float32 = trained.model->dtype() == at::kFloat && !flags.bf16;
+    // The critic of ppo may have dropout where the policy has none.
+    const bool may_have_dropout = flags.objective == Objective::Ppo;
+    check_model_effects(
+        flags,
+        {.has_dropout = may_have_dropout || has_dropout(*trained.model, trained.lora),
+         .is_all_float32 = is_float32});
   });
   enable_checkpointing(*trained.model, checkpointing_request(flags, Role::Actor));
   shard_and_print(trained, flags, world, progress);
