@@ -194,14 +194,14 @@ bool StoreServer::take_requests(Connection& connection) {
     if (!request) {
       return false;
     }
-    StoreMessage message{Kind::Failed};
+    std::string message;
     try {
-      message = answer(*values_, *request);
-    } catch (const std::exception& error) {
-      message.texts = {error_text(error)};
+      message = encoded(answer(*values_, *request));
+    } catch (const std::exception& error) {  // also of an answer that is too long
+      message = encoded({Kind::Failed, {error_text(error)}});
     }
     if (has_answer(*request)) {
-      connection.out += encoded(message);
+      connection.out += message;
     }
   }
   connection.in.erase(0, connection.in.size() - left.size());
