@@ -20,9 +20,11 @@ using report::AppendFile;
 
 constexpr JsonLimits kLineLimits{.max_bytes = size_t{16} << 20, .max_depth = 20};
 
+/// A whole number of 64 bits with a sign: a larger one would be a step before all others.
 bool has_step(const Json& record) {
   const auto step = record.is_object() ? record.find("step") : record.end();
-  return step != record.end() && step->is_number_integer();
+  return step != record.end() && step->is_number_integer() &&
+         (!step->is_number_unsigned() || step->get<uint64_t>() <= uint64_t{INT64_MAX});
 }
 
 Json parse_record(std::string_view line, const std::string& source) {

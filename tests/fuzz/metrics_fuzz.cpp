@@ -71,7 +71,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto kept = read(path);
   require(kept.has_value());
   for (const Json& record : *kept) {
-    require(record["step"] <= last_step);
+    const Json& step = record["step"];
+    require(step.is_number_unsigned() ? step.get<uint64_t>() <= static_cast<uint64_t>(last_step)
+                                      : step.get<int64_t>() <= last_step);
   }
   check_return(file, path);
   return 0;

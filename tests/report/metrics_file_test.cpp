@@ -149,6 +149,8 @@ TEST(MetricsFile, NamesTheLineThatIsNoRecord) {
   const TemporaryFolder folder;
   write_file(folder / "m", "{\"step\":1}\n[2]\n{\"step\":3}\n");
   expect_error([&] { MetricsFile::read(folder / "m"); }, "m, line 2: expected an object");
+  write_file(folder / "m", "{\"step\":1}\n{\"step\":18446744073709551615}\n");
+  expect_error([&] { MetricsFile::read(folder / "m"); }, "m, line 2: expected an object");
   expect_error([&] { MetricsFile::read(folder / "none"); }, "none");
   expect_error([&] { MetricsFile(folder.path()); }, folder.path().string());
 }

@@ -27,6 +27,8 @@ constexpr JsonLimits kLimits{.max_bytes = size_t{64} << 20, .max_depth = 20};
 // could demand much memory. This limits the calls over all regions of a file, with the sizes in
 // their signatures.
 constexpr int64_t kMostCalls = int64_t{1} << 21;
+// The names of a decision's operators are copied for each of its regions.
+constexpr size_t kMostTextBytes = size_t{256} << 20;
 
 constexpr std::array<const char*, 4> kDecisions = {"keep", "recompute", "offload", "compress"};
 
@@ -86,7 +88,7 @@ std::vector<TensorShape> read_shapes(const JsonFields& fields, std::string_view 
     }
     TensorShape shape{.dtype = read_dtype(fields, key, one.front())};
     for (size_t i = 1; i < one.size(); ++i) {
-      if (!one[i].is_number_integer()) {
+      if (!one[i].is_number_integer() || one[i].get<int64_t>() < 0) {
         fields.refuse(key, "sizes", text::describe(one[i]));
       }
       shape.sizes.push_back(one[i].get<int64_t>());
@@ -245,7 +247,9 @@ class Reader {
   void read_regions(const JsonFields& fields, std::vector<RegionDecision>& decisions) {
     RegionDecision decision = read_decision(fields);
     int64_t calls = 1;
+    size_t text_bytes = 0;
     for (const OpDecision& op : decision.ops) {
+      text_bytes += op.name.size() + op.overload.size();
       calls += static_cast<int64_t>(op.call_index) + 1;
     }
     if (decision.signature) {  // copied for every name, too
@@ -264,7 +268,8 @@ class Reader {
         fields.refuse("names", "strings", text::describe(name));
       }
       calls_ += calls;
-      if (calls_ > kMostCalls) {
+      text_bytes_ += text_bytes;
+      if (calls_ > kMostCalls || text_bytes_ > kMostTextBytes) {
         fields.refuse("ops", "fewer operator calls than any model has", "more");
       }
       decision.name = name.get<std::string>();
@@ -274,6 +279,7 @@ class Reader {
 
   std::string source_;
   int64_t calls_ = 0;
+  size_t text_bytes_ = 0;
 };
 
 }  // namespace

@@ -116,11 +116,21 @@ TEST_F(PlanFiles, WithWrongValuesAreRefusedByField) {
          "signature.inputs: expected a list that begins with an element type, found \"Complex\"");
   expect([](Json& entry) { entry["regions"][2]["signature"]["saved"][0][1] = "8"; },
          "signature.saved: expected sizes");
+  for (const Json& size : {Json(-1), Json(UINT64_MAX)}) {
+    expect([&](Json& entry) { entry["regions"][2]["signature"]["saved"][0][1] = size; },
+           "signature.saved: expected sizes");
+  }
   expect([](Json& entry) { entry["regions"][2]["signature"]["saved"][0] = 8; },
          "signature.saved: expected lists of an element type and sizes");
   // Within bounds each, but not together.
   expect([](Json& entry) { entry["regions"][0]["ops"][0]["call"] = int64_t{1} << 21; },
          "expected fewer operator calls");
+  expect(
+      [](Json& entry) {
+        entry["regions"][0]["ops"][0]["name"] = std::string(1 << 20, 'x');
+        entry["regions"][0]["names"] = std::vector<std::string>(300, "r");
+      },
+      "expected fewer operator calls");
 }
 
 TEST_F(PlanFiles, ThatAreCutOffAnywhereAreRefused) {
