@@ -102,6 +102,28 @@ TEST(TrainingConfig, IsRefusedWithFileAndLine) {
   expect_refused("freeze: [a, ~]\n", 1, "found null");
 }
 
+TEST(TrainingConfig, NumbersThatDoNotFitAreRefusedNotTakenAsZero) {
+  for (const char* number : {"1e999", "-1e999", "1e-999", "nan", "inf"}) {
+    SCOPED_TRACE(number);
+    expect_refused(std::string("gradient_checkpointing_kwargs: {every_n_layers: ") + number + "}",
+                   1,
+                   std::string("expected a finite number or quoted text, found ") + number);
+  }
+  const auto refused = error_of([] {
+    parse_config(std::string(kRequired) +
+                 "gradient_checkpointing: true\n"
+                 "gradient_checkpointing_kwargs: {every_n_layers: 99999999999999999999}\n");
+  });
+  EXPECT_NE(refused.find("1e+20"), std::string::npos) << refused;
+}
+
+TEST(TrainingConfig, AChoiceIsNotMadeByAnEmptyList) {
+  for (const Objective objective : {Objective::Rm, Objective::Dpo, Objective::Grpo}) {
+    expect_error([&] { parse_config("model: m\nloss_type: []\n", {}, objective); },
+                 "run.yaml:2: loss_type: expected one of");
+  }
+}
+
 TEST(TrainingConfig, LoraThatIsSwitchedOffIsNotSwitchedOnByItsSettings) {
   expect_error([] { parse_config(std::string(kRequired) + "use_peft: false\nlora_r: 8\n"); },
                "--lora_r has no effect with --use_peft false");
@@ -129,6 +151,7 @@ TEST(TrainingConfig, HostileFilesAreRefusedNotFollowed) {
   expect_refused("freeze: " + std::string(depth, '['), 1, "");
   expect_refused(std::string(100'000, '{'), 1, "");
   expect_refused("gradient_checkpointing_kwargs: {layers: [[1]]}", 1, "nested too deeply");
+  expect_refused("freeze: [[a]]\n", 1, "nested too deeply");
   expect_error([] { parse_config("model: " + std::string(size_t{2} << 20, 'x')); },
                "at most 1 MiB");
   std::string deep;

@@ -144,6 +144,12 @@ void assign_to(std::vector<Value>& target, const FlagSpec& flag, const GivenValu
               flag.most_words == 1 ? "one value" : "fewer values",
               ", found ",
               value.size());
+  // Code relies on a choice; the list of a saved configuration is empty where nothing is chosen.
+  TORCH_CHECK(!value.is_array() || !value.empty() || flag.choices.empty() || target.empty(),
+              given.where,
+              ": expected one of ",
+              c10::Join(", ", flag.choices),
+              "; found an empty list");
   std::vector<Value> values;
   for (const Json& item : value.is_array() ? value : Json::array({value})) {
     parse(flag, item.get<std::string>(), given.where, values.emplace_back());

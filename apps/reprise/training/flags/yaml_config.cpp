@@ -10,9 +10,11 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <fstream>
 #include <optional>
 #include <sstream>
+#include <system_error>
 #include <utility>
 
 namespace reprise::app {
@@ -22,7 +24,8 @@ namespace {
 constexpr size_t kMostBytes = size_t{1} << 20;
 constexpr size_t kMostDepth = 3;  // the map, an object in it, a list in that
 
-Json typed_scalar(const std::string& tag, const std::string& text) {
+/// `where` is for numbers that no number of ours can be.
+Json typed_scalar(const std::string& tag, const std::string& text, const std::string& where) {
   const bool is_plain = tag == "?";
   if (is_plain && (text == "true" || text == "false")) {
     return text == "true";
@@ -30,13 +33,19 @@ Json typed_scalar(const std::string& tag, const std::string& text) {
   int64_t whole = 0;
   double number = 0;
   const char* const end = text.data() + text.size();
-  if (is_plain && std::from_chars(text.data(), end, whole).ptr == end) {
+  const auto [whole_end, whole_error] = std::from_chars(text.data(), end, whole);
+  if (is_plain && whole_error == std::errc() && whole_end == end) {
     return whole;
   }
-  if (is_plain && std::from_chars(text.data(), end, number).ptr == end) {
-    return number;
+  const auto [number_end, error] = std::from_chars(text.data(), end, number);
+  if (!is_plain || error == std::errc::invalid_argument || number_end != end) {
+    return text;
   }
-  return text;
+  TORCH_CHECK(error == std::errc() && std::isfinite(number),
+              where,
+              ": expected a finite number or quoted text, found ",
+              text);
+  return number;
 }
 
 class ConfigReader : public YAML::EventHandler {
@@ -63,7 +72,7 @@ class ConfigReader : public YAML::EventHandler {
       key_ = text;
       key_location_ = location(mark);
     } else {
-      add(mark, is_in_object() ? typed_scalar(tag, text) : Json(text));
+      add(mark, is_in_object() ? typed_scalar(tag, text, location(mark)) : Json(text));
     }
   }
 
@@ -108,8 +117,10 @@ class ConfigReader : public YAML::EventHandler {
     TORCH_CHECK(!open_.empty() || value.is_object(),
                 location(mark),
                 ": expected names of flags with values, found a list");
-    TORCH_CHECK(
-        open_.size() < kMostDepth, location(mark), ": lists and maps are nested too deeply");
+    const bool is_in_list = !open_.empty() && open_.back().value.is_array();
+    TORCH_CHECK(open_.size() < kMostDepth && !is_in_list,
+                location(mark),
+                ": lists and maps are nested too deeply");
     open_.push_back({std::exchange(key_, {}), key_location_, std::move(value)});
   }
 
