@@ -15,7 +15,8 @@ namespace reprise::jinja {
 class ArgumentReader {
  public:
   /// `names` in the order of the signature. A name that starts with '/' is positional only.
-  ArgumentReader(std::string_view function,
+  ArgumentReader(Budget& budget,
+                 std::string_view function,
                  const Arguments& arguments,
                  std::initializer_list<std::string_view> names);
 
@@ -25,10 +26,15 @@ class ArgumentReader {
   int64_t required_int();
   int64_t optional_int(int64_t otherwise);
   bool optional_flag(bool otherwise);  ///< by Python's truth value
-  std::string required_text();
-  std::optional<std::string> optional_text();  ///< std::nullopt if absent or none
+  // Views into the arguments.
+  std::string_view required_text();
+  std::optional<std::string_view> optional_text();  ///< std::nullopt if absent or none
 
  private:
+  const Value* next();
+  [[noreturn]] void fail_missing(std::string_view name) const;
+
+  Budget& budget_;
   std::string function_;
   const Arguments& arguments_;
   std::vector<std::string_view> names_;

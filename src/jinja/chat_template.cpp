@@ -94,6 +94,7 @@ RenderedChat ChatTemplate::render(const Json& variables, const TemplateClock& cl
   RenderedChat rendered;
   rendered.text = evaluator->take_output();
   rendered.generated = to_byte_ranges(rendered.text, evaluator->generated());
+  rendered.used = runtime.used();
   return rendered;
 }
 

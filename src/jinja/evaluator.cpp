@@ -28,10 +28,11 @@ class Restore {
 
 }  // namespace
 
-const Value* Frame::find(std::string_view name) const {
+const Value* Frame::find(Budget& budget, std::string_view name) const {
   for (const Frame* frame = this; frame != nullptr; frame = frame->parent_.get()) {
+    budget.step(frame->variables_.size() / kVariablesPerStep);
     for (const auto& [key, value] : frame->variables_) {
-      if (key == name) {
+      if (is_same_text(budget, key, name)) {
         return &value;
       }
     }
@@ -39,37 +40,44 @@ const Value* Frame::find(std::string_view name) const {
   return nullptr;
 }
 
-void Frame::set(const std::string& name, Value value) {
+void Frame::set(Budget& budget, std::string_view name, Value value) {
+  budget.step(variables_.size() / kVariablesPerStep);
   for (auto& [key, old] : variables_) {
-    if (key == name) {
+    if (is_same_text(budget, key, name)) {
       old = std::move(value);
       return;
     }
   }
+  add(budget, name, std::move(value));
+}
+
+void Frame::add(Budget& budget, std::string_view name, Value value) {
+  budget.charge(name.size() + 2 * sizeof(variables_[0]));
   variables_.emplace_back(name, std::move(value));
 }
 
 Evaluator::Evaluator(Runtime& runtime, const Value& variables)
-    : runtime_(runtime), frame_(std::make_shared<Frame>(nullptr)) {
-  for (const auto& [name, value] : variables.as_dict().entries()) {
-    frame_->set(name.as_text(), value);
+    : runtime_(runtime), frame_(std::make_shared<Frame>(nullptr)), output_(runtime) {
+  for (const auto& [name, value] : variables.as_dict().entries(runtime)) {
+    frame_->add(runtime, name.as_text(runtime), value);
   }
 }
 
 template <class Body>
-std::string Evaluator::capture(const Body& body) {
-  std::string text;
-  const Restore<std::string*> sink(sink_, &text);
+TextBuilder Evaluator::capture(const Body& body) {
+  TextBuilder text(runtime_);
+  const Restore<TextBuilder*> sink(sink_, &text);
   body();
   return text;
 }
 
 template <class Body>
 auto Evaluator::scoped(const OwnNames& own, const Body& body) {
+  runtime_.charge(sizeof(Frame) + Budget::kObjectOverhead);
+  runtime_.step(own.size());
   auto inner = std::make_shared<Frame>(frame_);
-  runtime_.charge(sizeof(Frame) + own.size() * sizeof(Value));
   for (const std::string& name : own) {
-    inner->set(name, Value::undefined(quote(name) + " is undefined"));
+    inner->add(runtime_, name, runtime_.undefined(quote(name) + " is undefined"));
   }
   const Restore<std::shared_ptr<Frame>> frame(frame_, std::move(inner));
   return body();
@@ -85,7 +93,13 @@ void Evaluator::write(std::string_view text) {
     throw Failure("writes more than " + std::to_string(runtime_.limits().max_output) +
                   " bytes (TemplateLimits::max_output)");
   }
-  *sink_ += text;
+  runtime_.read(text.size());
+  sink_->add(text);
+}
+
+void Evaluator::write(const Value& value) {
+  const Value text = to_text(runtime_, value);
+  write(std::string_view(text.as_text(runtime_)));
 }
 
 Flow Evaluator::execute(const Block& block) {
@@ -106,12 +120,7 @@ struct Evaluator::StatementVisitor {
     return Flow::Next;
   }
   Flow operator()(const Print& node) const {
-    const Value value = self.evaluate(*node.value);
-    if (value.is_text()) {
-      self.write(value.as_text());
-    } else {
-      self.write(to_text(self.runtime_, value));
-    }
+    self.write(self.evaluate(*node.value));
     return Flow::Next;
   }
   Flow operator()(const Set& node) const {
@@ -120,7 +129,7 @@ struct Evaluator::StatementVisitor {
     return Flow::Next;
   }
   Flow operator()(const Macro& node) const {
-    self.frame_->set(node.definition->name, self.define(*node.definition));
+    self.frame_->set(self.runtime_, node.definition->name, self.define(*node.definition));
     return Flow::Next;
   }
   Flow operator()(const CallBlock& node) const {
@@ -160,11 +169,11 @@ Flow Evaluator::execute(const For& node) {
     return run_loop(node, iterable, 0, Value());
   }
   // A recursive loop is a function of its items, and its result is written.
-  write(recursive_loop(node, iterable, 0, frame_));
+  write(recursive_loop(node, iterable, 0, frame_).view());
   return Flow::Next;
 }
 
-std::string Evaluator::recursive_loop(const For& node,
+TextBuilder Evaluator::recursive_loop(const For& node,
                                       const Value& iterable,
                                       int64_t depth,
                                       const std::shared_ptr<Frame>& around) {
@@ -211,7 +220,7 @@ Flow Evaluator::run_loop(const For& node,
 
 Flow Evaluator::run_iteration(const For& node, const Value& item, const Value& loop) {
   return scoped(node.own, [&] {
-    frame_->set("loop", loop);
+    frame_->add(runtime_, "loop", loop);
     assign(node.target, item);
     return execute(node.body);
   });
@@ -235,7 +244,7 @@ Flow Evaluator::execute(const FilterBlock& node) {
   scoped(node.own, [&] {
     const Value text = runtime_.text(capture([&] { flow = execute(node.body); }));
     if (flow == Flow::Next) {
-      write(to_text(runtime_, apply_filters(*node.filter, text)));
+      write(apply_filters(*node.filter, text));
     }
   });
   return flow;
@@ -256,9 +265,11 @@ Flow Evaluator::execute(const With& node) {
 }
 
 void Evaluator::execute(const Generation& node) {
-  const std::string text = scoped(node.own, [&] { return capture([&] { execute(node.body); }); });
-  generated_.push_back({output_.size(), count_code_points(text)});
-  write(text);
+  const TextBuilder text = scoped(node.own, [&] { return capture([&] { execute(node.body); }); });
+  runtime_.read(text.size());
+  runtime_.charge(2 * sizeof(GeneratedPart));
+  generated_.push_back({output_.size(), count_code_points(text.view())});
+  write(text.view());
 }
 
 void Evaluator::execute(const CallBlock& node) {
@@ -267,7 +278,7 @@ void Evaluator::execute(const CallBlock& node) {
   const Value callee = evaluate(*target.callee);
   Arguments arguments = evaluate_arguments(target.arguments);
   arguments.keyword.emplace_back("caller", caller);
-  write(to_text(runtime_, call(callee, arguments)));
+  write(call(callee, arguments));
 }
 
 Value Evaluator::define(const MacroDefinition& definition) {
@@ -280,19 +291,20 @@ Value Evaluator::run_macro(const MacroDefinition& definition,
   const Runtime::Nesting nesting(runtime_);
   const Restore<std::shared_ptr<Frame>> frame(frame_, around);
   const int calling_line = line_;
-  std::string text = scoped(definition.own, [&] {
+  TextBuilder text = scoped(definition.own, [&] {
     for (const auto& [name, value] : arguments.special) {
-      frame_->set(name, value);
+      frame_->set(runtime_, name, value);
     }
     const size_t required = definition.parameters.size() - definition.defaults.size();
     for (size_t i = 0; i < definition.parameters.size(); ++i) {
       const std::string& name = definition.parameters[i];
       if (arguments.values[i]) {
-        frame_->set(name, *arguments.values[i]);
+        frame_->set(runtime_, name, *arguments.values[i]);
       } else if (i >= required) {
-        frame_->set(name, evaluate(*definition.defaults[i - required]));
+        frame_->set(runtime_, name, evaluate(*definition.defaults[i - required]));
       } else {
-        frame_->set(name, Value::undefined("parameter " + quote(name) + " was not provided"));
+        frame_->set(
+            runtime_, name, runtime_.undefined("parameter " + quote(name) + " was not provided"));
       }
     }
     return capture([&] { execute(definition.body); });
@@ -303,7 +315,7 @@ Value Evaluator::run_macro(const MacroDefinition& definition,
 
 void Evaluator::check_namespaces(const Target& target) {
   if (target.kind == Target::Kind::NamespaceAttribute) {
-    const Value* found = frame_->find(target.name);
+    const Value* found = frame_->find(runtime_, target.name);
     if (found == nullptr || found->as<Namespace>() == nullptr) {
       throw Failure("cannot assign attribute on non-namespace object");
     }
@@ -315,10 +327,10 @@ void Evaluator::check_namespaces(const Target& target) {
 
 void Evaluator::assign(const Target& target, const Value& value) {
   if (target.kind == Target::Kind::Name) {
-    return frame_->set(target.name, value);
+    return frame_->set(runtime_, target.name, value);
   }
   if (target.kind == Target::Kind::NamespaceAttribute) {
-    const Value* found = frame_->find(target.name);
+    const Value* found = frame_->find(runtime_, target.name);
     return found->as<Namespace>()->set(runtime_, target.attribute, value);
   }
   if (!is_iterable(value)) {

@@ -20,10 +20,13 @@ namespace reprise::jinja {
 class Frame {
  public:
   explicit Frame(std::shared_ptr<Frame> parent) : parent_(std::move(parent)) {}
-  const Value* find(std::string_view name) const;  ///< in this frame or an outer one
-  void set(const std::string& name, Value value);
+  const Value* find(Budget& budget, std::string_view name) const;  ///< here or in an outer frame
+  void set(Budget& budget, std::string_view name, Value value);
+  /// For a name that this frame does not have.
+  void add(Budget& budget, std::string_view name, Value value);
 
  private:
+  static constexpr size_t kVariablesPerStep = 8;  ///< passed in a search
   std::shared_ptr<Frame> parent_;
   std::vector<std::pair<std::string, Value>> variables_;
 };
@@ -50,7 +53,7 @@ class Evaluator {
   Evaluator(Runtime& runtime, const Value& variables);
 
   void render(const Template& tree);
-  std::string take_output() { return std::move(output_); }
+  std::string take_output() { return output_.take(); }
   const std::vector<GeneratedPart>& generated() const { return generated_; }
   int line() const { return line_; }  ///< of what is being evaluated
 
@@ -77,7 +80,7 @@ class Evaluator {
   void execute(const CallBlock& node);
   void execute(const Generation& node);
   Flow run_loop(const For& node, const Value& iterable, int64_t depth, const Value& recurse);
-  std::string recursive_loop(const For& node,
+  TextBuilder recursive_loop(const For& node,
                              const Value& iterable,
                              int64_t depth,
                              const std::shared_ptr<Frame>& around);
@@ -90,18 +93,19 @@ class Evaluator {
   void assign(const Target& target, const Value& value);
   void check_namespaces(const Target& target);
   void write(std::string_view text);
+  void write(const Value& value);
 
   /// Runs `body` and returns its output instead of writing it.
   template <class Body>
-  std::string capture(const Body& body);
+  TextBuilder capture(const Body& body);
   /// Runs `body` in a new frame inside the current one.
   template <class Body>
   auto scoped(const OwnNames& own, const Body& body);
 
   Runtime& runtime_;
   std::shared_ptr<Frame> frame_;
-  std::string output_;            ///< output of the template
-  std::string* sink_ = &output_;  ///< where text is written now
+  TextBuilder output_;            ///< output of the template
+  TextBuilder* sink_ = &output_;  ///< where text is written now
   std::vector<GeneratedPart> generated_;
   int line_ = 1;
 };

@@ -15,18 +15,19 @@ struct Evaluator::ExpressionVisitor {
   Value operator()(const Literal& node) const { return node.value; }
 
   Value operator()(const Name& node) const {
-    if (const Value* found = self.frame_->find(node.name)) {
+    if (const Value* found = self.frame_->find(self.runtime_, node.name)) {
       return *found;
     }
     auto global = find_global(self.runtime_, node.name);
-    return global ? *std::move(global) : Value::undefined(quote(node.name) + " is undefined");
+    return global ? *std::move(global)
+                  : self.runtime_.undefined(quote(node.name) + " is undefined");
   }
 
-  Values all(const Expressions& items) const {
-    Values values;
+  ItemBuilder all(const Expressions& items) const {
+    ItemBuilder values(self.runtime_);
     values.reserve(items.size());
     for (const auto& item : items) {
-      values.push_back(self.evaluate(*item));
+      values.add(self.evaluate(*item));
     }
     return values;
   }
@@ -38,7 +39,7 @@ struct Evaluator::ExpressionVisitor {
     Dict dict;
     for (const auto& [key, value] : node.entries) {
       Value evaluated = self.evaluate(*key);
-      dict.set(std::move(evaluated), self.evaluate(*value));
+      dict.set(self.runtime_, std::move(evaluated), self.evaluate(*value));
     }
     return self.runtime_.dict(std::move(dict));
   }
@@ -66,7 +67,7 @@ struct Evaluator::ExpressionVisitor {
     if (const auto* attribute = std::get_if<Attribute>(&node.callee->node)) {
       const Value object = self.evaluate(*attribute->object);
       if (const Method* method = find_method(object, attribute->name)) {
-        return call_method(self.runtime_, *method, object, self.evaluate_arguments(node.arguments));
+        return method->apply(self.runtime_, object, self.evaluate_arguments(node.arguments));
       }
       const Value callee = get_attribute(self.runtime_, object, attribute->name);
       return self.call(callee, self.evaluate_arguments(node.arguments));
@@ -129,11 +130,9 @@ struct Evaluator::ExpressionVisitor {
   }
 
   Value operator()(const Concat& node) const {
-    std::string result;
+    TextBuilder result(self.runtime_);
     for (const auto& part : node.parts) {
-      const std::string text = to_text(self.runtime_, self.evaluate(*part));
-      self.runtime_.charge(text.size());
-      result += text;
+      write_text(self.runtime_, result, self.evaluate(*part));
     }
     return self.runtime_.text(std::move(result));
   }
@@ -143,7 +142,7 @@ struct Evaluator::ExpressionVisitor {
       return self.evaluate(*node.then);
     }
     return node.otherwise ? self.evaluate(*node.otherwise)
-                          : Value::undefined(
+                          : self.runtime_.undefined(
                                 "the inline if-expression evaluated to false and no "
                                 "else section was defined.");
   }
@@ -162,35 +161,38 @@ Value Evaluator::evaluate_optional(const ExpressionPtr& expression) {
 
 Arguments Evaluator::evaluate_arguments(const ArgumentList& list) {
   Arguments result;
-  result.positional.reserve(list.positional.size());
+  ItemBuilder positional(runtime_);
+  positional.reserve(list.positional.size());
   for (const auto& argument : list.positional) {
-    result.positional.push_back(evaluate(*argument));
+    positional.add(evaluate(*argument));
   }
-  const auto add = [&](const std::string& name, Value value) {
+  const auto add = [&](std::string_view name, Value value) {
+    runtime_.step(result.keyword.size());
     for (const auto& entry : result.keyword) {
-      if (entry.first == name) {
-        throw Failure("got multiple values for keyword argument '" + name + "'");
+      if (is_same_text(runtime_, entry.first, name)) {
+        throw Failure("got multiple values for keyword argument " + quote(name));
       }
     }
+    runtime_.charge(name.size() + 2 * sizeof(result.keyword[0]));
     result.keyword.emplace_back(name, std::move(value));
   };
   for (const auto& [name, argument] : list.keyword) {
     add(name, evaluate(*argument));
   }
   if (list.unpacked) {
-    const Values more = to_values(runtime_, evaluate(*list.unpacked));
-    result.positional.insert(result.positional.end(), more.begin(), more.end());
+    positional.add(to_values(runtime_, evaluate(*list.unpacked)));
   }
+  result.positional = positional.take();
   if (list.unpacked_keywords) {
     const Value more = evaluate(*list.unpacked_keywords);
     if (!more.is_dict()) {
       throw Failure("argument after ** must be a mapping, not " + more.type_name());
     }
-    for (const auto& [name, value] : more.as_dict().entries()) {
+    for (const auto& [name, value] : more.as_dict().entries(runtime_)) {
       if (!name.is_text()) {
         throw Failure("keywords must be strings");
       }
-      add(name.as_text(), value);
+      add(name.as_text(runtime_), value);
     }
   }
   return result;

@@ -68,13 +68,12 @@ std::optional<size_t> Loop::length(Runtime& runtime) {
     if (is_counted) {
       length_ = length_of(runtime, iterable_);
     } else {
-      Values rest;
+      ItemBuilder rest(runtime);
       for (Value item; fetch(item);) {
-        runtime.charge(sizeof(Value));
-        rest.push_back(item);
+        rest.add(item);
       }
       length_ = rest.size() + static_cast<size_t>(index_ + 1) + (after_ ? 1 : 0);
-      ahead_ = std::move(rest);
+      ahead_ = rest.take();
       ahead_position_ = 0;
     }
   }
@@ -92,14 +91,13 @@ Value Loop::changed(Runtime& runtime, const Arguments& arguments) {
   if (!arguments.keyword.empty()) {
     throw Failure("loop.changed() got an unexpected keyword argument");
   }
-  const auto is_unchanged = [&] {
-    return last_changed_ &&
-           is_equal(runtime, runtime.tuple(*last_changed_), runtime.tuple(arguments.positional));
-  };
-  if (is_unchanged()) {
+  ItemBuilder items(runtime);
+  items.add(arguments.positional);
+  Value now = runtime.tuple(std::move(items));
+  if (last_changed_ && is_equal(runtime, *last_changed_, now)) {
     return Value(false);
   }
-  last_changed_ = arguments.positional;
+  last_changed_ = std::move(now);
   return Value(true);
 }
 
@@ -133,11 +131,11 @@ std::optional<Value> Loop::attribute(Runtime& runtime, std::string_view name) {
     return Value(depth_);
   }
   if (name == "previtem") {
-    return index_ > 0 ? before_ : Value::undefined("there is no previous item");
+    return index_ > 0 ? before_ : runtime.undefined("there is no previous item");
   }
   if (name == "nextitem") {
     const auto& next = peek();
-    return next ? *next : Value::undefined("there is no next item");
+    return next ? *next : runtime.undefined("there is no next item");
   }
   // The functions may refer to the loop: both live until the end of the rendering.
   if (name == "cycle") {
@@ -153,9 +151,9 @@ std::optional<Value> Loop::attribute(Runtime& runtime, std::string_view name) {
   return std::nullopt;
 }
 
-std::string Loop::repr(Runtime& runtime) {
-  return "<LoopContext " + std::to_string(index_ + 1) + "/" + std::to_string(*length(runtime)) +
-         ">";
+void Loop::write_repr(Runtime& runtime, TextBuilder& out) {
+  out.add("<LoopContext " + std::to_string(index_ + 1) + "/" + std::to_string(*length(runtime)) +
+          ">");
 }
 
 Value Loop::call(Runtime& runtime, const Arguments& arguments) {

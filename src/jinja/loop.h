@@ -20,7 +20,7 @@ class Loop final : public Object {
   bool advance(Value& item);
 
   std::string type_name() const override { return "LoopContext"; }
-  std::string repr(Runtime& runtime) override;
+  void write_repr(Runtime& runtime, TextBuilder& out) override;
   std::optional<Value> attribute(Runtime& runtime, std::string_view name) override;
   std::optional<size_t> length(Runtime& runtime) override;
   bool is_callable() const override { return true; }
@@ -44,7 +44,7 @@ class Loop final : public Object {
   size_t ahead_position_ = 0;
   bool is_exhausted_ = false;
   std::optional<Value> after_, current_, before_;
-  std::optional<Values> last_changed_;
+  std::optional<Value> last_changed_;  ///< the arguments of loop.changed() as a tuple
 };
 
 }  // namespace reprise::jinja

@@ -7,8 +7,8 @@
 
 namespace reprise::jinja {
 
-std::string MacroFunction::repr(Runtime&) {
-  return "<Macro " + quote(definition_.name) + ">";
+void MacroFunction::write_repr(Runtime&, TextBuilder& out) {
+  out.add("<Macro " + quote(definition_.name) + ">");
 }
 
 std::optional<Value> MacroFunction::attribute(Runtime& runtime, std::string_view name) {
@@ -16,9 +16,10 @@ std::optional<Value> MacroFunction::attribute(Runtime& runtime, std::string_view
     return runtime.text(definition_.name);
   }
   if (name == "arguments") {
-    Values names;
+    ItemBuilder names(runtime);
     for (const std::string& parameter : definition_.parameters) {
-      names.push_back(runtime.text(parameter));
+      runtime.step();
+      names.add(runtime.text(parameter));
     }
     return runtime.tuple(std::move(names));
   }
@@ -37,17 +38,24 @@ std::optional<Value> MacroFunction::attribute(Runtime& runtime, std::string_view
 MacroArguments MacroFunction::bind(Runtime& runtime, const Arguments& arguments) const {
   const auto& parameters = definition_.parameters;
   MacroArguments bound;
-  auto keyword = arguments.keyword;
-  const auto take = [&](const std::string& name) -> std::optional<Value> {
-    const auto found = std::find_if(
-        keyword.begin(), keyword.end(), [&](const auto& entry) { return entry.first == name; });
+  runtime.charge(parameters.size() + arguments.keyword.size(), 2 * sizeof(std::optional<Value>));
+  std::vector<const std::pair<std::string, Value>*> keyword;  // those that nothing took yet
+  for (const auto& entry : arguments.keyword) {
+    keyword.push_back(&entry);
+  }
+  const auto take = [&](std::string_view name) -> std::optional<Value> {
+    runtime.step(keyword.size());
+    const auto found = std::find_if(keyword.begin(), keyword.end(), [&](const auto* entry) {
+      return is_same_text(runtime, entry->first, name);
+    });
     if (found == keyword.end()) {
       return std::nullopt;
     }
-    std::optional<Value> value = std::move(found->second);
+    std::optional<Value> value = (*found)->second;
     keyword.erase(found);
     return value;
   };
+  runtime.step(parameters.size());
   for (size_t i = 0; i < parameters.size(); ++i) {
     bound.values.push_back(i < arguments.positional.size()
                                ? std::optional<Value>(arguments.positional[i])
@@ -55,24 +63,25 @@ MacroArguments MacroFunction::bind(Runtime& runtime, const Arguments& arguments)
   }
   if (definition_.uses_caller) {
     bound.special.emplace_back("caller",
-                               take("caller").value_or(Value::undefined("No caller defined")));
+                               take("caller").value_or(runtime.undefined("No caller defined")));
   }
   if (definition_.uses_kwargs) {
     Dict rest;
-    for (const auto& [name, value] : keyword) {
-      rest.set(Value::text(name), value);
+    for (const auto* entry : keyword) {
+      rest.set(runtime, runtime.text(entry->first), entry->second);
     }
     bound.special.emplace_back("kwargs", runtime.dict(std::move(rest)));
   } else if (!keyword.empty()) {
     throw Failure("macro " + quote(definition_.name) + " takes no keyword argument " +
-                  quote(keyword.front().first));
+                  quote(keyword.front()->first));
   }
   const size_t taken = std::min(arguments.positional.size(), parameters.size());
   if (definition_.uses_varargs) {
-    bound.special.emplace_back(
-        "varargs",
-        runtime.tuple(Values(arguments.positional.begin() + static_cast<std::ptrdiff_t>(taken),
-                             arguments.positional.end())));
+    ItemBuilder rest(runtime);
+    for (size_t i = taken; i < arguments.positional.size(); ++i) {
+      rest.add(arguments.positional[i]);
+    }
+    bound.special.emplace_back("varargs", runtime.tuple(std::move(rest)));
   } else if (arguments.positional.size() > taken) {
     throw Failure("macro " + quote(definition_.name) + " takes not more than " +
                   std::to_string(parameters.size()) + " argument(s)");

@@ -20,7 +20,7 @@ class MacroFunction final : public Object {
       : evaluator_(evaluator), definition_(definition), frame_(std::move(frame)) {}
 
   std::string type_name() const override { return "Macro"; }
-  std::string repr(Runtime& runtime) override;
+  void write_repr(Runtime& runtime, TextBuilder& out) override;
   std::optional<Value> attribute(Runtime& runtime, std::string_view name) override;
   bool is_callable() const override { return true; }
   Value call(Runtime& runtime, const Arguments& arguments) override;

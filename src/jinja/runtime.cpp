@@ -1,16 +1,15 @@
-// Budgets of a rendering, and iteration over values.
+// Making values, and iterating over them.
 #include "jinja/runtime.h"
 
 #include "jinja/values/objects.h"
 #include "jinja/values/unicode.h"
 
 #include <algorithm>
-#include <limits>
 
 namespace reprise::jinja {
 
 Runtime::Runtime(const TemplateLimits& limits, TemplateClock clock)
-    : limits_(limits), clock_(std::move(clock)) {}
+    : Budget(limits), clock_(std::move(clock)) {}
 
 // First every object drops its references while all of them are still owned here, so that neither
 // cycles nor long chains of objects are freed recursively.
@@ -20,84 +19,68 @@ Runtime::~Runtime() {
   }
 }
 
-void Runtime::step(size_t count) {
-  steps_ += count;
-  if (steps_ > limits_.max_steps) {
-    throw Failure("runs for more than " + std::to_string(limits_.max_steps) +
-                  " steps; the template may not end, or needs a larger TemplateLimits::max_steps");
-  }
-}
-
-void Runtime::charge(size_t bytes) {
-  if (bytes > limits_.max_allocated - std::min(allocated_, limits_.max_allocated)) {
-    throw Failure("needs more than " + std::to_string(limits_.max_allocated) +
-                  " bytes for its values (TemplateLimits::max_allocated)");
-  }
-  allocated_ += bytes;
-}
-
-void Runtime::charge(size_t count, size_t size) {
-  if (size != 0 && count > std::numeric_limits<size_t>::max() / size) {
-    charge(std::numeric_limits<size_t>::max());
-  }
-  charge(count * size);
-}
-
 void Runtime::check_depth(size_t depth) const {
-  if (depth > limits_.max_depth) {
-    throw Failure("a value is nested more than " + std::to_string(limits_.max_depth) + " deep");
+  if (depth > limits().max_depth) {
+    throw Failure("a value is nested more than " + std::to_string(limits().max_depth) + " deep");
   }
 }
 
-Value Runtime::text(std::string bytes) {
+Value Runtime::text(std::string_view bytes) {
   charge(bytes.size() + kObjectOverhead);
-  return Value::text(std::move(bytes));
+  return Value::literal(std::string(bytes));
 }
 
-Value Runtime::markup(std::string bytes) {
-  charge(bytes.size() + kObjectOverhead);
-  return Value(Value::Text{std::make_shared<const std::string>(std::move(bytes)), true});
-}
-
-std::shared_ptr<const Sequence> Runtime::sequence(Values items) {
-  charge(items.size(), sizeof(Value));
+Value Runtime::text(TextBuilder text) {
   charge(kObjectOverhead);
+  return Value::literal(text.take());
+}
+
+Value Runtime::markup(TextBuilder text) {
+  charge(kObjectOverhead);
+  return Value(Value::Text{std::make_shared<const std::string>(text.take()), true});
+}
+
+std::shared_ptr<Sequence> Runtime::sequence(ItemBuilder items) {
+  charge(kObjectOverhead);
+  step(items.size());
   auto result = std::make_shared<Sequence>();
-  for (const Value& item : items) {
+  result->items = items.take();
+  for (const Value& item : result->items) {
     result->depth = std::max(result->depth, item.depth() + 1);
   }
   check_depth(result->depth);
-  result->items = std::move(items);
   return result;
 }
 
-Value Runtime::list(Values items) {
+Value Runtime::list(ItemBuilder items) {
   return Value(Value::List{sequence(std::move(items))});
 }
 
-Value Runtime::tuple(Values items) {
+Value Runtime::tuple(ItemBuilder items) {
   return Value(Value::Tuple{sequence(std::move(items))});
 }
 
+Value Runtime::pair(Value first, Value second) {
+  ItemBuilder items(*this);
+  items.reserve(2);
+  items.add(std::move(first));
+  items.add(std::move(second));
+  return tuple(std::move(items));
+}
+
 Value Runtime::group(Value key, Value members) {
-  auto pair = std::make_shared<Sequence>(*sequence({std::move(key), std::move(members)}));
-  pair->is_group = true;
-  return Value(Value::Tuple{std::move(pair)});
+  ItemBuilder items(*this);
+  items.add(std::move(key));
+  items.add(std::move(members));
+  auto result = sequence(std::move(items));
+  result->is_group = true;
+  return Value(Value::Tuple{std::move(result)});
 }
 
 Value Runtime::dict(Dict entries) {
-  charge(entries.size(), sizeof(Dict::Entry));
   charge(kObjectOverhead);
   check_depth(entries.depth());
   return Value(std::make_shared<const Dict>(std::move(entries)));
-}
-
-Runtime::Nesting::Nesting(Runtime& runtime) : runtime_(runtime) {
-  if (runtime.depth_ >= runtime.limits_.max_depth) {
-    throw Failure("nested more than " + std::to_string(runtime.limits_.max_depth) +
-                  " deep (TemplateLimits::max_depth)");
-  }
-  ++runtime.depth_;
 }
 
 bool is_iterable(const Value& value) {
@@ -114,6 +97,9 @@ Cursor::Cursor(Runtime& runtime, Value iterable)
   if (const auto* view = iterable_.as<DictView>()) {
     iterable_ = view->items();
   }
+  if (iterable_.is_text()) {
+    text_ = &iterable_.as_text(runtime);
+  }
 }
 
 bool Cursor::next(Value& item) {
@@ -122,8 +108,8 @@ bool Cursor::next(Value& item) {
     const Runtime::Nesting nesting(runtime_);
     return iterator->next(runtime_, item);
   }
-  if (iterable_.is_text()) {
-    const std::string& text = iterable_.as_text();
+  if (text_ != nullptr) {
+    const std::string_view text = *text_;
     if (position_ >= text.size()) {
       return false;
     }
@@ -134,17 +120,17 @@ bool Cursor::next(Value& item) {
   }
   const size_t at = position_++;
   if (iterable_.is_list() || iterable_.is_tuple()) {
-    if (at >= iterable_.items().size()) {
+    if (at >= iterable_.item_count()) {
       return false;
     }
-    item = iterable_.items()[at];
+    item = iterable_.item_at(at);
     return true;
   }
   if (iterable_.is_dict()) {
     if (at >= iterable_.as_dict().size()) {
       return false;
     }
-    item = iterable_.as_dict().entries()[at].first;
+    item = iterable_.as_dict().entry_at(at).first;
     return true;
   }
   if (iterable_.is_range() && static_cast<int64_t>(at) < iterable_.as_range().size()) {
@@ -154,12 +140,11 @@ bool Cursor::next(Value& item) {
   return false;
 }
 
-Values to_values(Runtime& runtime, const Value& iterable) {
-  Values result;
+ItemBuilder to_items(Runtime& runtime, const Value& iterable) {
+  ItemBuilder result(runtime);
   Cursor cursor(runtime, iterable);
   for (Value item; cursor.next(item);) {
-    runtime.charge(sizeof(Value));
-    result.push_back(item);
+    result.add(item);
   }
   return result;
 }

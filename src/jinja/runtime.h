@@ -1,10 +1,8 @@
-// The resources of one rendering: its remaining budget, the clock, and the objects it created.
-//
-// Templates are untrusted code. Everything that builds a value charges it here first: steps,
-// nesting and the total bytes of intermediate values are bounded, so that a template cannot exhaust
-// time, memory or stack.
+// The resources of one rendering: its budget, the clock, and the objects it created.
 #pragma once
 
+#include "jinja/values/budget.h"
+#include "jinja/values/builders.h"
 #include "jinja/values/value.h"
 
 #include <reprise/jinja/chat_template.h>
@@ -16,63 +14,37 @@
 
 namespace reprise::jinja {
 
-class Runtime {
+class Runtime : public Budget {
  public:
   Runtime(const TemplateLimits& limits, TemplateClock clock);
   ~Runtime();
-  Runtime(const Runtime&) = delete;
-  Runtime& operator=(const Runtime&) = delete;
 
-  /// Counts evaluated nodes and visited items.
-  void step(size_t count = 1);
-  /// Scanning this many bytes of text counts as one step.
-  static constexpr size_t kBytesPerStep = 64;
-  /// Call it before `bytes` are allocated.
-  void charge(size_t bytes);
-  /// Charges `count` * `size` bytes, without overflow.
-  void charge(size_t count, size_t size);
-
-  Value text(std::string bytes);
-  Value markup(std::string bytes);
-  Value list(Values items);
-  Value tuple(Values items);
+  Value text(std::string_view bytes);  ///< a copy
+  Value text(TextBuilder text);
+  Value markup(TextBuilder text);
+  Value list(ItemBuilder items);
+  Value tuple(ItemBuilder items);
+  Value pair(Value first, Value second);  ///< a tuple
   Value group(Value key, Value members);  ///< an item of groupby
   Value dict(Dict entries);
+  Value undefined(std::string why) { return Value::undefined(*this, std::move(why)); }
 
   /// Creates an object that lives until the end of the rendering.
   template <class T, class... Args>
   std::shared_ptr<T> make(Args&&... arguments) {
-    charge(sizeof(T) + kObjectOverhead);
+    charge(sizeof(T) + 2 * kObjectOverhead);
     auto object = std::make_shared<T>(std::forward<Args>(arguments)...);
     objects_.push_back(object);
     return object;
   }
 
-  const TemplateLimits& limits() const { return limits_; }
   const TemplateClock& clock() const { return clock_; }
 
-  /// One level of nested evaluation.
-  class Nesting {
-   public:
-    explicit Nesting(Runtime& runtime);
-    ~Nesting() { --runtime_.depth_; }
-    Nesting(const Nesting&) = delete;
-    Nesting& operator=(const Nesting&) = delete;
-
-   private:
-    Runtime& runtime_;
-  };
-
  private:
-  std::shared_ptr<const Sequence> sequence(Values items);
+  std::shared_ptr<Sequence> sequence(ItemBuilder items);
   void check_depth(size_t depth) const;
 
-  static constexpr size_t kObjectOverhead = 64;
-  TemplateLimits limits_;
   TemplateClock clock_;
-  size_t steps_ = 0;
-  size_t allocated_ = 0;
-  size_t depth_ = 0;
   std::vector<std::shared_ptr<Object>> objects_;
 };
 
@@ -86,10 +58,14 @@ class Cursor {
  private:
   Runtime& runtime_;
   Value iterable_;
+  const std::string* text_ = nullptr;  ///< of iterable_, if it is a text
   size_t position_ = 0;
 };
 
 bool is_iterable(const Value& value);
-Values to_values(Runtime& runtime, const Value& iterable);
+ItemBuilder to_items(Runtime& runtime, const Value& iterable);
+inline Values to_values(Runtime& runtime, const Value& iterable) {
+  return to_items(runtime, iterable).take();
+}
 
 }  // namespace reprise::jinja

@@ -14,12 +14,20 @@ namespace {
 /// Where the first value of a name in a scope comes from.
 enum class Origin { Parameter, Around, Undefined };
 
+// A branch of an `if` belongs to the scope around it. It holds only what it adds to `before_`, the
+// scope up to the branch: a copy for each branch would take the product of names and branches.
 class Scope {
  public:
   explicit Scope(const Scope* parent) : parent_(parent) {}
 
+  static Scope branch_of(const Scope& scope) {
+    Scope branch(scope.parent_);
+    branch.before_ = &scope;
+    return branch;
+  }
+
   bool knows(const std::string& name) const {
-    return origins_.count(name) != 0 || (parent_ != nullptr && parent_->knows(name));
+    return has_origin(name) || (parent_ != nullptr && parent_->knows(name));
   }
 
   void read(const std::string& name) {
@@ -30,7 +38,7 @@ class Scope {
 
   void assign(const std::string& name) {
     assigned_.insert(name);
-    if (origins_.count(name) == 0) {
+    if (!has_origin(name)) {
       const bool is_known_around = parent_ != nullptr && parent_->knows(name);
       origins_[name] = is_known_around ? Origin::Around : Origin::Undefined;
     }
@@ -45,11 +53,11 @@ class Scope {
   void merge_branches(const std::vector<Scope>& branches) {
     std::set<std::string> fresh;
     for (const Scope& branch : branches) {
-      std::set_difference(branch.assigned_.begin(),
-                          branch.assigned_.end(),
-                          assigned_.begin(),
-                          assigned_.end(),
-                          std::inserter(fresh, fresh.end()));
+      for (const std::string& name : branch.assigned_) {
+        if (!has_assigned(name)) {
+          fresh.insert(name);
+        }
+      }
     }
     for (const Scope& branch : branches) {
       for (const auto& [name, origin] : branch.origins_) {
@@ -73,7 +81,15 @@ class Scope {
   }
 
  private:
+  bool has_origin(const std::string& name) const {
+    return origins_.count(name) != 0 || (before_ != nullptr && before_->has_origin(name));
+  }
+  bool has_assigned(const std::string& name) const {
+    return assigned_.count(name) != 0 || (before_ != nullptr && before_->has_assigned(name));
+  }
+
   const Scope* parent_;
+  const Scope* before_ = nullptr;
   std::map<std::string, Origin> origins_;
   std::set<std::string> assigned_;
 };
@@ -146,7 +162,7 @@ class Collector {
     std::vector<Scope> parts;
     parts.push_back(branch([&](Collector& inner) { inner.block(*node.branches[first].second); }));
     if (first + 1 < node.branches.size()) {
-      Scope others = *scope_;
+      Scope others = Scope::branch_of(*scope_);
       Collector inner(others);
       for (size_t i = first + 1; i < node.branches.size(); ++i) {
         inner.single_branch(node, i);
@@ -168,10 +184,10 @@ class Collector {
 
   template <class Fill>
   Scope branch(const Fill& fill) {
-    Scope copy = *scope_;
-    Collector inner(copy);
+    Scope inside = Scope::branch_of(*scope_);
+    Collector inner(inside);
     fill(inner);
-    return copy;
+    return inside;
   }
 
   void names(const Expression& expression) {

@@ -1,10 +1,13 @@
 // Chat templates: whatever the text, parsing and rendering end soon, and only c10::Error comes out.
+// One that needs more than small limits is rendered with the real ones too: libFuzzer's own limits
+// on time and memory then say whether those hold.
 #include <reprise/jinja/chat_template.h>
 
 #include <c10/util/Exception.h>
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace {
@@ -25,22 +28,36 @@ const reprise::Json& variables() {
   return kVariables;
 }
 
-}  // namespace
-
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  reprise::TemplateLimits limits;
-  limits.max_steps = 20'000;
-  limits.max_output = size_t{1} << 16;
-  limits.max_allocated = size_t{1} << 22;
+/// Whether a limit stopped the template. Traps if the rendering used more than it may.
+bool is_stopped(std::string_view text, const reprise::TemplateLimits& limits) {
   try {
-    const reprise::ChatTemplate chat({reinterpret_cast<const char*>(data), size}, "fuzz", limits);
+    const reprise::ChatTemplate chat(text, "fuzz", limits);
     const auto rendered = chat.render(variables(), [] { return std::tm{}; });
+    if (rendered.used.steps > limits.max_steps || rendered.used.allocated > limits.max_allocated ||
+        rendered.text.size() > limits.max_output) {
+      __builtin_trap();
+    }
     for (const auto& [begin, end] : rendered.generated) {
       if (begin > end || end > rendered.text.size()) {
         __builtin_trap();
       }
     }
-  } catch (const c10::Error&) {
+    return false;
+  } catch (const c10::Error& error) {
+    return error.msg().find("TemplateLimits::") != std::string::npos;
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  reprise::TemplateLimits small;
+  small.max_steps = 20'000;
+  small.max_output = size_t{1} << 16;
+  small.max_allocated = size_t{1} << 22;
+  if (is_stopped(text, small)) {
+    is_stopped(text, reprise::TemplateLimits());
   }
   return 0;
 }

@@ -1,5 +1,6 @@
 // Chat templates against what Python's jinja2 rendered (tests/fixtures/generate_templates.py), and
 // what a hostile template can not do.
+#include "jinja/template_use.h"
 #include "support/fixtures.h"
 
 #include <reprise/io/file.h>
@@ -14,6 +15,8 @@
 
 namespace reprise {
 namespace {
+
+using testing::repeated;
 
 std::tm fixed_time() {
   std::tm time{};
@@ -206,14 +209,6 @@ TEST(ChatTemplate, RefusesIntegersBeyond64Bits) {
   EXPECT_TRUE(says(error_of("{{ (-9223372036854775807 - 1) // -1 }}"), "beyond 64 bits"));
   EXPECT_EQ(text_of("{{ (-9223372036854775807 - 1) % -1 }}"), "0");
   EXPECT_TRUE(says(error_of("{{ x }}", {{"x", UINT64_MAX}}), "beyond 64 bits"));
-}
-
-std::string repeated(const std::string& text, size_t count) {
-  std::string result;
-  for (size_t i = 0; i < count; ++i) {
-    result += text;
-  }
-  return result;
 }
 
 TEST(ChatTemplateLimits, BoundNestingOfTheText) {

@@ -2,7 +2,7 @@
 //
 // The output equals that of Python's jinja2 as transformers configures it (trim_blocks,
 // lstrip_blocks, loop controls, sandboxed, `tojson` without HTML escapes). Templates are untrusted
-// code: nesting, steps and output are bounded, and a template can access only its variables.
+// code: their time and memory are bounded, and a template can access only its variables.
 #pragma once
 
 #include <reprise/export.h>
@@ -19,12 +19,19 @@
 
 namespace reprise {
 
+/// What a template may use. Every operation charges what it touches and makes, before it does.
 struct TemplateLimits {
-  size_t max_text = size_t{256} << 10;     ///< bytes of the template text
-  size_t max_depth = 256;                  ///< nested expressions, blocks, macro calls and values
-  size_t max_steps = 10'000'000;           ///< nodes evaluated and items visited
-  size_t max_output = size_t{64} << 20;    ///< bytes of the rendered text
-  size_t max_allocated = size_t{1} << 30;  ///< bytes of all intermediate values
+  size_t max_text = size_t{256} << 10;   ///< bytes of the template text
+  size_t max_depth = 256;                ///< nested expressions, blocks, macro calls and values
+  size_t max_steps = 10'000'000;         ///< nodes evaluated, items visited, 32 bytes of text read
+  size_t max_output = size_t{64} << 20;  ///< bytes of the rendered text
+  size_t max_allocated = size_t{1} << 30;  ///< bytes of all values that were made, also freed ones
+};
+
+/// What a rendering used of its limits.
+struct TemplateUse {
+  size_t steps = 0;
+  size_t allocated = 0;
 };
 
 /// The time for strftime_now(). Empty: the local time.
@@ -36,6 +43,7 @@ using ByteRanges = std::vector<std::pair<size_t, size_t>>;
 struct RenderedChat {
   std::string text;
   ByteRanges generated;  ///< inside {% generation %}: written by the assistant
+  TemplateUse used = {};
 };
 
 class REPRISE_API ChatTemplate {

@@ -59,7 +59,7 @@ FormatSpec parse_spec(std::string_view text) {
     spec.type = text[position++];
   }
   if (position < text.size()) {
-    throw Failure("Invalid format specifier '" + std::string(text) + "'");
+    throw Failure("Invalid format specifier " + quote(text));
   }
   return spec;
 }
@@ -69,26 +69,26 @@ class BraceFormatter {
   BraceFormatter(Runtime& runtime, const Arguments& arguments)
       : runtime_(runtime), arguments_(arguments) {}
 
-  std::string run(std::string_view format, int levels) {
+  TextBuilder run(std::string_view format, int levels) {
     if (levels < 0) {
       throw Failure("Max string recursion exceeded");
     }
-    std::string result;
+    TextBuilder result(runtime_);
     for (size_t i = 0; i < format.size(); ++i) {
       runtime_.step();
       const char c = format[i];
       const bool is_doubled = i + 1 < format.size() && format[i + 1] == c;
       if ((c == '{' || c == '}') && is_doubled) {
-        result += c;
+        result.add(c);
         ++i;
       } else if (c == '}') {
         throw Failure("Single '}' encountered in format string");
       } else if (c == '{') {
         const size_t end = closing_brace(format, i);
-        result += field(format.substr(i + 1, end - i - 1), levels);
+        field(result, format.substr(i + 1, end - i - 1), levels);
         i = end;
       } else {
-        result += c;
+        result.add(c);
       }
     }
     return result;
@@ -106,7 +106,7 @@ class BraceFormatter {
     throw Failure("expected '}' before end of string");
   }
 
-  std::string field(std::string_view text, int levels) {
+  void field(TextBuilder& out, std::string_view text, int levels) {
     const size_t name_end = std::min(text.find_first_of("!:"), text.size());
     Value value = lookup(text.substr(0, name_end));
     std::string_view rest = text.substr(name_end);
@@ -114,35 +114,41 @@ class BraceFormatter {
       if (rest.size() < 2 || (rest.size() > 2 && rest[2] != ':')) {
         throw Failure("expected ':' after conversion specifier");
       }
-      value = runtime_.text(rest[1] == 'r' || rest[1] == 'a' ? to_repr(runtime_, value)
-                                                             : to_text(runtime_, value));
+      TextBuilder converted(runtime_);
+      if (rest[1] == 'r' || rest[1] == 'a') {
+        write_repr(runtime_, converted, value);
+      } else {
+        write_text(runtime_, converted, value);
+      }
+      value = runtime_.text(std::move(converted));
       rest.remove_prefix(2);
     }
-    const std::string spec = rest.empty() ? "" : run(rest.substr(1), levels - 1);
-    if (spec.empty()) {
-      return to_text(runtime_, value);
+    const TextBuilder spec = rest.empty() ? TextBuilder(runtime_) : run(rest.substr(1), levels - 1);
+    if (spec.size() == 0) {
+      return write_text(runtime_, out, value);
     }
     const bool takes_spec = value.is_text() || value.is_number();
     if (!takes_spec) {
       throw Failure("unsupported format string passed to " + value.type_name() + ".__format__");
     }
-    const FormatSpec parsed = parse_spec(spec);
+    const FormatSpec parsed = parse_spec(spec.view());
     if (value.is_text() && parsed.align == '=') {
       FormatSpec left = parsed;
       left.align = parsed.fill == "0" ? '<' : '=';
       if (left.align == '=') {
         throw Failure("'=' alignment not allowed in string format specifier");
       }
-      return format_value(runtime_, value, left);
+      return format_value(runtime_, out, value, left);
     }
-    return format_value(runtime_, value, parsed);
+    format_value(runtime_, out, value, parsed);
   }
 
   Value argument(std::string_view name) {
     const bool is_number = std::all_of(name.begin(), name.end(), is_ascii_digit);
     if (!is_number) {
       for (const auto& [key, value] : arguments_.keyword) {
-        if (key == name) {
+        runtime_.step();
+        if (is_same_text(runtime_, key, name)) {
           return value;
         }
       }
@@ -170,7 +176,8 @@ class BraceFormatter {
       if (stop == std::string_view::npos || stop < 2) {
         throw Failure("Empty attribute in format string");
       }
-      const std::string name(path.substr(1, stop - 1));
+      runtime_.step();
+      const std::string_view name = path.substr(1, stop - 1);
       const bool is_number = std::all_of(name.begin(), name.end(), is_ascii_digit);
       size_t position = 0;
       if (is_attribute) {
@@ -193,7 +200,7 @@ class BraceFormatter {
 
 }  // namespace
 
-std::string format_braces(Runtime& runtime, std::string_view format, const Arguments& arguments) {
+TextBuilder format_braces(Runtime& runtime, std::string_view format, const Arguments& arguments) {
   return BraceFormatter(runtime, arguments).run(format, 2);
 }
 

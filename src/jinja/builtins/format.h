@@ -9,8 +9,8 @@
 namespace reprise::jinja {
 
 /// `values`: a tuple of values, a dict for %(name)s, or a single value.
-std::string format_percent(Runtime& runtime, std::string_view format, const Value& values);
-std::string format_braces(Runtime& runtime, std::string_view format, const Arguments& arguments);
+TextBuilder format_percent(Runtime& runtime, std::string_view format, const Value& values);
+TextBuilder format_braces(Runtime& runtime, std::string_view format, const Arguments& arguments);
 
 /// A format specification such as >10 or .2f.
 struct FormatSpec {
@@ -27,6 +27,7 @@ struct FormatSpec {
 /// Reads digits at `position` and moves it past them. The value saturates far above any sensible
 /// width.
 int64_t read_format_digits(std::string_view text, size_t& position);
-std::string format_value(Runtime& runtime, const Value& value, const FormatSpec& spec);
+/// Adds the value as the specification says.
+void format_value(Runtime& runtime, TextBuilder& out, const Value& value, const FormatSpec& spec);
 
 }  // namespace reprise::jinja

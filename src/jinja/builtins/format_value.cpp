@@ -47,8 +47,7 @@ std::string print_double(const char* format, int64_t precision, double number) {
 std::string float_digits(double number, const FormatSpec& spec) {
   const bool is_upper_type = spec.type == 'E' || spec.type == 'F' || spec.type == 'G';
   if (!std::isfinite(number)) {
-    const char* text = std::isnan(number) ? "nan" : "inf";
-    return is_upper_type ? to_upper(text) : text;
+    return std::isnan(number) ? (is_upper_type ? "NAN" : "nan") : (is_upper_type ? "INF" : "inf");
   }
   const int64_t precision = spec.precision < 0 ? 6 : spec.precision;
   switch (spec.type) {
@@ -104,23 +103,18 @@ std::string base_prefix(const FormatSpec& spec) {
   return has_one ? std::string("0") + spec.type : "";
 }
 
-std::string aligned(Runtime& runtime,
-                    const std::string& text,
-                    const FormatSpec& spec,
-                    char otherwise) {
+void add_aligned(TextBuilder& out, std::string_view text, const FormatSpec& spec, char otherwise) {
   const char align = spec.align == '\0' ? otherwise : spec.align;
   const auto length = static_cast<int64_t>(count_code_points(text));
-  if (align == '^' && spec.width > length) {
-    // Unlike str.center, an odd fill character always goes to the right.
-    const int64_t left = (spec.width - length) / 2;
-    const std::string half = pad(runtime, text, length + left, Alignment::Right, spec.fill);
-    return pad(runtime, half, spec.width, Alignment::Left, spec.fill);
-  }
-  return pad(
-      runtime, text, spec.width, align == '<' ? Alignment::Left : Alignment::Right, spec.fill);
+  const auto missing = static_cast<size_t>(std::max(spec.width, length) - length);
+  // Unlike str.center, an odd fill character always goes to the right.
+  const size_t left = align == '<' ? 0 : align == '^' ? missing / 2 : missing;
+  out.add_repeated(spec.fill, left);
+  out.add(text);
+  out.add_repeated(spec.fill, missing - left);
 }
 
-std::string format_number(Runtime& runtime, const Value& value, const FormatSpec& spec) {
+void format_number(TextBuilder& out, const Value& value, const FormatSpec& spec) {
   static constexpr std::string_view kFloatTypes = "eEfFgG%";
   const bool as_float = value.is_float() || kFloatTypes.find(spec.type) != std::string_view::npos;
   const bool is_negative = as_float ? std::signbit(value.as_float()) : value.as_int() < 0;
@@ -134,9 +128,10 @@ std::string format_number(Runtime& runtime, const Value& value, const FormatSpec
   head += as_float ? "" : base_prefix(spec);
   if (spec.align == '=') {
     const auto room = spec.width - static_cast<int64_t>(head.size());
-    return head + pad(runtime, digits, room, Alignment::Right, spec.fill);
+    out.add(head);
+    return add_padded(out, digits, room, Alignment::Right, spec.fill);
   }
-  return aligned(runtime, head + digits, spec, '>');
+  add_aligned(out, head + digits, spec, '>');
 }
 
 }  // namespace
@@ -149,7 +144,7 @@ int64_t read_format_digits(std::string_view text, size_t& position) {
   return result;
 }
 
-std::string format_value(Runtime& runtime, const Value& value, const FormatSpec& spec) {
+void format_value(Runtime& runtime, TextBuilder& out, const Value& value, const FormatSpec& spec) {
   if (spec.precision > kMaxPrecision) {
     throw Failure("a format asks for more than " + std::to_string(kMaxPrecision) + " digits");
   }
@@ -168,7 +163,7 @@ std::string format_value(Runtime& runtime, const Value& value, const FormatSpec&
         throw Failure("%c arg not in range(0x110000)");
       }
       append_code_point(character, static_cast<int32_t>(code));
-      return aligned(runtime, character, plain, '<');
+      return add_aligned(out, character, plain, '<');
     }
     const bool is_integer_type =
         std::string_view("bdoxXn").find(spec.type) != std::string_view::npos;
@@ -177,19 +172,20 @@ std::string format_value(Runtime& runtime, const Value& value, const FormatSpec&
                     "' for object of type 'float'");
     }
     if (value.is_bool() && spec.type == '\0') {
-      return aligned(runtime, to_text(runtime, value), spec, '<');
+      return add_aligned(out, value.as_bool() ? "True" : "False", spec, '<');
     }
-    return format_number(runtime, value, spec);
+    return format_number(out, value, spec);
   }
   if (wants_number || (spec.type != 's' && spec.type != '\0')) {
     throw Failure(std::string("Unknown format code '") + spec.type + "' for object of type '" +
                   value.type_name() + "'");
   }
-  std::string text = to_text(runtime, value);
+  const Value kept = to_text(runtime, value);
+  std::string_view text = kept.as_text(runtime);
   if (spec.precision >= 0) {
-    text.resize(byte_offset(text, static_cast<size_t>(spec.precision)));
+    text = text.substr(0, byte_offset(text, static_cast<size_t>(spec.precision)));
   }
-  return aligned(runtime, text, spec, '<');
+  add_aligned(out, text, spec, '<');
 }
 
 }  // namespace reprise::jinja

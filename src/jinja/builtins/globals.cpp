@@ -47,19 +47,19 @@ Dict entries(Runtime& runtime, const Arguments& arguments) {
   if (!arguments.positional.empty()) {
     const Value& source = arguments.positional[0];
     if (source.is_dict()) {
-      result = source.as_dict();
+      result = source.as_dict().copy(runtime);
     } else {
       for (const Value& pair : to_values(runtime, source)) {
         const Values parts = to_values(runtime, pair);
         if (parts.size() != 2) {
           throw Failure("dict expects pairs, found " + std::to_string(parts.size()) + " values");
         }
-        result.set(parts[0], parts[1]);
+        result.set(runtime, parts[0], parts[1]);
       }
     }
   }
   for (const auto& [name, value] : arguments.keyword) {
-    result.set(Value::text(name), value);
+    result.set(runtime, runtime.text(name), value);
   }
   return result;
 }
@@ -71,11 +71,11 @@ Value make_dict(Runtime& runtime, const Arguments& arguments) {
 Value make_namespace(Runtime& runtime, const Arguments& arguments) {
   auto result = runtime.make<Namespace>();
   const Dict attributes = entries(runtime, arguments);
-  for (const auto& [key, value] : attributes.entries()) {
+  for (const auto& [key, value] : attributes.entries(runtime)) {
     if (!key.is_text()) {
       throw Failure("namespace expects names as keys, found '" + key.type_name() + "'");
     }
-    result->set(runtime, key.as_text(), value);
+    result->set(runtime, key.as_text(runtime), value);
   }
   return Value(std::shared_ptr<Object>(std::move(result)));
 }
@@ -84,50 +84,55 @@ Value make_cycler(Runtime& runtime, const Arguments& arguments) {
   if (arguments.positional.empty() || !arguments.keyword.empty()) {
     throw Failure("cycler: at least one item has to be provided");
   }
-  return Value(std::shared_ptr<Object>(runtime.make<Cycler>(arguments.positional)));
+  ItemBuilder items(runtime);
+  items.add(arguments.positional);
+  return Value(std::shared_ptr<Object>(runtime.make<Cycler>(items.take())));
 }
 
 Value make_joiner(Runtime& runtime, const Arguments& arguments) {
-  ArgumentReader reader("joiner", arguments, {"sep"});
-  return Value(
-      std::shared_ptr<Object>(runtime.make<Joiner>(reader.optional().value_or(Value::text(", ")))));
+  ArgumentReader reader(runtime, "joiner", arguments, {"sep"});
+  return Value(std::shared_ptr<Object>(
+      runtime.make<Joiner>(reader.optional().value_or(Value::literal(", ")))));
 }
 
 Value raise_exception(Runtime& runtime, const Arguments& arguments) {
-  ArgumentReader reader("raise_exception", arguments, {"message"});
-  throw Failure(to_text(runtime, reader.required()));
+  ArgumentReader reader(runtime, "raise_exception", arguments, {"message"});
+  const Value message = to_text(runtime, reader.required());
+  throw Failure(message.as_text(runtime));
 }
 
 // Expands what C's strftime lacks: %f, and empty %z and %Z as for a Python time without zone.
-std::string expand_format(std::string_view format) {
-  std::string result;
+TextBuilder expand_format(Runtime& runtime, std::string_view format) {
+  // The leading space distinguishes an empty result from a buffer that is too small.
+  TextBuilder result(runtime);
+  result.add(' ');
   for (size_t i = 0; i < format.size(); ++i) {
     if (format[i] != '%' || i + 1 == format.size()) {
-      result += format[i];
+      result.add(format[i]);
       continue;
     }
     const char directive = format[++i];
     if (directive == 'f') {
-      result += "000000";
+      result.add("000000");
     } else if (directive != 'z' && directive != 'Z') {
-      result += '%';
-      result += directive;
+      result.add('%');
+      result.add(directive);
     }
   }
   return result;
 }
 
 Value strftime_now(Runtime& runtime, const Arguments& arguments) {
-  ArgumentReader reader("strftime_now", arguments, {"format"});
-  // The leading space distinguishes an empty result from a buffer that is too small.
-  const std::string format = " " + expand_format(reader.required_text());
+  ArgumentReader reader(runtime, "strftime_now", arguments, {"format"});
+  const std::string format = expand_format(runtime, reader.required_text()).take();
   const std::tm now = runtime.clock()();
   for (size_t size = 256;; size *= 4) {
     runtime.charge(size);
+    runtime.read(size + format.size());
     std::string buffer(size, '\0');
     const size_t used = std::strftime(buffer.data(), size, format.c_str(), &now);
     if (used > 0) {
-      return runtime.text(buffer.substr(1, used - 1));
+      return runtime.text(std::string_view(buffer).substr(1, used - 1));
     }
   }
 }
@@ -155,7 +160,7 @@ std::optional<Value> find_global(Runtime& runtime, std::string_view name) {
   if (found == kGlobals.end()) {
     return std::nullopt;
   }
-  return make_function(runtime, std::string(name), found->apply);
+  return make_function(runtime, name, found->apply);
 }
 
 }  // namespace reprise::jinja

@@ -12,40 +12,36 @@
 namespace reprise::jinja {
 namespace {
 
-Value dict_get(Runtime&, const Value& self, const Arguments& arguments) {
-  ArgumentReader reader("get", arguments, {"/key", "/default"});
+Value dict_get(Runtime& runtime, const Value& self, const Arguments& arguments) {
+  ArgumentReader reader(runtime, "get", arguments, {"/key", "/default"});
   const Value key = reader.required();
   const auto otherwise = reader.optional();
-  const Value* found = self.as_dict().find(key);
+  const Value* found = self.as_dict().find(runtime, key);
   return found != nullptr ? *found : otherwise.value_or(Value());
 }
 
-Value make_view(Runtime& runtime, const char* type, Values items) {
+Value make_view(Runtime& runtime, const char* type, ItemBuilder items) {
   return Value(
       std::shared_ptr<Object>(runtime.make<DictView>(type, runtime.list(std::move(items)))));
 }
 
 Value dict_keys(Runtime& runtime, const Value& self, const Arguments& arguments) {
   refuse_arguments("keys", arguments);
-  return make_view(runtime, "dict_keys", to_values(runtime, self));
+  return make_view(runtime, "dict_keys", to_items(runtime, self));
 }
 
 Value dict_values(Runtime& runtime, const Value& self, const Arguments& arguments) {
   refuse_arguments("values", arguments);
-  Values values;
-  for (const auto& [key, value] : self.as_dict().entries()) {
-    values.push_back(value);
+  ItemBuilder values(runtime);
+  for (const auto& [key, value] : self.as_dict().entries(runtime)) {
+    values.add(value);
   }
   return make_view(runtime, "dict_values", std::move(values));
 }
 
 Value dict_items(Runtime& runtime, const Value& self, const Arguments& arguments) {
   refuse_arguments("items", arguments);
-  Values pairs;
-  for (const auto& [key, value] : self.as_dict().entries()) {
-    pairs.push_back(runtime.tuple({key, value}));
-  }
-  return make_view(runtime, "dict_items", std::move(pairs));
+  return make_view(runtime, "dict_items", dict_pairs(runtime, self.as_dict()));
 }
 
 Value copy(Runtime&, const Value& self, const Arguments& arguments) {
@@ -54,26 +50,29 @@ Value copy(Runtime&, const Value& self, const Arguments& arguments) {
 }
 
 Value list_index(Runtime& runtime, const Value& self, const Arguments& arguments) {
-  ArgumentReader reader("index", arguments, {"/value", "/start", "/stop"});
+  ArgumentReader reader(runtime, "index", arguments, {"/value", "/start", "/stop"});
   const Value wanted = reader.required();
-  const auto size = static_cast<int64_t>(self.items().size());
+  const auto size = static_cast<int64_t>(self.item_count());
   const auto clamp = [&](int64_t index) {
     return std::clamp<int64_t>(index < 0 && index >= -size ? index + size : index, 0, size);
   };
   const int64_t start = clamp(reader.optional_int(0));
   const int64_t stop = clamp(reader.optional_int(size));
   for (int64_t i = start; i < stop; ++i) {
-    if (is_equal(runtime, self.items()[static_cast<size_t>(i)], wanted)) {
+    if (is_equal(runtime, self.item_at(static_cast<size_t>(i)), wanted)) {
       return Value(i);
     }
   }
-  throw Failure(to_repr(runtime, wanted) + " is not in " + self.type_name());
+  TextBuilder shown(runtime);
+  write_repr(runtime, shown, wanted);
+  throw Failure(std::string(shown.view().substr(0, Failure::kLongest / 2)) + " is not in " +
+                self.type_name());
 }
 
 Value list_count(Runtime& runtime, const Value& self, const Arguments& arguments) {
-  ArgumentReader reader("count", arguments, {"/value"});
+  ArgumentReader reader(runtime, "count", arguments, {"/value"});
   const Value wanted = reader.required();
-  const auto& items = self.items();
+  const auto& items = self.items(runtime);
   return Value(
       static_cast<int64_t>(std::count_if(items.begin(), items.end(), [&](const Value& item) {
         return is_equal(runtime, item, wanted);
@@ -138,6 +137,14 @@ bool holds(const Table& table, std::string_view name) {
 
 }  // namespace
 
+ItemBuilder dict_pairs(Runtime& runtime, const Dict& dict) {
+  ItemBuilder pairs(runtime);
+  for (const auto& [key, value] : dict.entries(runtime)) {
+    pairs.add(runtime.pair(key, value));
+  }
+  return pairs;
+}
+
 const Method* find_method(const Value& self, std::string_view name) {
   if (self.is_text()) {
     const Method* found = find_in(string_methods(), name);
@@ -150,14 +157,6 @@ const Method* find_method(const Value& self, std::string_view name) {
     return find_in(kListMethods, name);
   }
   return self.is_tuple() ? find_in(kTupleMethods, name) : nullptr;
-}
-
-Value call_method(Runtime& runtime,
-                  const Method& method,
-                  const Value& self,
-                  const Arguments& arguments) {
-  runtime.step(self.is_text() ? self.as_text().size() / Runtime::kBytesPerStep : 0);
-  return method.apply(runtime, self, arguments);
 }
 
 bool is_mutating_method(const Value& self, std::string_view name) {

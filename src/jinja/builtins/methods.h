@@ -16,11 +16,8 @@ struct Method {
 /// Null if values of this kind have no such method here.
 const Method* find_method(const Value& self, std::string_view name);
 
-/// Calls the method, and counts the work on long texts as steps.
-Value call_method(Runtime& runtime,
-                  const Method& method,
-                  const Value& self,
-                  const Arguments& arguments);
+/// The entries of a dict as tuples.
+ItemBuilder dict_pairs(Runtime& runtime, const Dict& dict);
 
 /// append, update and other methods that the sandbox refuses.
 bool is_mutating_method(const Value& self, std::string_view name);

@@ -23,15 +23,15 @@ Value absolute(Runtime&, const Value& subject, const Arguments& arguments) {
   return subject.as_int() < 0 ? negate(subject) : Value(subject.as_int());
 }
 
-Value with_default(Runtime&, const Value& subject, const Arguments& arguments) {
-  ArgumentReader reader("default", arguments, {"default_value", "boolean"});
-  const Value otherwise = reader.optional().value_or(Value::text(""));
+Value with_default(Runtime& runtime, const Value& subject, const Arguments& arguments) {
+  ArgumentReader reader(runtime, "default", arguments, {"default_value", "boolean"});
+  const Value otherwise = reader.optional().value_or(Value::literal(""));
   const bool by_truth = reader.optional_flag(false);
   return subject.is_undefined() || (by_truth && !is_true(subject)) ? otherwise : subject;
 }
 
-Value to_int(Runtime&, const Value& subject, const Arguments& arguments) {
-  ArgumentReader reader("int", arguments, {"default", "base"});
+Value to_int(Runtime& runtime, const Value& subject, const Arguments& arguments) {
+  ArgumentReader reader(runtime, "int", arguments, {"default", "base"});
   const Value otherwise = reader.optional().value_or(Value(int64_t{0}));
   const int64_t base = reader.optional_int(10);
   require_defined(subject);
@@ -40,10 +40,10 @@ Value to_int(Runtime&, const Value& subject, const Arguments& arguments) {
   }
   std::optional<double> number;
   if (subject.is_text()) {
-    if (const auto whole = parse_integer(subject.as_text(), base)) {
+    if (const auto whole = parse_integer(runtime, subject.as_text(runtime), base)) {
       return Value(*whole);
     }
-    number = parse_float(subject.as_text());
+    number = parse_float(runtime, subject.as_text(runtime));
   } else if (subject.is_float()) {
     number = subject.as_float();
     if (std::isinf(*number)) {
@@ -59,21 +59,22 @@ Value to_int(Runtime&, const Value& subject, const Arguments& arguments) {
   return Value(static_cast<int64_t>(*number));
 }
 
-Value to_float(Runtime&, const Value& subject, const Arguments& arguments) {
-  ArgumentReader reader("float", arguments, {"default"});
+Value to_float(Runtime& runtime, const Value& subject, const Arguments& arguments) {
+  ArgumentReader reader(runtime, "float", arguments, {"default"});
   const Value otherwise = reader.optional().value_or(Value(0.0));
   require_defined(subject);
   if (subject.is_number()) {
     return Value(subject.as_float());
   }
-  const auto number = subject.is_text() ? parse_float(subject.as_text()) : std::nullopt;
+  const auto number =
+      subject.is_text() ? parse_float(runtime, subject.as_text(runtime)) : std::nullopt;
   return number ? Value(*number) : otherwise;
 }
 
 Value rounded(Runtime& runtime, const Value& subject, const Arguments& arguments) {
-  ArgumentReader reader("round", arguments, {"precision", "method"});
+  ArgumentReader reader(runtime, "round", arguments, {"precision", "method"});
   const auto precision = reader.optional();
-  const std::string method = reader.optional_text().value_or("common");
+  const std::string_view method = reader.optional_text().value_or("common");
   if (method != "common" && method != "ceil" && method != "floor") {
     throw Failure("method must be common, ceil or floor");
   }
@@ -93,27 +94,27 @@ Value rounded(Runtime& runtime, const Value& subject, const Arguments& arguments
   return Value(whole / scale.as_float());
 }
 
-Value file_size(Runtime&, const Value& subject, const Arguments& arguments) {
+Value file_size(Runtime& runtime, const Value& subject, const Arguments& arguments) {
   static constexpr std::array<const char*, 8> kDecimal = {
       "kB", "MB", "GB", "TB", "PB", "EB", "ZB", "YB"};
   static constexpr std::array<const char*, 8> kBinary = {
       "KiB", "MiB", "GiB", "TiB", "PiB", "EiB", "ZiB", "YiB"};
-  ArgumentReader reader("filesizeformat", arguments, {"binary"});
+  ArgumentReader reader(runtime, "filesizeformat", arguments, {"binary"});
   const bool is_binary = reader.optional_flag(false);
   const auto bytes = subject.is_number() ? std::optional<double>(subject.as_float())
-                     : subject.is_text() ? parse_float(subject.as_text())
+                     : subject.is_text() ? parse_float(runtime, subject.as_text(runtime))
                                          : std::nullopt;
   if (!bytes || !std::isfinite(*bytes)) {
     throw Failure("filesizeformat expects a number, found '" + subject.type_name() + "'");
   }
   const double base = is_binary ? 1024 : 1000;
   if (*bytes == 1) {
-    return Value::text("1 Byte");
+    return Value::literal("1 Byte");
   }
   std::array<char, 400> buffer{};
   if (*bytes < base) {
     std::snprintf(buffer.data(), buffer.size(), "%.0f Bytes", std::trunc(*bytes));
-    return Value::text(buffer.data());
+    return runtime.text(std::string_view(buffer.data()));
   }
   double unit = base * base;
   size_t index = 0;
@@ -122,7 +123,7 @@ Value file_size(Runtime&, const Value& subject, const Arguments& arguments) {
   }
   const char* name = is_binary ? kBinary.at(index) : kDecimal.at(index);
   std::snprintf(buffer.data(), buffer.size(), "%.1f %s", base * *bytes / unit, name);
-  return Value::text(buffer.data());
+  return runtime.text(std::string_view(buffer.data()));
 }
 
 constexpr auto kNumberFilters = std::to_array<Filter>({

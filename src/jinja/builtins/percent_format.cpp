@@ -16,19 +16,19 @@ class PercentFormatter {
   PercentFormatter(Runtime& runtime, std::string_view format, const Value& values)
       : runtime_(runtime), format_(format), values_(values) {}
 
-  std::string run() {
-    std::string result;
+  TextBuilder run() {
+    TextBuilder result(runtime_);
     while (position_ < format_.size()) {
+      runtime_.step();
       const size_t mark = std::min(format_.find('%', position_), format_.size());
-      result += format_.substr(position_, mark - position_);
+      result.add(format_.substr(position_, mark - position_));
       position_ = mark + 1;
       if (mark < format_.size()) {
-        result += field();
+        field(result);
       }
-      runtime_.step();
     }
     const bool takes_all = values_.is_dict() || is_list_like() || used_mapping_;
-    const size_t given = values_.is_tuple() ? values_.items().size() : 1;
+    const size_t given = values_.is_tuple() ? values_.item_count() : 1;
     if (next_ < given && !takes_all) {
       throw Failure("not all arguments converted during string formatting");
     }
@@ -50,10 +50,10 @@ class PercentFormatter {
 
   Value next_value() {
     if (values_.is_tuple()) {
-      if (next_ >= values_.items().size()) {
+      if (next_ >= values_.item_count()) {
         throw Failure("not enough arguments for format string");
       }
-      return values_.items()[next_++];
+      return values_.item_at(next_++);
     }
     if (next_++ > 0) {
       throw Failure("not enough arguments for format string");
@@ -73,7 +73,7 @@ class PercentFormatter {
     return read_format_digits(format_, position_);
   }
 
-  std::string field() {
+  void field(TextBuilder& out) {
     std::optional<Value> named;
     if (position_ < format_.size() && format_[position_] == '(') {
       named = mapped();
@@ -99,7 +99,7 @@ class PercentFormatter {
       conversion = take();
     }
     if (conversion == '%') {
-      return "%";
+      return out.add('%');
     }
     const Value value = named ? *named : next_value();
     if (zeros && spec.align != '<' &&
@@ -107,7 +107,7 @@ class PercentFormatter {
       spec.align = '=';
       spec.fill = "0";
     }
-    return convert(value, conversion, spec);
+    convert(out, value, conversion, spec);
   }
 
   Value mapped() {
@@ -118,26 +118,29 @@ class PercentFormatter {
     if (!values_.is_dict()) {
       throw Failure("format requires a mapping");
     }
-    const std::string key(format_.substr(position_ + 1, end - position_ - 1));
+    const std::string_view key = format_.substr(position_ + 1, end - position_ - 1);
     position_ = end + 1;
     used_mapping_ = true;
-    const Value* found = values_.as_dict().find(key);
+    const Value* found = values_.as_dict().find(runtime_, key);
     if (found == nullptr) {
       throw Failure("format has no value for the key " + quote(key));
     }
     return *found;
   }
 
-  std::string convert(const Value& value, char conversion, FormatSpec spec) {
+  void convert(TextBuilder& out, const Value& value, char conversion, FormatSpec spec) {
     switch (conversion) {
       case 's':
-        return format_value(runtime_, runtime_.text(to_text(runtime_, value)), spec);
+        return format_value(runtime_, out, to_text(runtime_, value), spec);
       case 'r':
-      case 'a':
-        return format_value(runtime_, runtime_.text(to_repr(runtime_, value)), spec);
+      case 'a': {
+        TextBuilder shown(runtime_);
+        write_repr(runtime_, shown, value);
+        return format_value(runtime_, out, runtime_.text(std::move(shown)), spec);
+      }
       case 'c':
-        if (value.is_text() && count_code_points(value.as_text()) == 1) {
-          return format_value(runtime_, value, spec);
+        if (value.is_text() && count_code_points(value.as_text(runtime_)) == 1) {
+          return format_value(runtime_, out, value, spec);
         }
         spec.type = 'c';
         break;
@@ -165,7 +168,8 @@ class PercentFormatter {
       throw Failure(std::string("%") + conversion + " format: a number is required, not " +
                     value.type_name());
     }
-    return format_value(runtime_, whole(value, spec), spec);
+    const Value number = whole(value, spec);
+    format_value(runtime_, out, number, spec);
   }
 
   // %d truncates a float; the precision of an integer is its minimum number of digits.
@@ -194,7 +198,7 @@ class PercentFormatter {
 
 }  // namespace
 
-std::string format_percent(Runtime& runtime, std::string_view format, const Value& values) {
+TextBuilder format_percent(Runtime& runtime, std::string_view format, const Value& values) {
   return PercentFormatter(runtime, format, values).run();
 }
 

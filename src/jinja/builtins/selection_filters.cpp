@@ -6,6 +6,7 @@
 #include "jinja/values/attribute_getter.h"
 #include "jinja/values/objects.h"
 #include "jinja/values/operators.h"
+#include "jinja/values/repr.h"
 
 #include <array>
 #include <functional>
@@ -16,39 +17,50 @@ namespace {
 
 using Mapping = std::function<Value(Runtime&, const Value&)>;
 
-Arguments from_position(const Arguments& arguments, size_t first) {
-  Arguments rest = arguments;
-  rest.positional.erase(rest.positional.begin(),
-                        rest.positional.begin() + static_cast<std::ptrdiff_t>(first));
+/// The arguments of the filter or test that is applied, shared by the functions that use them.
+using SharedArguments = std::shared_ptr<const Arguments>;
+
+SharedArguments copy_from(Runtime& runtime, const Arguments& arguments, size_t first) {
+  auto rest = std::make_shared<Arguments>();
+  ItemBuilder positional(runtime);
+  for (size_t i = first; i < arguments.positional.size(); ++i) {
+    positional.add(arguments.positional[i]);
+  }
+  rest->positional = positional.take();
+  for (const auto& [name, value] : arguments.keyword) {
+    runtime.charge(name.size() + 2 * sizeof(arguments.keyword[0]));
+    rest->keyword.emplace_back(name, value);
+  }
   return rest;
 }
 
-std::string name_of(const Value& value, const char* what) {
+std::string_view name_of(Runtime& runtime, const Value& value, const char* what) {
   if (!value.is_text()) {
     throw Failure(std::string("expected the name of a ") + what + ", found '" + value.type_name() +
                   "'");
   }
-  return value.as_text();
+  return value.as_text(runtime);
 }
 
-Mapping attribute_mapping(const Arguments& arguments) {
-  ArgumentReader reader("map", arguments, {"attribute", "default"});
+Mapping attribute_mapping(Runtime& runtime, const Arguments& arguments) {
+  ArgumentReader reader(runtime, "map", arguments, {"attribute", "default"});
   const Value attribute = reader.required();
-  const AttributeGetter getter(attribute, Case::Kept, reader.optional());
-  return [getter](Runtime& runtime, const Value& item) { return getter.get(runtime, item); };
+  const auto getter =
+      std::make_shared<AttributeGetter>(runtime, attribute, Case::Kept, reader.optional());
+  return [getter](Runtime& inner, const Value& item) { return getter->get(inner, item); };
 }
 
-Mapping filter_mapping(const Arguments& arguments) {
+Mapping filter_mapping(Runtime& runtime, const Arguments& arguments) {
   if (arguments.positional.empty()) {
     throw Failure("map requires a filter argument");
   }
-  const std::string name = name_of(arguments.positional[0], "filter");
+  const std::string_view name = name_of(runtime, arguments.positional[0], "filter");
   const Filter* filter = find_filter(name);
   if (filter == nullptr) {
-    throw Failure("No filter named '" + name + "'.");
+    throw Failure("No filter named " + quote(name) + ".");
   }
-  return [filter, rest = from_position(arguments, 1)](Runtime& runtime, const Value& item) {
-    return filter->apply(runtime, item, rest);
+  return [filter, rest = copy_from(runtime, arguments, 1)](Runtime& inner, const Value& item) {
+    return filter->apply(inner, item, *rest);
   };
 }
 
@@ -65,17 +77,17 @@ bool names_attribute(const Arguments& arguments) {
 template <class Prepare, class Step>
 Value lazily(Runtime& runtime, const Value& subject, const Prepare& prepare, const Step& step) {
   if (!is_true(subject)) {
-    return make_iterator_over(runtime, "generator", {});
+    return make_iterator_over(runtime, "generator", ItemBuilder(runtime));
   }
   struct State {
     std::optional<Cursor> cursor;
-    decltype(prepare()) function;
+    decltype(prepare(runtime)) function;
   };
   auto state = std::make_shared<State>();
   return make_iterator(
       runtime, "generator", [subject, prepare, step, state](Runtime& inner, Value& item) {
         if (!state->cursor) {
-          state->function = prepare();
+          state->function = prepare(inner);
           state->cursor.emplace(inner, subject);
         }
         return step(inner, *state->cursor, state->function, item);
@@ -86,9 +98,9 @@ Value mapped(Runtime& runtime, const Value& subject, const Arguments& arguments)
   return lazily(
       runtime,
       subject,
-      [arguments] {
-        return names_attribute(arguments) ? attribute_mapping(arguments)
-                                          : filter_mapping(arguments);
+      [shared = copy_from(runtime, arguments, 0)](Runtime& inner) {
+        return names_attribute(*shared) ? attribute_mapping(inner, *shared)
+                                        : filter_mapping(inner, *shared);
       },
       [](Runtime& inner, Cursor& cursor, const Mapping& mapping, Value& item) {
         Value next;
@@ -102,27 +114,26 @@ Value mapped(Runtime& runtime, const Value& subject, const Arguments& arguments)
 
 using Predicate = std::function<bool(Runtime&, const Value&)>;
 
-Predicate make_predicate(const Arguments& arguments, bool by_attribute) {
+Predicate make_predicate(Runtime& runtime, const Arguments& arguments, bool by_attribute) {
   if (by_attribute && arguments.positional.empty()) {
     throw Failure("Missing parameter for attribute name");
   }
-  const AttributeGetter getter(by_attribute ? std::optional<Value>(arguments.positional[0])
-                                            : std::nullopt);
+  const auto getter = std::make_shared<AttributeGetter>(
+      runtime, by_attribute ? std::optional<Value>(arguments.positional[0]) : std::nullopt);
   const size_t at = by_attribute ? 1 : 0;
   if (arguments.positional.size() <= at) {
-    return [getter](Runtime& runtime, const Value& item) {
-      return is_true(getter.get(runtime, item));
-    };
+    return
+        [getter](Runtime& inner, const Value& item) { return is_true(getter->get(inner, item)); };
   }
-  const std::string name = name_of(arguments.positional[at], "test");
+  const std::string_view name = name_of(runtime, arguments.positional[at], "test");
   const Test* test = find_test(name);
   if (test == nullptr) {
-    throw Failure("No test named '" + name + "'.");
+    throw Failure("No test named " + quote(name) + ".");
   }
-  return
-      [getter, test, rest = from_position(arguments, at + 1)](Runtime& runtime, const Value& item) {
-        return test->apply(runtime, getter.get(runtime, item), rest);
-      };
+  return [getter, test, rest = copy_from(runtime, arguments, at + 1)](Runtime& inner,
+                                                                      const Value& item) {
+    return test->apply(inner, getter->get(inner, item), *rest);
+  };
 }
 
 template <bool wanted, bool by_attribute>
@@ -130,7 +141,9 @@ Value selected(Runtime& runtime, const Value& subject, const Arguments& argument
   return lazily(
       runtime,
       subject,
-      [arguments] { return make_predicate(arguments, by_attribute); },
+      [shared = copy_from(runtime, arguments, 0)](Runtime& inner) {
+        return make_predicate(inner, *shared, by_attribute);
+      },
       [](Runtime& inner, Cursor& cursor, const Predicate& predicate, Value& item) {
         while (cursor.next(item)) {
           if (predicate(inner, item) == wanted) {

@@ -1,6 +1,7 @@
 // Filters on sequences as a whole: order, length, groups, parts.
 #include "jinja/arguments.h"
 #include "jinja/builtins/filters.h"
+#include "jinja/builtins/methods.h"
 #include "jinja/values/attribute_getter.h"
 #include "jinja/values/attributes.h"
 #include "jinja/values/objects.h"
@@ -15,6 +16,10 @@
 namespace reprise::jinja {
 namespace {
 
+Value listed(Runtime& runtime, Values items) {
+  return runtime.list(ItemBuilder(runtime, std::move(items)));
+}
+
 Value length(Runtime& runtime, const Value& subject, const Arguments& arguments) {
   refuse_arguments("length", arguments);
   return Value(static_cast<int64_t>(length_of(runtime, subject)));
@@ -22,14 +27,14 @@ Value length(Runtime& runtime, const Value& subject, const Arguments& arguments)
 
 Value to_list(Runtime& runtime, const Value& subject, const Arguments& arguments) {
   refuse_arguments("list", arguments);
-  return runtime.list(to_values(runtime, subject));
+  return runtime.list(to_items(runtime, subject));
 }
 
 Value first(Runtime& runtime, const Value& subject, const Arguments& arguments) {
   refuse_arguments("first", arguments);
   Cursor cursor(runtime, subject);
   Value item;
-  return cursor.next(item) ? item : Value::undefined("No first item, sequence was empty.");
+  return cursor.next(item) ? item : runtime.undefined("No first item, sequence was empty.");
 }
 
 Value last(Runtime& runtime, const Value& subject, const Arguments& arguments) {
@@ -38,21 +43,27 @@ Value last(Runtime& runtime, const Value& subject, const Arguments& arguments) {
     throw Failure("'" + subject.type_name() + "' object is not reversible");
   }
   const Values items = to_values(runtime, subject);
-  return items.empty() ? Value::undefined("No last item, sequence was empty.") : items.back();
+  return items.empty() ? runtime.undefined("No last item, sequence was empty.") : items.back();
 }
 
 Value reversed(Runtime& runtime, const Value& subject, const Arguments& arguments) {
   refuse_arguments("reverse", arguments);
   if (subject.is_text()) {
-    CodePoints code_points = decode(subject.as_text());
-    std::reverse(code_points.begin(), code_points.end());
-    return runtime.text(encode(code_points));
+    const std::string_view text = subject.as_text(runtime);
+    TextBuilder result(runtime);
+    result.reserve(text.size());
+    for (size_t position = text.size(); position > 0;) {
+      result.add_code_point(previous_code_point(text, position));
+    }
+    return runtime.text(std::move(result));
   }
   if (!is_iterable(subject)) {
     throw Failure("argument must be iterable");
   }
-  Values items = to_values(runtime, subject);
-  std::reverse(items.begin(), items.end());
+  const Values forwards = to_values(runtime, subject);
+  ItemBuilder items(runtime);
+  items.reserve(forwards.size());
+  std::for_each(forwards.rbegin(), forwards.rend(), [&](const Value& item) { items.add(item); });
   if (subject.as<Iterator>() != nullptr) {
     return runtime.list(std::move(items));
   }
@@ -60,24 +71,24 @@ Value reversed(Runtime& runtime, const Value& subject, const Arguments& argument
 }
 
 Value join_filter(Runtime& runtime, const Value& subject, const Arguments& arguments) {
-  ArgumentReader reader("join", arguments, {"d", "attribute"});
-  const std::string separator = to_text(runtime, reader.optional().value_or(Value::text("")));
-  const AttributeGetter getter(reader.optional());
-  std::string result;
+  ArgumentReader reader(runtime, "join", arguments, {"d", "attribute"});
+  const Value separator = to_text(runtime, reader.optional().value_or(Value::literal("")));
+  const AttributeGetter getter(runtime, reader.optional());
+  TextBuilder result(runtime);
   bool is_first = true;
   Cursor cursor(runtime, subject);
   for (Value item; cursor.next(item);) {
-    const std::string text = to_text(runtime, getter.get(runtime, item));
-    runtime.charge(text.size() + separator.size());
-    result += std::exchange(is_first, false) ? "" : separator;
-    result += text;
+    if (!std::exchange(is_first, false)) {
+      result.add(separator.as_text(runtime));
+    }
+    write_text(runtime, result, getter.get(runtime, item));
   }
   return runtime.text(std::move(result));
 }
 
 Value sum(Runtime& runtime, const Value& subject, const Arguments& arguments) {
-  ArgumentReader reader("sum", arguments, {"attribute", "start"});
-  const AttributeGetter getter(reader.optional());
+  ArgumentReader reader(runtime, "sum", arguments, {"attribute", "start"});
+  const AttributeGetter getter(runtime, reader.optional());
   Value total = reader.optional().value_or(Value(int64_t{0}));
   if (total.is_text()) {
     throw Failure("sum() can't sum strings [use ''.join(seq) instead]");
@@ -93,14 +104,17 @@ Value extreme(Runtime& runtime,
               const Value& subject,
               const Arguments& arguments,
               CompareOp better) {
-  ArgumentReader reader(
-      better == CompareOp::Less ? "min" : "max", arguments, {"case_sensitive", "attribute"});
+  ArgumentReader reader(runtime,
+                        better == CompareOp::Less ? "min" : "max",
+                        arguments,
+                        {"case_sensitive", "attribute"});
   const bool case_sensitive = reader.optional_flag(false);
-  const AttributeGetter getter(reader.optional(), case_sensitive ? Case::Kept : Case::Ignored);
+  const AttributeGetter getter(
+      runtime, reader.optional(), case_sensitive ? Case::Kept : Case::Ignored);
   Cursor cursor(runtime, subject);
   Value best;
   if (!cursor.next(best)) {
-    return Value::undefined("No aggregated item, sequence was empty.");
+    return runtime.undefined("No aggregated item, sequence was empty.");
   }
   Value best_key = getter.get(runtime, best);
   for (Value item; cursor.next(item);) {
@@ -122,21 +136,23 @@ Value maximum(Runtime& runtime, const Value& subject, const Arguments& arguments
 }
 
 Value sorted(Runtime& runtime, const Value& subject, const Arguments& arguments) {
-  ArgumentReader reader("sort", arguments, {"reverse", "case_sensitive", "attribute"});
+  ArgumentReader reader(runtime, "sort", arguments, {"reverse", "case_sensitive", "attribute"});
   const bool is_reversed = reader.optional_flag(false);
   const bool case_sensitive = reader.optional_flag(false);
-  const MultiAttributeGetter getter(reader.optional(), case_sensitive ? Case::Kept : Case::Ignored);
-  return runtime.list(sort_by(
-      runtime,
-      to_values(runtime, subject),
-      [&](const Value& item) { return getter.get(runtime, item); },
-      is_reversed ? Direction::Down : Direction::Up));
+  const MultiAttributeGetter getter(
+      runtime, reader.optional(), case_sensitive ? Case::Kept : Case::Ignored);
+  return listed(runtime,
+                sort_by(
+                    runtime,
+                    to_values(runtime, subject),
+                    [&](const Value& item) { return getter.get(runtime, item); },
+                    is_reversed ? Direction::Down : Direction::Up));
 }
 
 Value dict_sorted(Runtime& runtime, const Value& subject, const Arguments& arguments) {
-  ArgumentReader reader("dictsort", arguments, {"case_sensitive", "by", "reverse"});
+  ArgumentReader reader(runtime, "dictsort", arguments, {"case_sensitive", "by", "reverse"});
   const Case letters = reader.optional_flag(false) ? Case::Kept : Case::Ignored;
-  const std::string by = reader.optional_text().value_or("key");
+  const std::string_view by = reader.optional_text().value_or("key");
   const bool is_reversed = reader.optional_flag(false);
   if (by != "key" && by != "value") {
     throw Failure("You can only sort by either \"key\" or \"value\"");
@@ -145,92 +161,91 @@ Value dict_sorted(Runtime& runtime, const Value& subject, const Arguments& argum
   if (!subject.is_dict()) {
     throw Failure("dictsort expects a dict, found '" + subject.type_name() + "'");
   }
-  Values pairs;
-  for (const auto& [key, value] : subject.as_dict().entries()) {
-    pairs.push_back(runtime.tuple({key, value}));
-  }
-  return runtime.list(sort_by(
+  const size_t sorted_part = by == "key" ? 0 : 1;
+  return listed(
       runtime,
-      std::move(pairs),
-      [&](const Value& pair) {
-        return fold_case(runtime, pair.items()[by == "key" ? 0 : 1], letters);
-      },
-      is_reversed ? Direction::Down : Direction::Up));
+      sort_by(
+          runtime,
+          dict_pairs(runtime, subject.as_dict()).take(),
+          [&](const Value& pair) { return fold_case(runtime, pair.item_at(sorted_part), letters); },
+          is_reversed ? Direction::Down : Direction::Up));
 }
 
 Value unique(Runtime& runtime, const Value& subject, const Arguments& arguments) {
-  ArgumentReader reader("unique", arguments, {"case_sensitive", "attribute"});
+  ArgumentReader reader(runtime, "unique", arguments, {"case_sensitive", "attribute"});
   const bool case_sensitive = reader.optional_flag(false);
-  const AttributeGetter getter(reader.optional(), case_sensitive ? Case::Kept : Case::Ignored);
-  auto cursor = std::make_shared<Cursor>(runtime, subject);
-  return make_iterator(
-      runtime, "generator", [getter, cursor, seen = Dict()](Runtime& inner, Value& item) mutable {
-        while (cursor->next(item)) {
-          const Value key = getter.get(inner, item);
-          if (seen.find(key) == nullptr) {
-            inner.charge(sizeof(Dict::Entry));
-            seen.set(key, Value(true));
-            return true;
-          }
-        }
-        return false;
-      });
+  struct State {
+    AttributeGetter getter;
+    Cursor cursor;
+    Dict seen;
+  };
+  const AttributeGetter getter(
+      runtime, reader.optional(), case_sensitive ? Case::Kept : Case::Ignored);
+  auto state = std::make_shared<State>(State{getter, Cursor(runtime, subject), Dict()});
+  return make_iterator(runtime, "generator", [state](Runtime& inner, Value& item) {
+    while (state->cursor.next(item)) {
+      const Value key = state->getter.get(inner, item);
+      if (state->seen.find(inner, key) == nullptr) {
+        state->seen.set(inner, key, Value(true));
+        return true;
+      }
+    }
+    return false;
+  });
 }
 
 Value grouped(Runtime& runtime, const Value& subject, const Arguments& arguments) {
-  ArgumentReader reader("groupby", arguments, {"attribute", "default", "case_sensitive"});
+  ArgumentReader reader(runtime, "groupby", arguments, {"attribute", "default", "case_sensitive"});
   const Value attribute = reader.required();
   const auto otherwise = reader.optional();
   const Case letters = reader.optional_flag(false) ? Case::Kept : Case::Ignored;
-  const AttributeGetter key_of(attribute, letters, otherwise);
-  const AttributeGetter shown(attribute, Case::Kept, otherwise);
+  const AttributeGetter key_of(runtime, attribute, letters, otherwise);
+  const AttributeGetter shown(runtime, attribute, Case::Kept, otherwise);
   const Values items = sort_by(
       runtime,
       to_values(runtime, subject),
       [&](const Value& item) { return key_of.get(runtime, item); },
       Direction::Up);
-  Values groups;
+  ItemBuilder groups(runtime);
   for (size_t i = 0; i < items.size();) {
     const Value key = key_of.get(runtime, items[i]);
-    Values members;
+    ItemBuilder members(runtime);
     const size_t start = i;
     while (i < items.size() && is_equal(runtime, key_of.get(runtime, items[i]), key)) {
-      members.push_back(items[i++]);
+      members.add(items[i++]);
     }
     if (i == start) {  // not equal to itself: NaN
-      members.push_back(items[i++]);
+      members.add(items[i++]);
     }
-    groups.push_back(
-        runtime.group(shown.get(runtime, items[start]), runtime.list(std::move(members))));
+    groups.add(runtime.group(shown.get(runtime, items[start]), runtime.list(std::move(members))));
   }
   return runtime.list(std::move(groups));
 }
 
 Value batched(Runtime& runtime, const Value& subject, const Arguments& arguments) {
-  ArgumentReader reader("batch", arguments, {"linecount", "fill_with"});
+  ArgumentReader reader(runtime, "batch", arguments, {"linecount", "fill_with"});
   const int64_t size = reader.required_int();
   const Value fill = reader.optional().value_or(Value());
-  Values batches;
-  Values batch;
+  ItemBuilder batches(runtime);
+  ItemBuilder batch(runtime);
   Cursor cursor(runtime, subject);
   for (Value item; cursor.next(item);) {
     if (static_cast<int64_t>(batch.size()) == size) {
-      batches.push_back(runtime.list(std::exchange(batch, {})));
+      batches.add(runtime.list(std::exchange(batch, ItemBuilder(runtime))));
     }
-    batch.push_back(item);
+    batch.add(item);
   }
   if (!batch.empty()) {
-    if (!fill.is_none() && static_cast<int64_t>(batch.size()) < size) {
-      runtime.charge(static_cast<size_t>(size), sizeof(Value));
-      batch.resize(static_cast<size_t>(size), fill);
+    while (!fill.is_none() && static_cast<int64_t>(batch.size()) < size) {
+      batch.add(fill);
     }
-    batches.push_back(runtime.list(std::move(batch)));
+    batches.add(runtime.list(std::move(batch)));
   }
   return make_iterator_over(runtime, "generator", std::move(batches));
 }
 
 Value sliced(Runtime& runtime, const Value& subject, const Arguments& arguments) {
-  ArgumentReader reader("slice", arguments, {"slices", "fill_with"});
+  ArgumentReader reader(runtime, "slice", arguments, {"slices", "fill_with"});
   const int64_t count = reader.required_int();
   const Value fill = reader.optional().value_or(Value());
   const Values items = to_values(runtime, subject);
@@ -238,29 +253,29 @@ Value sliced(Runtime& runtime, const Value& subject, const Arguments& arguments)
     throw Failure("integer division or modulo by zero");
   }
   const auto total = static_cast<int64_t>(items.size());
-  Values slices;
+  ItemBuilder slices(runtime);
   int64_t start = 0;
   for (int64_t i = 0; i < count; ++i) {
     runtime.step();
     const bool has_extra = i < total % count;
     const int64_t end = start + total / count + (has_extra ? 1 : 0);
-    Values part(items.begin() + start, items.begin() + end);
-    if (!fill.is_none() && !has_extra) {
-      part.push_back(fill);
+    ItemBuilder part(runtime);
+    for (; start < end; ++start) {
+      part.add(items[static_cast<size_t>(start)]);
     }
-    slices.push_back(runtime.list(std::move(part)));
-    start = end;
+    if (!fill.is_none() && !has_extra) {
+      part.add(fill);
+    }
+    slices.add(runtime.list(std::move(part)));
   }
   return make_iterator_over(runtime, "generator", std::move(slices));
 }
 
 Value items_of(Runtime& runtime, const Value& subject, const Arguments& arguments) {
   refuse_arguments("items", arguments);
-  Values pairs;
+  ItemBuilder pairs(runtime);
   if (subject.is_dict()) {
-    for (const auto& [key, value] : subject.as_dict().entries()) {
-      pairs.push_back(runtime.tuple({key, value}));
-    }
+    pairs = dict_pairs(runtime, subject.as_dict());
   } else if (!subject.is_undefined()) {
     throw Failure("Can only get item pairs from a mapping.");
   }
@@ -268,7 +283,7 @@ Value items_of(Runtime& runtime, const Value& subject, const Arguments& argument
 }
 
 Value attribute_of(Runtime& runtime, const Value& subject, const Arguments& arguments) {
-  ArgumentReader reader("attr", arguments, {"name"});
+  ArgumentReader reader(runtime, "attr", arguments, {"name"});
   return get_only_attribute(runtime, subject, reader.required_text());
 }
 

@@ -14,35 +14,40 @@
 namespace reprise::jinja {
 namespace {
 
-using Transform = std::string (*)(std::string_view);
+using Transform = void (*)(TextBuilder&, std::string_view);
 
 template <Transform transform>
 Value transform_method(Runtime& runtime, const Value& self, const Arguments& arguments) {
   refuse_arguments("str method", arguments);
-  runtime.charge(self.as_text().size(), 4);
-  return runtime.text(transform(self.as_text()));
+  TextBuilder result(runtime);
+  transform(result, self.as_text(runtime));
+  return runtime.text(std::move(result));
 }
 
 using Predicate = bool (*)(int32_t);
 
 template <Predicate predicate>
-Value all_are(Runtime&, const Value& self, const Arguments& arguments) {
+Value all_are(Runtime& runtime, const Value& self, const Arguments& arguments) {
   refuse_arguments("str method", arguments);
-  const CodePoints code_points = decode(self.as_text());
-  return Value(!code_points.empty() &&
-               std::all_of(code_points.begin(), code_points.end(), predicate));
+  const std::string_view text = self.as_text(runtime);
+  bool all = !text.empty();
+  for (size_t position = 0; all && position < text.size();) {
+    all = predicate(next_code_point(text, position));
+  }
+  return Value(all);
 }
 
 template <bool (*predicate)(std::string_view)>
-Value text_is(Runtime&, const Value& self, const Arguments& arguments) {
+Value text_is(Runtime& runtime, const Value& self, const Arguments& arguments) {
   refuse_arguments("str method", arguments);
-  return Value(predicate(self.as_text()));
+  return Value(predicate(self.as_text(runtime)));
 }
 
 bool is_title_text(std::string_view text) {
   bool has_case = false;
   bool inside_word = false;
-  for (const int32_t c : decode(text)) {
+  for (size_t position = 0; position < text.size();) {
+    const int32_t c = next_code_point(text, position);
     const bool starts = is_upper(c) || is_title(c);
     if (starts == inside_word && (starts || is_lower(c))) {
       return false;
@@ -55,64 +60,63 @@ bool is_title_text(std::string_view text) {
 
 template <Side side>
 Value stripped(Runtime& runtime, const Value& self, const Arguments& arguments) {
-  ArgumentReader reader("strip", arguments, {"/chars"});
+  ArgumentReader reader(runtime, "strip", arguments, {"/chars"});
   const auto characters = reader.optional_text();
-  return runtime.text(
-      std::string(strip(self.as_text(), side, characters ? &*characters : nullptr)));
+  const std::string_view text = self.as_text(runtime);
+  return runtime.text(characters ? strip(runtime, text, side, *characters) : strip(text, side));
 }
 
 template <Alignment alignment>
 Value padded(Runtime& runtime, const Value& self, const Arguments& arguments) {
-  ArgumentReader reader("pad", arguments, {"/width", "/fillchar"});
+  ArgumentReader reader(runtime, "pad", arguments, {"/width", "/fillchar"});
   const int64_t width = reader.required_int();
-  const std::string fill = reader.optional_text().value_or(" ");
+  const std::string_view fill = reader.optional_text().value_or(" ");
   if (count_code_points(fill) != 1) {
     throw Failure("The fill character must be exactly one character long");
   }
-  return runtime.text(pad(runtime, self.as_text(), width, alignment, fill));
+  TextBuilder result(runtime);
+  add_padded(result, self.as_text(runtime), width, alignment, fill);
+  return runtime.text(std::move(result));
 }
 
 Value zero_filled(Runtime& runtime, const Value& self, const Arguments& arguments) {
-  ArgumentReader reader("zfill", arguments, {"/width"});
+  ArgumentReader reader(runtime, "zfill", arguments, {"/width"});
   const int64_t width = reader.required_int();
-  std::string result = pad(runtime, self.as_text(), width, Alignment::Right, "0");
-  const size_t zeros = result.size() - self.as_text().size();
-  const char sign = self.as_text().empty() ? '\0' : self.as_text()[0];
-  if (zeros > 0 && (sign == '+' || sign == '-')) {
-    result[zeros] = '0';
-    result[0] = sign;
-  }
+  const std::string_view text = self.as_text(runtime);
+  const size_t sign = text.starts_with('+') || text.starts_with('-') ? 1 : 0;
+  TextBuilder result(runtime);
+  result.add(text.substr(0, sign));
+  add_padded(result, text.substr(sign), width - static_cast<int64_t>(sign), Alignment::Right, "0");
   return runtime.text(std::move(result));
 }
 
 template <bool at_end>
 Value without_affix(Runtime& runtime, const Value& self, const Arguments& arguments) {
-  ArgumentReader reader("removeprefix", arguments, {"/affix"});
-  const std::string affix = reader.required_text();
-  std::string_view text = self.as_text();
+  ArgumentReader reader(runtime, "removeprefix", arguments, {"/affix"});
+  const std::string_view affix = reader.required_text();
+  std::string_view text = self.as_text(runtime);
   if (!at_end && text.starts_with(affix)) {
     text.remove_prefix(affix.size());
   } else if (at_end && text.ends_with(affix)) {
     text.remove_suffix(affix.size());
   }
-  return runtime.text(std::string(text));
+  return runtime.text(text);
 }
 
 Value expand_tabs(Runtime& runtime, const Value& self, const Arguments& arguments) {
-  ArgumentReader reader("expandtabs", arguments, {"tabsize"});
+  ArgumentReader reader(runtime, "expandtabs", arguments, {"tabsize"});
   const int64_t width = reader.optional_int(8);
-  std::string result;
+  TextBuilder result(runtime);
   int64_t column = 0;
-  const std::string& text = self.as_text();
+  const std::string_view text = self.as_text(runtime);
   for (size_t position = 0; position < text.size();) {
     const int32_t c = next_code_point(text, position);
     if (c == '\t') {
       const int64_t spaces = width > 0 ? width - column % width : 0;
-      runtime.charge(static_cast<size_t>(spaces));
-      result.append(static_cast<size_t>(spaces), ' ');
+      result.add_repeated(" ", static_cast<size_t>(spaces));
       column += spaces;
     } else {
-      append_code_point(result, c);
+      result.add_code_point(c);
       column = c == '\n' || c == '\r' ? 0 : column + 1;
     }
   }
@@ -120,7 +124,7 @@ Value expand_tabs(Runtime& runtime, const Value& self, const Arguments& argument
 }
 
 Value format_method(Runtime& runtime, const Value& self, const Arguments& arguments) {
-  return runtime.text(format_braces(runtime, self.as_text(), arguments));
+  return runtime.text(format_braces(runtime, self.as_text(runtime), arguments));
 }
 
 constexpr auto kStringMethods = std::to_array<Method>({
@@ -158,43 +162,44 @@ std::span<const Method> string_methods() {
 }
 
 bool is_upper_text(std::string_view text) {
-  const CodePoints all = decode(text);
-  return std::any_of(all.begin(), all.end(), is_upper) &&
-         std::none_of(all.begin(), all.end(), [](int32_t c) { return is_lower(c) || is_title(c); });
+  bool has_upper = false;
+  for (size_t position = 0; position < text.size();) {
+    const int32_t c = next_code_point(text, position);
+    if (is_lower(c) || is_title(c)) {
+      return false;
+    }
+    has_upper = has_upper || is_upper(c);
+  }
+  return has_upper;
 }
 
 bool is_lower_text(std::string_view text) {
-  const CodePoints all = decode(text);
-  return std::any_of(all.begin(), all.end(), is_lower) &&
-         std::none_of(all.begin(), all.end(), [](int32_t c) { return is_upper(c) || is_title(c); });
+  bool has_lower = false;
+  for (size_t position = 0; position < text.size();) {
+    const int32_t c = next_code_point(text, position);
+    if (is_upper(c) || is_title(c)) {
+      return false;
+    }
+    has_lower = has_lower || is_lower(c);
+  }
+  return has_lower;
 }
 
-std::string pad(Runtime& runtime,
+void add_padded(TextBuilder& out,
                 std::string_view text,
                 int64_t width,
                 Alignment alignment,
                 std::string_view fill) {
   const auto length = static_cast<int64_t>(count_code_points(text));
-  if (width <= length) {
-    return std::string(text);
-  }
-  const auto missing = static_cast<size_t>(width - length);
-  runtime.charge(missing, fill.size());
+  const auto missing = static_cast<size_t>(std::max<int64_t>(width, length) - length);
   // Like str.center in Python: the odd space goes to the left only if the width is odd.
   const size_t centered = missing / 2 + (missing & static_cast<size_t>(width) & 1U);
   const size_t left = alignment == Alignment::Left    ? 0
                       : alignment == Alignment::Right ? missing
                                                       : centered;
-  std::string result;
-  result.reserve(text.size() + missing * fill.size());
-  for (size_t i = 0; i < left; ++i) {
-    result += fill;
-  }
-  result += text;
-  for (size_t i = left; i < missing; ++i) {
-    result += fill;
-  }
-  return result;
+  out.add_repeated(fill, left);
+  out.add(text);
+  out.add_repeated(fill, missing - left);
 }
 
 }  // namespace reprise::jinja

@@ -3,10 +3,7 @@
 
 #include "jinja/runtime.h"
 
-#include <optional>
-#include <string>
 #include <string_view>
-#include <vector>
 
 namespace reprise::jinja {
 
@@ -15,18 +12,28 @@ namespace reprise::jinja {
 bool is_upper_text(std::string_view text);
 bool is_lower_text(std::string_view text);
 
-std::vector<std::string_view> split_lines(std::string_view text, bool keep_ends);
+/// The lines of a text, without their ends or with them.
+class LineReader {
+ public:
+  explicit LineReader(std::string_view text, bool keep_ends = false)
+      : rest_(text), keep_ends_(keep_ends) {}
+  bool next(std::string_view& line);
 
-/// `count` < 0: replaces all occurrences. Charges the result before building it.
-std::string replace(Runtime& runtime,
-                    std::string_view text,
-                    std::string_view old_part,
-                    std::string_view new_part,
-                    int64_t count);
+ private:
+  std::string_view rest_;
+  bool keep_ends_;
+};
+
+/// `count` < 0: replaces all occurrences.
+Value replace(Runtime& runtime,
+              std::string_view text,
+              std::string_view old_part,
+              std::string_view new_part,
+              int64_t count);
 
 enum class Alignment { Left, Center, Right };
-/// Padded with `fill` to `width` characters.
-std::string pad(Runtime& runtime,
+/// Adds the text, padded with `fill` to `width` characters.
+void add_padded(TextBuilder& out,
                 std::string_view text,
                 int64_t width,
                 Alignment alignment,

@@ -5,10 +5,10 @@
 #include "jinja/values/operators.h"
 #include "jinja/values/substring_search.h"
 #include "jinja/values/unicode.h"
-#include "text/unicode/utf8.h"
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 namespace reprise::jinja {
 namespace {
@@ -45,9 +45,9 @@ constexpr auto kDirection =
 // The index in characters, or -1.
 template <bool from_right>
 int64_t find_in(Runtime& runtime, const Value& self, const Arguments& arguments) {
-  ArgumentReader reader("find", arguments, {"/sub", "/start", "/end"});
-  const std::string wanted = reader.required_text();
-  const std::string_view text = self.as_text();
+  ArgumentReader reader(runtime, "find", arguments, {"/sub", "/start", "/end"});
+  const std::string_view wanted = reader.required_text();
+  const std::string_view text = self.as_text(runtime);
   const Window part = window(text, reader);
   if (!part.is_valid) {
     return -1;
@@ -74,14 +74,14 @@ Value index_method_body(Runtime& runtime, const Value& self, const Arguments& ar
 }
 
 Value count_parts(Runtime& runtime, const Value& self, const Arguments& arguments) {
-  ArgumentReader reader("count", arguments, {"/sub", "/start", "/end"});
-  const std::string wanted = reader.required_text();
-  const Window part = window(self.as_text(), reader);
+  ArgumentReader reader(runtime, "count", arguments, {"/sub", "/start", "/end"});
+  const std::string_view wanted = reader.required_text();
+  const std::string_view text = self.as_text(runtime);
+  const Window part = window(text, reader);
   if (!part.is_valid) {
     return Value(int64_t{0});
   }
-  std::string_view inside =
-      std::string_view(self.as_text()).substr(part.begin, part.end - part.begin);
+  std::string_view inside = text.substr(part.begin, part.end - part.begin);
   if (wanted.empty()) {
     return Value(static_cast<int64_t>(count_code_points(inside)) + 1);
   }
@@ -95,38 +95,38 @@ Value count_parts(Runtime& runtime, const Value& self, const Arguments& argument
 }
 
 template <bool at_end>
-Value starts_or_ends(Runtime&, const Value& self, const Arguments& arguments) {
+Value starts_or_ends(Runtime& runtime, const Value& self, const Arguments& arguments) {
   ArgumentReader reader(
-      at_end ? "endswith" : "startswith", arguments, {"/prefix", "/start", "/end"});
+      runtime, at_end ? "endswith" : "startswith", arguments, {"/prefix", "/start", "/end"});
   const Value wanted = reader.required();
-  const Window part = window(self.as_text(), reader);
-  const std::string_view inside =
-      std::string_view(self.as_text()).substr(part.begin, part.end - part.begin);
+  const std::string_view text = self.as_text(runtime);
+  const Window part = window(text, reader);
+  const std::string_view inside = text.substr(part.begin, part.end - part.begin);
   const auto matches = [&](const Value& value) {
     if (!value.is_text()) {
       throw Failure("startswith and endswith expect a string or a tuple of strings, found '" +
                     value.type_name() + "'");
     }
-    return part.is_valid &&
-           (at_end ? inside.ends_with(value.as_text()) : inside.starts_with(value.as_text()));
+    const std::string_view affix = value.as_text(runtime);
+    return part.is_valid && (at_end ? inside.ends_with(affix) : inside.starts_with(affix));
   };
   if (wanted.is_tuple()) {
-    return Value(std::any_of(wanted.items().begin(), wanted.items().end(), matches));
+    const Values& several = wanted.items(runtime);
+    return Value(std::any_of(several.begin(), several.end(), matches));
   }
   return Value(matches(wanted));
 }
 
 Value replace_method(Runtime& runtime, const Value& self, const Arguments& arguments) {
-  ArgumentReader reader("replace", arguments, {"/old", "/new", "/count"});
-  const std::string old_part = reader.required_text();
-  const std::string new_part = reader.required_text();
-  return runtime.text(
-      replace(runtime, self.as_text(), old_part, new_part, reader.optional_int(-1)));
+  ArgumentReader reader(runtime, "replace", arguments, {"/old", "/new", "/count"});
+  const std::string_view old_part = reader.required_text();
+  const std::string_view new_part = reader.required_text();
+  return replace(runtime, self.as_text(runtime), old_part, new_part, reader.optional_int(-1));
 }
 
 Value join_method(Runtime& runtime, const Value& self, const Arguments& arguments) {
-  ArgumentReader reader("join", arguments, {"/iterable"});
-  std::string result;
+  ArgumentReader reader(runtime, "join", arguments, {"/iterable"});
+  TextBuilder result(runtime);
   Cursor cursor(runtime, reader.required());
   int64_t index = 0;
   for (Value item; cursor.next(item); ++index) {
@@ -134,74 +134,53 @@ Value join_method(Runtime& runtime, const Value& self, const Arguments& argument
       throw Failure("sequence item " + std::to_string(index) + ": expected str instance, " +
                     item.type_name() + " found");
     }
-    runtime.charge(item.as_text().size() + self.as_text().size());
-    result += index == 0 ? "" : self.as_text();
-    result += item.as_text();
+    if (index != 0) {
+      result.add(self.as_text(runtime));
+    }
+    result.add(item.as_text(runtime));
   }
   return runtime.text(std::move(result));
 }
 
-Value texts(Runtime& runtime, const std::vector<std::string_view>& parts) {
-  runtime.charge(parts.size(), sizeof(Value));
-  Values items;
-  items.reserve(parts.size());
-  for (const std::string_view part : parts) {
-    items.push_back(runtime.text(std::string(part)));
+// Splits off the first of the words between spaces, or the last; strips the rest on that side.
+template <bool from_right>
+std::string_view take_word(std::string_view& text) {
+  size_t cut = from_right ? text.size() : 0;
+  while (from_right ? cut > 0 : cut < text.size()) {
+    size_t next = cut;
+    if (is_space(from_right ? previous_code_point(text, next) : next_code_point(text, next))) {
+      break;
+    }
+    cut = next;
   }
-  return runtime.list(std::move(items));
+  const std::string_view word = from_right ? text.substr(cut) : text.substr(0, cut);
+  text = from_right ? strip(text.substr(0, cut), Side::Right) : strip(text.substr(cut), Side::Left);
+  return word;
 }
 
-// Splits at runs of spaces from the left, at most `limit` times.
-std::vector<std::string_view> split_words(std::string_view text, int64_t limit) {
-  std::vector<std::string_view> words;
-  text = strip(text, Side::Left);
+// The words between runs of spaces, at most `limit` of them cut off; from the right: reversed.
+template <bool from_right>
+void add_words(Runtime& runtime, ItemBuilder& parts, std::string_view text, int64_t limit) {
+  text = strip(text, from_right ? Side::Right : Side::Left);
   while (!text.empty()) {
-    if (limit >= 0 && static_cast<int64_t>(words.size()) == limit) {
-      words.push_back(strip(text, Side::Right));
-      return words;
+    runtime.step();
+    if (limit >= 0 && static_cast<int64_t>(parts.size()) == limit) {
+      parts.add(runtime.text(strip(text, from_right ? Side::Left : Side::Right)));
+      return;
     }
-    size_t end = 0;
-    for (size_t next = 0; end < text.size() && !is_space(next_code_point(text, next)); end = next) {
-    }
-    words.push_back(text.substr(0, end));
-    text = strip(text.substr(end), Side::Left);
+    parts.add(runtime.text(take_word<from_right>(text)));
   }
-  return words;
-}
-
-// The same from the right; the words are in reverse order.
-std::vector<std::string_view> split_words_from_right(std::string_view text, int64_t limit) {
-  std::vector<std::string_view> words;
-  text = strip(text, Side::Right);
-  while (!text.empty()) {
-    if (limit >= 0 && static_cast<int64_t>(words.size()) == limit) {
-      words.push_back(strip(text, Side::Left));
-      return words;
-    }
-    size_t start = text.size();
-    while (start > 0) {
-      size_t previous = start;
-      if (is_space(static_cast<int32_t>(text::previous_code_point(text, previous)))) {
-        break;
-      }
-      start = previous;
-    }
-    words.push_back(text.substr(start));
-    text = strip(text.substr(0, start), Side::Right);
-  }
-  return words;
 }
 
 template <bool from_right>
 Value split(Runtime& runtime, const Value& self, const Arguments& arguments) {
-  ArgumentReader reader("split", arguments, {"sep", "maxsplit"});
+  ArgumentReader reader(runtime, "split", arguments, {"sep", "maxsplit"});
   const auto separator = reader.optional_text();
   const int64_t limit = reader.optional_int(-1);
-  std::string_view text = self.as_text();
-  runtime.charge(text.size());
-  std::vector<std::string_view> parts;
+  std::string_view text = self.as_text(runtime);
+  ItemBuilder parts(runtime);
   if (!separator) {
-    parts = from_right ? split_words_from_right(text, limit) : split_words(text, limit);
+    add_words<from_right>(runtime, parts, text, limit);
   } else if (separator->empty()) {
     throw Failure("empty separator");
   } else {
@@ -212,39 +191,45 @@ Value split(Runtime& runtime, const Value& self, const Arguments& arguments) {
         break;
       }
       const size_t after = at + separator->size();
-      parts.push_back(from_right ? text.substr(after) : text.substr(0, at));
+      parts.add(runtime.text(from_right ? text.substr(after) : text.substr(0, at)));
       text = from_right ? text.substr(0, at) : text.substr(after);
     }
-    parts.push_back(text);
+    parts.add(runtime.text(text));
   }
+  Values items = parts.take();
   if (from_right) {
-    std::reverse(parts.begin(), parts.end());
+    std::reverse(items.begin(), items.end());
   }
-  return texts(runtime, parts);
+  return runtime.list(ItemBuilder(runtime, std::move(items)));
 }
 
 Value lines(Runtime& runtime, const Value& self, const Arguments& arguments) {
-  ArgumentReader reader("splitlines", arguments, {"keepends"});
-  runtime.charge(self.as_text().size());
-  return texts(runtime, split_lines(self.as_text(), reader.optional_flag(false)));
+  ArgumentReader reader(runtime, "splitlines", arguments, {"keepends"});
+  LineReader all(self.as_text(runtime), reader.optional_flag(false));
+  ItemBuilder result(runtime);
+  for (std::string_view line; all.next(line);) {
+    runtime.step();
+    result.add(runtime.text(line));
+  }
+  return runtime.list(std::move(result));
 }
 
 template <bool from_right>
 Value partition(Runtime& runtime, const Value& self, const Arguments& arguments) {
-  ArgumentReader reader("partition", arguments, {"/sep"});
-  const std::string separator = reader.required_text();
+  ArgumentReader reader(runtime, "partition", arguments, {"/sep"});
+  const std::string_view separator = reader.required_text();
   if (separator.empty()) {
     throw Failure("empty separator");
   }
-  const std::string& text = self.as_text();
+  const std::string_view text = self.as_text(runtime);
   const size_t at = SubstringSearch(runtime, separator, kDirection<from_right>).find(text);
-  if (at == std::string::npos) {
-    const Value empty = Value::text("");
-    return from_right ? runtime.tuple({empty, empty, self}) : runtime.tuple({self, empty, empty});
-  }
-  return runtime.tuple({runtime.text(text.substr(0, at)),
-                        runtime.text(separator),
-                        runtime.text(text.substr(at + separator.size()))});
+  const bool found = at != std::string_view::npos;
+  const Value empty = Value::literal("");
+  ItemBuilder parts(runtime);
+  parts.add(found ? runtime.text(text.substr(0, at)) : from_right ? empty : self);
+  parts.add(found ? runtime.text(separator) : empty);
+  parts.add(found ? runtime.text(text.substr(at + separator.size())) : from_right ? self : empty);
+  return runtime.tuple(std::move(parts));
 }
 
 constexpr auto kSearchMethods = std::to_array<Method>({
@@ -270,38 +255,34 @@ std::span<const Method> string_search_methods() {
   return kSearchMethods;
 }
 
-std::vector<std::string_view> split_lines(std::string_view text, bool keep_ends) {
-  std::vector<std::string_view> result;
-  size_t start = 0;
-  for (size_t position = 0; position < text.size();) {
+bool LineReader::next(std::string_view& line) {
+  if (rest_.empty()) {
+    return false;
+  }
+  for (size_t position = 0; position < rest_.size();) {
     const size_t end = position;
-    const int32_t c = next_code_point(text, position);
+    const int32_t c = next_code_point(rest_, position);
     if (!is_line_break(c)) {
       continue;
     }
-    if (c == '\r' && position < text.size() && text[position] == '\n') {
+    if (c == '\r' && position < rest_.size() && rest_[position] == '\n') {
       ++position;
     }
-    result.push_back(text.substr(start, (keep_ends ? position : end) - start));
-    start = position;
+    line = rest_.substr(0, keep_ends_ ? position : end);
+    rest_.remove_prefix(position);
+    return true;
   }
-  if (start < text.size()) {
-    result.push_back(text.substr(start));
-  }
-  return result;
+  line = std::exchange(rest_, {});
+  return true;
 }
 
-std::string replace(Runtime& runtime,
-                    std::string_view text,
-                    std::string_view old_part,
-                    std::string_view new_part,
-                    int64_t count) {
-  std::string result;
+Value replace(Runtime& runtime,
+              std::string_view text,
+              std::string_view old_part,
+              std::string_view new_part,
+              int64_t count) {
+  TextBuilder result(runtime);
   size_t position = 0;
-  const auto add = [&](std::string_view more) {
-    runtime.charge(more.size());
-    result += more;
-  };
   const SubstringSearch search(runtime, old_part);
   for (; count != 0 && position <= text.size(); --count) {
     const size_t offset = search.find(text.substr(position));
@@ -309,20 +290,20 @@ std::string replace(Runtime& runtime,
       break;
     }
     const size_t found = position + offset;
-    add(text.substr(position, found - position));
-    add(new_part);
+    result.add(text.substr(position, found - position));
+    result.add(new_part);
     position = found + old_part.size();
     if (old_part.empty()) {
       // Before every character, and at the end.
       if (position == text.size()) {
-        return result;
+        return runtime.text(std::move(result));
       }
       next_code_point(text, position);
-      add(text.substr(found, position - found));
+      result.add(text.substr(found, position - found));
     }
   }
-  add(text.substr(position));
-  return result;
+  result.add(text.substr(position));
+  return runtime.text(std::move(result));
 }
 
 }  // namespace reprise::jinja

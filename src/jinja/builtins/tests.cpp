@@ -22,7 +22,7 @@ bool is_kind(Runtime&, const Value& subject, const Arguments& arguments) {
 
 template <CompareOp op>
 bool compares(Runtime& runtime, const Value& subject, const Arguments& arguments) {
-  ArgumentReader reader("comparison test", arguments, {"other"});
+  ArgumentReader reader(runtime, "comparison test", arguments, {"other"});
   return compare(runtime, op, subject, reader.required());
 }
 
@@ -42,7 +42,7 @@ bool is_even(Runtime& runtime, const Value& subject, const Arguments& arguments)
 }
 
 bool is_divisible(Runtime& runtime, const Value& subject, const Arguments& arguments) {
-  ArgumentReader reader("divisibleby", arguments, {"num"});
+  ArgumentReader reader(runtime, "divisibleby", arguments, {"num"});
   const Value modulo = binary(runtime, BinaryOp::Modulo, subject, reader.required());
   return is_equal(runtime, modulo, Value(int64_t{0}));
 }
@@ -52,16 +52,16 @@ bool is_defined(Runtime&, const Value& subject, const Arguments& arguments) {
   return !subject.is_undefined();
 }
 
-bool is_filter(Runtime&, const Value& subject, const Arguments& arguments) {
+bool is_filter(Runtime& runtime, const Value& subject, const Arguments& arguments) {
   refuse_arguments("filter", arguments);
-  hash_key(subject);  // like Python, refuses unhashable values
-  return subject.is_text() && find_filter(subject.as_text()) != nullptr;
+  hash_of(runtime, subject);  // like Python, refuses unhashable values
+  return subject.is_text() && find_filter(subject.as_text(runtime)) != nullptr;
 }
 
-bool is_test(Runtime&, const Value& subject, const Arguments& arguments) {
+bool is_test(Runtime& runtime, const Value& subject, const Arguments& arguments) {
   refuse_arguments("test", arguments);
-  hash_key(subject);
-  return subject.is_text() && find_test(subject.as_text()) != nullptr;
+  hash_of(runtime, subject);
+  return subject.is_text() && find_test(subject.as_text(runtime)) != nullptr;
 }
 
 bool is_false(Runtime&, const Value& subject, const Arguments& arguments) {
@@ -76,12 +76,14 @@ bool is_the_true(Runtime&, const Value& subject, const Arguments& arguments) {
 
 bool is_lower_case(Runtime& runtime, const Value& subject, const Arguments& arguments) {
   refuse_arguments("lower", arguments);
-  return is_lower_text(to_text(runtime, subject));
+  const Value text = to_text(runtime, subject);
+  return is_lower_text(text.as_text(runtime));
 }
 
 bool is_upper_case(Runtime& runtime, const Value& subject, const Arguments& arguments) {
   refuse_arguments("upper", arguments);
-  return is_upper_text(to_text(runtime, subject));
+  const Value text = to_text(runtime, subject);
+  return is_upper_text(text.as_text(runtime));
 }
 
 // Python's notion of a sequence: has a length and __getitem__, so dicts and undefined count too.
@@ -101,13 +103,13 @@ bool is_callable(Runtime&, const Value& subject, const Arguments& arguments) {
   return subject.is_undefined() || (subject.is_object() && subject.as_object().is_callable());
 }
 
-bool is_same_as(Runtime&, const Value& subject, const Arguments& arguments) {
-  ArgumentReader reader("sameas", arguments, {"other"});
-  return subject.is_same(reader.required());
+bool is_same_as(Runtime& runtime, const Value& subject, const Arguments& arguments) {
+  ArgumentReader reader(runtime, "sameas", arguments, {"other"});
+  return subject.is_same(runtime, reader.required());
 }
 
 bool is_in(Runtime& runtime, const Value& subject, const Arguments& arguments) {
-  ArgumentReader reader("in", arguments, {"seq"});
+  ArgumentReader reader(runtime, "in", arguments, {"seq"});
   return contains(runtime, reader.required(), subject);
 }
 

@@ -14,69 +14,74 @@
 namespace reprise::jinja {
 namespace {
 
-template <std::string (*transform)(std::string_view)>
+template <void (*transform)(TextBuilder&, std::string_view)>
 Value transform_filter(Runtime& runtime, const Value& subject, const Arguments& arguments) {
   refuse_arguments("filter", arguments);
-  const std::string text = to_text(runtime, subject);
-  runtime.charge(text.size(), 4);
-  return runtime.text(transform(text));
+  const Value text = to_text(runtime, subject);
+  TextBuilder result(runtime);
+  transform(result, text.as_text(runtime));
+  return runtime.text(std::move(result));
 }
 
 // Upper case after spaces and opening brackets, lower case elsewhere. Differs from str.title().
-std::string title_words(std::string_view text) {
-  std::string result;
-  std::string word;
-  const auto finish = [&] {
-    size_t first = 0;
-    if (!word.empty()) {
-      next_code_point(word, first);
-      result += to_upper(std::string_view(word).substr(0, first));
-      result += to_lower(std::string_view(word).substr(first));
-      word.clear();
-    }
+void title_words(TextBuilder& out, std::string_view text) {
+  const auto ends_word = [](int32_t c) {
+    return is_space(c) || c == '-' || c == '(' || c == '{' || c == '[' || c == '<';
   };
-  for (const int32_t c : decode(text)) {
-    if (is_space(c) || c == '-' || c == '(' || c == '{' || c == '[' || c == '<') {
-      finish();
-      append_code_point(result, c);
-    } else {
-      append_code_point(word, c);
+  for (size_t position = 0; position < text.size();) {
+    const size_t begin = position;
+    const int32_t first = next_code_point(text, position);
+    to_upper(out, text.substr(begin, position - begin));
+    if (ends_word(first)) {
+      continue;
     }
+    const size_t rest = position;
+    for (size_t next = position; next < text.size() && !ends_word(next_code_point(text, next));) {
+      position = next;
+    }
+    to_lower(out, text.substr(rest, position - rest));
   }
-  finish();
-  return result;
 }
 
 Value trim(Runtime& runtime, const Value& subject, const Arguments& arguments) {
-  ArgumentReader reader("trim", arguments, {"chars"});
+  ArgumentReader reader(runtime, "trim", arguments, {"chars"});
   const auto characters = reader.optional_text();
-  const std::string text = to_text(runtime, subject);
-  return runtime.text(std::string(strip(text, Side::Both, characters ? &*characters : nullptr)));
+  const Value kept = to_text(runtime, subject);
+  const std::string_view text = kept.as_text(runtime);
+  return runtime.text(characters ? strip(runtime, text, Side::Both, *characters)
+                                 : strip(text, Side::Both));
 }
 
 Value replace_filter(Runtime& runtime, const Value& subject, const Arguments& arguments) {
-  ArgumentReader reader("replace", arguments, {"old", "new", "count"});
-  const std::string old_part = to_text(runtime, reader.required());
-  const std::string new_part = to_text(runtime, reader.required());
+  ArgumentReader reader(runtime, "replace", arguments, {"old", "new", "count"});
+  const Value old_part = to_text(runtime, reader.required());
+  const Value new_part = to_text(runtime, reader.required());
   const auto count = reader.optional();
   const int64_t limit = !count || count->is_none() ? -1 : to_index(*count, "replace");
-  return runtime.text(replace(runtime, to_text(runtime, subject), old_part, new_part, limit));
+  const Value text = to_text(runtime, subject);
+  return replace(
+      runtime, text.as_text(runtime), old_part.as_text(runtime), new_part.as_text(runtime), limit);
 }
 
 Value centered(Runtime& runtime, const Value& subject, const Arguments& arguments) {
-  ArgumentReader reader("center", arguments, {"width"});
+  ArgumentReader reader(runtime, "center", arguments, {"width"});
   const int64_t width = reader.optional_int(80);
-  return runtime.text(pad(runtime, to_text(runtime, subject), width, Alignment::Center));
+  const Value text = to_text(runtime, subject);
+  TextBuilder result(runtime);
+  add_padded(result, text.as_text(runtime), width, Alignment::Center);
+  return runtime.text(std::move(result));
 }
 
 Value to_string(Runtime& runtime, const Value& subject, const Arguments& arguments) {
   refuse_arguments("string", arguments);
-  return subject.is_text() ? subject : runtime.text(to_text(runtime, subject));
+  return to_text(runtime, subject);
 }
 
 Value safe(Runtime& runtime, const Value& subject, const Arguments& arguments) {
   refuse_arguments("safe", arguments);
-  return runtime.markup(to_text(runtime, subject));
+  TextBuilder result(runtime);
+  write_text(runtime, result, subject);
+  return runtime.markup(std::move(result));
 }
 
 Value escaped(Runtime& runtime, const Value& subject, const Arguments& arguments) {
@@ -86,11 +91,13 @@ Value escaped(Runtime& runtime, const Value& subject, const Arguments& arguments
 
 Value force_escaped(Runtime& runtime, const Value& subject, const Arguments& arguments) {
   refuse_arguments("forceescape", arguments);
-  return escape_markup(runtime, runtime.text(to_text(runtime, subject)));
+  TextBuilder plain(runtime);
+  write_text(runtime, plain, subject);
+  return escape_markup(runtime, runtime.text(std::move(plain)));
 }
 
 Value indented(Runtime& runtime, const Value& subject, const Arguments& arguments) {
-  ArgumentReader reader("indent", arguments, {"width", "first", "blank"});
+  ArgumentReader reader(runtime, "indent", arguments, {"width", "first", "blank"});
   const auto width = reader.optional();
   const bool indent_first = reader.optional_flag(false);
   const bool indent_blank = reader.optional_flag(false);
@@ -98,33 +105,36 @@ Value indented(Runtime& runtime, const Value& subject, const Arguments& argument
   if (!subject.is_text()) {
     throw Failure("indent expects a string, found '" + subject.type_name() + "'");
   }
-  std::string indent;
+  TextBuilder indent(runtime);
   if (width && width->is_text()) {
-    indent = width->as_text();
+    indent.add(width->as_text(runtime));
   } else {
     const int64_t spaces = std::max<int64_t>(width ? to_index(*width, "indent") : 4, 0);
-    runtime.charge(static_cast<size_t>(spaces));
-    indent.assign(static_cast<size_t>(spaces), ' ');
+    indent.add_repeated(" ", static_cast<size_t>(spaces));
   }
-  const std::string text = subject.as_text() + "\n";
-  std::string result = indent_first ? indent : "";
+  TextBuilder text(runtime);
+  text.add(subject.as_text(runtime));
+  text.add('\n');
+  TextBuilder result(runtime);
+  result.add(indent_first ? indent.view() : "");
+  LineReader lines(text.view());
   bool is_first = true;
-  for (const std::string_view line : split_lines(text, false)) {
+  for (std::string_view line; lines.next(line);) {
+    runtime.step();
     if (!std::exchange(is_first, false)) {
-      result += '\n';
-      result += indent_blank || !line.empty() ? indent : "";
+      result.add('\n');
+      result.add(indent_blank || !line.empty() ? indent.view() : "");
     }
-    runtime.charge(indent.size() + line.size());
-    result += line;
+    result.add(line);
   }
   return runtime.text(std::move(result));
 }
 
 Value truncated(Runtime& runtime, const Value& subject, const Arguments& arguments) {
-  ArgumentReader reader("truncate", arguments, {"length", "killwords", "end", "leeway"});
+  ArgumentReader reader(runtime, "truncate", arguments, {"length", "killwords", "end", "leeway"});
   const int64_t length = reader.optional_int(255);
   const bool cut_words = reader.optional_flag(false);
-  const std::string end = reader.optional_text().value_or("...");
+  const std::string_view end = reader.optional_text().value_or("...");
   const auto given_leeway = reader.optional();
   const int64_t leeway =
       !given_leeway || given_leeway->is_none() ? 5 : to_index(*given_leeway, "truncate");
@@ -139,19 +149,26 @@ Value truncated(Runtime& runtime, const Value& subject, const Arguments& argumen
   if (!subject.is_text()) {
     throw Failure("truncate expects a string, found '" + subject.type_name() + "'");
   }
-  const std::string& text = subject.as_text();
-  std::string result = text.substr(0, byte_offset(text, static_cast<size_t>(length - end_length)));
+  const std::string_view text = subject.as_text(runtime);
+  std::string_view kept =
+      text.substr(0, byte_offset(text, static_cast<size_t>(length - end_length)));
   if (!cut_words) {
-    result.resize(std::min(result.rfind(' '), result.size()));
+    kept = kept.substr(0, kept.rfind(' '));
   }
-  return runtime.text(result + end);
+  TextBuilder result(runtime);
+  result.add(kept);
+  result.add(end);
+  return runtime.text(std::move(result));
 }
 
 Value count_words(Runtime& runtime, const Value& subject, const Arguments& arguments) {
   refuse_arguments("wordcount", arguments);
   int64_t words = 0;
   bool inside = false;
-  for (const int32_t c : decode(to_text(runtime, subject))) {
+  const Value kept = to_text(runtime, subject);
+  const std::string_view text = kept.as_text(runtime);
+  for (size_t position = 0; position < text.size();) {
+    const int32_t c = next_code_point(text, position);
     const bool is_word = is_alnum(c) || c == '_';
     words += is_word && !inside ? 1 : 0;
     inside = is_word;
@@ -165,46 +182,54 @@ Value format_filter(Runtime& runtime, const Value& subject, const Arguments& arg
   }
   Dict named;
   for (const auto& [name, value] : arguments.keyword) {
-    named.set(Value::text(name), value);
+    named.set(runtime, runtime.text(name), value);
   }
-  const Value values = arguments.keyword.empty() ? runtime.tuple(arguments.positional)
-                                                 : runtime.dict(std::move(named));
-  return runtime.text(format_percent(runtime, to_text(runtime, subject), values));
+  ItemBuilder listed(runtime);
+  listed.add(arguments.positional);
+  const Value values =
+      arguments.keyword.empty() ? runtime.tuple(std::move(listed)) : runtime.dict(std::move(named));
+  const Value format = to_text(runtime, subject);
+  return runtime.text(format_percent(runtime, format.as_text(runtime), values));
 }
 
-std::string url_quoted(std::string_view text, bool is_query) {
+void add_url_quoted(TextBuilder& out, std::string_view text, bool is_query) {
   static constexpr std::string_view kHex = "0123456789ABCDEF";
-  std::string result;
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
     const bool stays = (byte < 0x80 && is_alnum(byte)) || c == '_' || c == '.' || c == '-' ||
                        c == '~' || (c == '/' && !is_query);
     if (stays) {
-      result += c;
+      out.add(c);
     } else if (c == ' ' && is_query) {
-      result += '+';
+      out.add('+');
     } else {
-      result += '%';
-      result += kHex[byte >> 4U];
-      result += kHex[byte & 15U];
+      out.add('%');
+      out.add(kHex[byte >> 4U]);
+      out.add(kHex[byte & 15U]);
     }
   }
-  return result;
 }
 
 Value url_encoded(Runtime& runtime, const Value& subject, const Arguments& arguments) {
   refuse_arguments("urlencode", arguments);
+  TextBuilder result(runtime);
+  const auto add = [&](const Value& value, bool is_query) {
+    const Value text = to_text(runtime, value);
+    add_url_quoted(result, text.as_text(runtime), is_query);
+  };
   if (subject.is_text() || !is_iterable(subject)) {
-    return runtime.text(url_quoted(to_text(runtime, subject), false));
+    add(subject, false);
+    return runtime.text(std::move(result));
   }
-  std::string result;
-  const auto add = [&](const Value& key, const Value& value) {
-    result += (result.empty() ? "" : "&") + url_quoted(to_text(runtime, key), true) + "=" +
-              url_quoted(to_text(runtime, value), true);
+  const auto add_pair = [&](const Value& key, const Value& value) {
+    result.add(result.size() == 0 ? "" : "&");
+    add(key, true);
+    result.add('=');
+    add(value, true);
   };
   if (subject.is_dict()) {
-    for (const auto& [key, value] : subject.as_dict().entries()) {
-      add(key, value);
+    for (const auto& [key, value] : subject.as_dict().entries(runtime)) {
+      add_pair(key, value);
     }
   } else {
     for (const Value& pair : to_values(runtime, subject)) {
@@ -212,7 +237,7 @@ Value url_encoded(Runtime& runtime, const Value& subject, const Arguments& argum
       if (parts.size() != 2) {
         throw Failure("urlencode expects pairs, found " + std::to_string(parts.size()) + " values");
       }
-      add(parts[0], parts[1]);
+      add_pair(parts[0], parts[1]);
     }
   }
   return runtime.text(std::move(result));
@@ -222,16 +247,19 @@ std::optional<std::string> json_indent(Runtime& runtime, const std::optional<Val
   if (!indent || indent->is_none()) {
     return std::nullopt;
   }
+  TextBuilder result(runtime);
   if (indent->is_text()) {
-    return indent->as_text();
+    result.add(indent->as_text(runtime));
+  } else {
+    const int64_t width = std::max<int64_t>(to_index(*indent, "tojson"), 0);
+    result.add_repeated(" ", static_cast<size_t>(width));
   }
-  const auto width = static_cast<size_t>(std::max<int64_t>(to_index(*indent, "tojson"), 0));
-  runtime.charge(width);
-  return std::string(width, ' ');
+  return result.take();
 }
 
 Value as_json(Runtime& runtime, const Value& subject, const Arguments& arguments) {
-  ArgumentReader reader("tojson", arguments, {"ensure_ascii", "indent", "separators", "sort_keys"});
+  ArgumentReader reader(
+      runtime, "tojson", arguments, {"ensure_ascii", "indent", "separators", "sort_keys"});
   JsonStyle style;
   style.ascii_only = reader.optional_flag(false);
   style.indent = json_indent(runtime, reader.optional());
@@ -245,10 +273,11 @@ Value as_json(Runtime& runtime, const Value& subject, const Arguments& arguments
     if (pair.size() != 2 || !pair[0].is_text() || !pair[1].is_text()) {
       throw Failure("tojson expects separators to be two strings");
     }
-    style.item_separator = pair[0].as_text();
-    style.key_separator = pair[1].as_text();
+    runtime.charge(pair[0].text_size() + pair[1].text_size());
+    style.item_separator = pair[0].as_text(runtime);
+    style.key_separator = pair[1].as_text(runtime);
   }
-  return runtime.text(to_json(runtime, subject, style));
+  return to_json(runtime, subject, style);
 }
 
 constexpr auto kTextFilters = std::to_array<Filter>({

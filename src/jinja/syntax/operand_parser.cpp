@@ -26,7 +26,7 @@ ExpressionPtr ExpressionParser::primary() {
       while (tokens_.current().kind == TokenKind::String) {
         text += tokens_.take().text;
       }
-      return make(line, Literal{Value::text(std::move(text))});
+      return make(line, Literal{Value::literal(std::move(text))});
     }
     case TokenKind::Integer:
       return make(line, Literal{Value(tokens_.take().integer)});

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace reprise::jinja {
 namespace {
@@ -158,41 +159,44 @@ Value float_binary(BinaryOp op, double a, double b) {
   }
 }
 
+Value made_text(Runtime& runtime, TextBuilder text, bool is_markup) {
+  return is_markup ? runtime.markup(std::move(text)) : runtime.text(std::move(text));
+}
+
 Value add_texts(Runtime& runtime, const Value& a, const Value& b) {
   const bool is_markup = a.is_markup() || b.is_markup();
   const Value left = is_markup ? escape_markup(runtime, a) : a;
   const Value right = is_markup ? escape_markup(runtime, b) : b;
-  std::string joined;
-  joined.reserve(left.as_text().size() + right.as_text().size());
-  joined += left.as_text();
-  joined += right.as_text();
-  return is_markup ? runtime.markup(std::move(joined)) : runtime.text(std::move(joined));
+  TextBuilder joined(runtime);
+  joined.reserve(left.text_size() + right.text_size());
+  joined.add(left.as_text(runtime));
+  joined.add(right.as_text(runtime));
+  return made_text(runtime, std::move(joined), is_markup);
 }
 
 Value add_items(Runtime& runtime, const Value& a, const Value& b) {
-  runtime.charge(a.items().size() + b.items().size(), sizeof(Value));
-  Values joined = a.items();
-  joined.insert(joined.end(), b.items().begin(), b.items().end());
+  ItemBuilder joined(runtime);
+  joined.reserve(a.item_count() + b.item_count());
+  joined.add(a.items(runtime));
+  joined.add(b.items(runtime));
   return a.is_list() ? runtime.list(std::move(joined)) : runtime.tuple(std::move(joined));
 }
 
 Value repeat(Runtime& runtime, const Value& value, int64_t times) {
   const auto count = static_cast<size_t>(std::max<int64_t>(times, 0));
   if (value.is_text()) {
-    const std::string& text = value.as_text();
-    runtime.charge(count, text.size());
-    std::string result;
-    result.reserve(count * text.size());
-    for (size_t i = 0; i < count && !text.empty(); ++i) {
-      result += text;
-    }
-    return value.is_markup() ? runtime.markup(std::move(result)) : runtime.text(std::move(result));
+    TextBuilder result(runtime);
+    result.add_repeated(value.as_text(runtime), count);
+    return made_text(runtime, std::move(result), value.is_markup());
   }
-  runtime.charge(value.items().size() * sizeof(Value), count);
-  Values result;
-  result.reserve(count * value.items().size());
-  for (size_t i = 0; i < count && !value.items().empty(); ++i) {
-    result.insert(result.end(), value.items().begin(), value.items().end());
+  ItemBuilder result(runtime);
+  size_t total = 0;
+  if (__builtin_mul_overflow(count, value.item_count(), &total)) {
+    total = std::numeric_limits<size_t>::max() / 4;  // which no budget has
+  }
+  result.reserve(total);
+  for (size_t i = 0; i < count && total != 0; ++i) {
+    result.add(value.items(runtime));
   }
   return value.is_list() ? runtime.list(std::move(result)) : runtime.tuple(std::move(result));
 }
@@ -206,7 +210,7 @@ bool is_repeatable(const Value& value) {
 Value binary(Runtime& runtime, BinaryOp op, const Value& a, const Value& b) {
   require_defined(a);
   if (op == BinaryOp::Modulo && a.is_text()) {
-    return runtime.text(format_percent(runtime, a.as_text(), b));
+    return runtime.text(format_percent(runtime, a.as_text(runtime), b));
   }
   require_defined(b);
   if (a.is_integral() && b.is_integral()) {

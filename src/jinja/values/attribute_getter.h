@@ -16,7 +16,8 @@ Value fold_case(Runtime& runtime, const Value& value, Case letters);
 class AttributeGetter {
  public:
   /// Without an attribute, the item itself is used. `otherwise` replaces undefined results.
-  explicit AttributeGetter(const std::optional<Value>& attribute,
+  explicit AttributeGetter(Runtime& runtime,
+                           const std::optional<Value>& attribute,
                            Case letters = Case::Kept,
                            std::optional<Value> otherwise = std::nullopt);
   Value get(Runtime& runtime, const Value& item) const;
@@ -30,7 +31,7 @@ class AttributeGetter {
 /// Several paths separated by commas; gives a list, for sorting.
 class MultiAttributeGetter {
  public:
-  MultiAttributeGetter(const std::optional<Value>& attribute, Case letters);
+  MultiAttributeGetter(Runtime& runtime, const std::optional<Value>& attribute, Case letters);
   Value get(Runtime& runtime, const Value& item) const;
 
  private:

@@ -17,43 +17,44 @@ std::string described(const Value& object) {
   return object.is_none() ? "None" : object.type_name() + " object";
 }
 
-Value no_attribute(const Value& object, std::string_view name) {
-  return Value::undefined("'" + described(object) + "' has no attribute " + quote(name));
+Value no_attribute(Runtime& runtime, const Value& object, std::string_view name) {
+  return runtime.undefined("'" + described(object) + "' has no attribute " + quote(name));
 }
 
-Value unsafe_attribute(const Value& object, std::string_view name) {
-  return Value::undefined("access to attribute " + quote(name) + " of '" + object.type_name() +
-                          "' object is unsafe.");
+Value unsafe_attribute(Runtime& runtime, const Value& object, std::string_view name) {
+  return runtime.undefined("access to attribute " + quote(name) + " of '" + object.type_name() +
+                           "' object is unsafe.");
 }
 
-std::optional<Value> attribute(Runtime& runtime, const Value& object, const std::string& name) {
+std::optional<Value> attribute(Runtime& runtime, const Value& object, std::string_view name) {
   if (object.is_undefined()) {
     if (name.starts_with("__")) {
-      return unsafe_attribute(object, name);
+      return unsafe_attribute(runtime, object, name);
     }
     require_defined(object);
   }
   if (name.starts_with("__") && object.as<Namespace>() == nullptr) {
-    return is_python_attribute(object, name) ? unsafe_attribute(object, name)
+    return is_python_attribute(object, name) ? unsafe_attribute(runtime, object, name)
                                              : std::optional<Value>();
   }
   if (object.is_object()) {
     return object.as_object().attribute(runtime, name);
   }
-  if (object.is_tuple() && object.sequence().is_group && (name == "grouper" || name == "list")) {
-    return object.items()[name == "grouper" ? 0 : 1];
+  if (object.is_group() && (name == "grouper" || name == "list")) {
+    return object.item_at(name == "grouper" ? 0 : 1);
   }
   if (const Method* method = find_method(object, name)) {
     return make_function(
-        runtime, name, [object, method](Runtime& inner, const Arguments& arguments) {
-          return call_method(inner, *method, object, arguments);
+        runtime, method->name, [object, method](Runtime& inner, const Arguments& arguments) {
+          return method->apply(inner, object, arguments);
         });
   }
   if (is_mutating_method(object, name)) {
-    return unsafe_attribute(object, name);
+    return unsafe_attribute(runtime, object, name);
   }
   if (is_python_attribute(object, name)) {
-    throw Failure(object.type_name() + "." + name + " is not supported in a chat template");
+    throw Failure(object.type_name() + "." + std::string(name) +
+                  " is not supported in a chat template");
   }
   return std::nullopt;
 }
@@ -72,18 +73,18 @@ std::optional<Value> item(Runtime& runtime, const Value& object, const Value& in
   if (object.is_dict()) {
     // Python cannot hash a list, and jinja2 treats such a key as absent.
     const Value* found =
-        index.is_list() || index.is_dict() ? nullptr : object.as_dict().find(index);
+        index.is_list() || index.is_dict() ? nullptr : object.as_dict().find(runtime, index);
     return found != nullptr ? std::optional<Value>(*found) : std::nullopt;
   }
   if (!index.is_integral()) {
     return std::nullopt;
   }
   if (object.is_list() || object.is_tuple()) {
-    const auto at = position(index.as_int(), object.items().size());
-    return at ? std::optional<Value>(object.items()[*at]) : std::nullopt;
+    const auto at = position(index.as_int(), object.item_count());
+    return at ? std::optional<Value>(object.item_at(*at)) : std::nullopt;
   }
   if (object.is_text()) {
-    const std::string& text = object.as_text();
+    const std::string_view text = object.as_text(runtime);
     const auto at = position(index.as_int(), count_code_points(text));
     if (!at) {
       return std::nullopt;
@@ -161,47 +162,51 @@ Value slice_range(const Range& range, const SliceBounds& bounds) {
 }
 
 Value slice_text(Runtime& runtime, const Value& object, const SliceBounds& bounds) {
-  const std::string& text = object.as_text();
+  const std::string_view text = object.as_text(runtime);
   const Steps steps = resolve(bounds, count_code_points(text));
+  const size_t start = byte_offset(text, static_cast<size_t>(std::max<int64_t>(steps.start, 0)));
   if (steps.step == 1) {
-    const size_t start = byte_offset(text, static_cast<size_t>(steps.start));
-    const std::string_view rest = std::string_view(text).substr(start);
-    return runtime.text(
-        std::string(rest.substr(0, byte_offset(rest, static_cast<size_t>(steps.count)))));
+    const std::string_view rest = text.substr(start);
+    return runtime.text(rest.substr(0, byte_offset(rest, static_cast<size_t>(steps.count))));
   }
-  runtime.charge(text.size(), sizeof(int32_t));
-  const CodePoints code_points = decode(text);
-  std::string result;
+  // From one chosen character to the next, forwards or backwards.
+  TextBuilder result(runtime);
+  size_t position = start;
   for (int64_t i = 0; i < steps.count; ++i) {
-    append_code_point(result, code_points[static_cast<size_t>(steps.start + i * steps.step)]);
+    size_t next = position;
+    result.add_code_point(next_code_point(text, next));
+    for (int64_t skipped = 0; skipped < steps.step && position < text.size(); ++skipped) {
+      next_code_point(text, position);
+    }
+    for (int64_t skipped = 0; skipped > steps.step && position > 0; --skipped) {
+      previous_code_point(text, position);
+    }
   }
   return runtime.text(std::move(result));
 }
 
 Value slice_items(Runtime& runtime, const Value& object, const SliceBounds& bounds) {
-  const Values& items = object.items();
-  const Steps steps = resolve(bounds, items.size());
-  runtime.charge(static_cast<size_t>(steps.count), sizeof(Value));
-  Values result;
+  const Steps steps = resolve(bounds, object.item_count());
+  ItemBuilder result(runtime);
   result.reserve(static_cast<size_t>(steps.count));
   for (int64_t i = 0; i < steps.count; ++i) {
-    result.push_back(items[static_cast<size_t>(steps.start + i * steps.step)]);
+    result.add(object.item_at(static_cast<size_t>(steps.start + i * steps.step)));
   }
   return object.is_list() ? runtime.list(std::move(result)) : runtime.tuple(std::move(result));
 }
 
 }  // namespace
 
-Value get_attribute(Runtime& runtime, const Value& object, const std::string& name) {
+Value get_attribute(Runtime& runtime, const Value& object, std::string_view name) {
   if (auto found = attribute(runtime, object, name)) {
     return *std::move(found);
   }
   if (object.is_dict()) {
-    if (const Value* found = object.as_dict().find(name)) {
+    if (const Value* found = object.as_dict().find(runtime, name)) {
       return *found;
     }
   }
-  return no_attribute(object, name);
+  return no_attribute(runtime, object, name);
 }
 
 Value get_item(Runtime& runtime, const Value& object, const Value& index) {
@@ -209,15 +214,19 @@ Value get_item(Runtime& runtime, const Value& object, const Value& index) {
     return *std::move(found);
   }
   if (index.is_text()) {
-    auto found = attribute(runtime, object, index.as_text());
-    return found ? *std::move(found) : no_attribute(object, index.as_text());
+    const std::string_view name = index.as_text(runtime);
+    auto found = attribute(runtime, object, name);
+    return found ? *std::move(found) : no_attribute(runtime, object, name);
   }
-  return Value::undefined(described(object) + " has no element " + to_repr(runtime, index));
+  TextBuilder shown(runtime);
+  write_repr(runtime, shown, index);
+  return runtime.undefined(described(object) + " has no element " +
+                           std::string(shown.view().substr(0, Failure::kLongest)));
 }
 
-Value get_only_attribute(Runtime& runtime, const Value& object, const std::string& name) {
+Value get_only_attribute(Runtime& runtime, const Value& object, std::string_view name) {
   auto found = attribute(runtime, object, name);
-  return found ? *std::move(found) : no_attribute(object, name);
+  return found ? *std::move(found) : no_attribute(runtime, object, name);
 }
 
 Value get_slice(Runtime& runtime, const Value& object, const SliceBounds& bounds) {

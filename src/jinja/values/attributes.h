@@ -3,17 +3,16 @@
 
 #include "jinja/runtime.h"
 
-#include <string>
 #include <string_view>
 
 namespace reprise::jinja {
 
 /// x.name: the attribute, else the item, else undefined.
-Value get_attribute(Runtime& runtime, const Value& object, const std::string& name);
+Value get_attribute(Runtime& runtime, const Value& object, std::string_view name);
 /// x[index]: the item, else the attribute, else undefined.
 Value get_item(Runtime& runtime, const Value& object, const Value& index);
 /// Only the attribute, for the filter attr().
-Value get_only_attribute(Runtime& runtime, const Value& object, const std::string& name);
+Value get_only_attribute(Runtime& runtime, const Value& object, std::string_view name);
 
 /// The bounds of a slice; none where omitted.
 struct SliceBounds {

@@ -3,8 +3,8 @@
 
 #include "jinja/values/operators.h"
 #include "jinja/values/repr.h"
+#include "jinja/values/sorting.h"
 #include "jinja/values/unicode.h"
-#include "jinja/values/value_writer.h"
 #include "text/unicode/utf8.h"
 
 #include <algorithm>
@@ -13,57 +13,57 @@
 namespace reprise::jinja {
 namespace {
 
-void append_unicode_escape(std::string& result, unsigned unit) {
+void add_unicode_escape(TextBuilder& out, unsigned unit) {
   constexpr const char* kDigits = "0123456789abcdef";
-  result += "\\u";
+  out.add("\\u");
   for (const int shift : {12, 8, 4, 0}) {
-    result += kDigits[(unit >> shift) & 0xFU];
+    out.add(kDigits[(unit >> shift) & 0xFU]);
   }
 }
 
-void append_character(std::string& result, int32_t code_point, bool ascii_only) {
+void add_character(TextBuilder& out, int32_t code_point, bool ascii_only) {
   switch (code_point) {
     case '"':
-      result += "\\\"";
+      out.add("\\\"");
       return;
     case '\\':
-      result += "\\\\";
+      out.add("\\\\");
       return;
     case '\n':
-      result += "\\n";
+      out.add("\\n");
       return;
     case '\r':
-      result += "\\r";
+      out.add("\\r");
       return;
     case '\t':
-      result += "\\t";
+      out.add("\\t");
       return;
     case '\f':
-      result += "\\f";
+      out.add("\\f");
       return;
     case '\b':
-      result += "\\b";
+      out.add("\\b");
       return;
     default:
       break;
   }
   const auto unit = static_cast<unsigned>(code_point);
   if (unit < 0x20 || (ascii_only && unit > 0x7E && unit < 0x10000)) {
-    append_unicode_escape(result, unit);
+    add_unicode_escape(out, unit);
   } else if (ascii_only && unit >= 0x10000) {
-    append_unicode_escape(result, 0xD800 + ((unit - 0x10000) >> 10U));
-    append_unicode_escape(result, 0xDC00 + ((unit - 0x10000) & 0x3FFU));
+    add_unicode_escape(out, 0xD800 + ((unit - 0x10000) >> 10U));
+    add_unicode_escape(out, 0xDC00 + ((unit - 0x10000) & 0x3FFU));
   } else {
-    append_code_point(result, code_point);
+    out.add_code_point(code_point);
   }
 }
 
-std::string quoted(std::string_view text, bool ascii_only) {
-  std::string result = "\"";
+void add_quoted(TextBuilder& out, std::string_view text, bool ascii_only) {
+  out.add('"');
   for (size_t position = 0; position < text.size();) {
-    append_character(result, next_code_point(text, position), ascii_only);
+    add_character(out, next_code_point(text, position), ascii_only);
   }
-  return result + "\"";
+  out.add('"');
 }
 
 std::string number(double value) {
@@ -73,84 +73,98 @@ std::string number(double value) {
   return std::isinf(value) ? (value > 0 ? "Infinity" : "-Infinity") : float_repr(value);
 }
 
-class JsonWriter final : public ValueWriter {
+class JsonWriter {
  public:
-  JsonWriter(Runtime& runtime, const JsonStyle& style) : ValueWriter(runtime), style_(style) {}
+  JsonWriter(Runtime& runtime, const JsonStyle& style)
+      : runtime_(runtime), style_(style), out_(runtime) {}
 
   void write(const Value& value) {
-    const Runtime::Nesting nesting(runtime_);
+    const Budget::Nesting nesting(runtime_);
     runtime_.step();
     if (value.is_list() || value.is_tuple()) {
-      write_items(value.items());
+      write_items(value);
     } else if (value.is_dict()) {
       write_dict(value.as_dict());
+    } else if (value.is_text()) {
+      add_quoted(out_, value.as_text(runtime_), style_.ascii_only);
     } else {
-      add(scalar(value));
+      out_.add(scalar(value));
     }
   }
+
+  TextBuilder take() { return std::move(out_); }
 
  private:
   void new_line() {
     if (style_.indent) {
-      add("\n");
-      for (size_t i = 0; i < level_; ++i) {
-        add(*style_.indent);
-      }
+      out_.add("\n");
+      out_.add_repeated(*style_.indent, level_);
     }
   }
 
-  void write_items(const Values& items) {
-    if (items.empty()) {
-      return add("[]");
+  void write_items(const Value& value) {
+    if (value.item_count() == 0) {
+      return out_.add("[]");
     }
-    add("[");
+    out_.add("[");
     ++level_;
-    for (size_t i = 0; i < items.size(); ++i) {
-      add(i == 0 ? "" : style_.item_separator);
+    for (size_t i = 0; i < value.item_count(); ++i) {
+      out_.add(i == 0 ? "" : style_.item_separator);
       new_line();
-      write(items[i]);
+      write(value.item_at(i));
     }
     --level_;
     new_line();
-    add("]");
+    out_.add("]");
   }
 
   void write_dict(const Dict& dict) {
     if (dict.size() == 0) {
-      return add("{}");
+      return out_.add("{}");
     }
-    std::vector<Dict::Entry> entries = dict.entries();
-    if (style_.sort_keys) {
-      std::stable_sort(entries.begin(), entries.end(), [&](const auto& a, const auto& b) {
-        return is_less(runtime_, a.first, b.first);
-      });
-    }
-    add("{");
+    out_.add("{");
     ++level_;
-    bool first = true;
-    for (const auto& [key, value] : entries) {
-      add(std::exchange(first, false) ? "" : style_.item_separator);
-      new_line();
-      add(quoted(key_text(key), style_.ascii_only));
-      add(style_.key_separator);
-      write(value);
+    if (style_.sort_keys) {
+      write_sorted(dict);
+    } else {
+      for (size_t i = 0; i < dict.size(); ++i) {
+        write_entry(dict.entry_at(i).first, dict.entry_at(i).second, i == 0);
+      }
     }
     --level_;
     new_line();
-    add("}");
+    out_.add("}");
   }
 
-  std::string key_text(const Value& key) {
+  void write_sorted(const Dict& dict) {
+    ItemBuilder pairs(runtime_);
+    for (const auto& [key, value] : dict.entries(runtime_)) {
+      pairs.add(runtime_.pair(key, value));
+    }
+    bool is_first = true;
+    const auto key_of = [](const Value& pair) { return pair.item_at(0); };
+    for (const Value& pair : sort_by(runtime_, pairs.take(), key_of, Direction::Up)) {
+      write_entry(pair.item_at(0), pair.item_at(1), std::exchange(is_first, false));
+    }
+  }
+
+  void write_entry(const Value& key, const Value& value, bool is_first) {
+    out_.add(is_first ? "" : style_.item_separator);
+    new_line();
     if (key.is_text()) {
-      return key.as_text();
+      add_quoted(out_, key.as_text(runtime_), style_.ascii_only);
+    } else if (key.is_number() || key.is_none()) {
+      out_.add('"');
+      out_.add(scalar(key));
+      out_.add('"');
+    } else {
+      throw Failure("keys must be str, int, float, bool or None, not " + key.type_name());
     }
-    if (key.is_number() || key.is_none()) {
-      return scalar(key);
-    }
-    throw Failure("keys must be str, int, float, bool or None, not " + key.type_name());
+    out_.add(style_.key_separator);
+    write(value);
   }
 
-  std::string scalar(const Value& value) {
+  static std::string scalar(const Value& value) {
     if (value.is_none()) {
       return "null";
     }
@@ -163,13 +177,12 @@ class JsonWriter final : public ValueWriter {
     if (value.is_float()) {
       return number(value.as_float());
     }
-    if (value.is_text()) {
-      return quoted(value.as_text(), style_.ascii_only);
-    }
     throw Failure("Object of type " + value.type_name() + " is not JSON serializable");
   }
 
+  Runtime& runtime_;
   const JsonStyle& style_;
+  TextBuilder out_;
   size_t level_ = 0;
 };
 
@@ -183,7 +196,7 @@ Value text_from_json(Runtime& runtime, const std::string& text) {
 }  // namespace
 
 Value from_json(Runtime& runtime, const Json& json) {
-  const Runtime::Nesting nesting(runtime);
+  const Budget::Nesting nesting(runtime);
   switch (json.type()) {
     case Json::value_t::boolean:
       return Value(json.get<bool>());
@@ -199,17 +212,17 @@ Value from_json(Runtime& runtime, const Json& json) {
     case Json::value_t::string:
       return text_from_json(runtime, json.get_ref<const std::string&>());
     case Json::value_t::array: {
-      Values items;
+      ItemBuilder items(runtime);
       items.reserve(json.size());
       for (const Json& item : json) {
-        items.push_back(from_json(runtime, item));
+        items.add(from_json(runtime, item));
       }
       return runtime.list(std::move(items));
     }
     case Json::value_t::object: {
       Dict dict;
       for (const auto& [key, item] : json.items()) {
-        dict.set(text_from_json(runtime, key), from_json(runtime, item));
+        dict.set(runtime, text_from_json(runtime, key), from_json(runtime, item));
       }
       return runtime.dict(std::move(dict));
     }
@@ -218,10 +231,10 @@ Value from_json(Runtime& runtime, const Json& json) {
   }
 }
 
-std::string to_json(Runtime& runtime, const Value& value, const JsonStyle& style) {
+Value to_json(Runtime& runtime, const Value& value, const JsonStyle& style) {
   JsonWriter writer(runtime, style);
   writer.write(value);
-  return writer.take();
+  return runtime.text(writer.take());
 }
 
 }  // namespace reprise::jinja

@@ -22,6 +22,6 @@ struct JsonStyle {
   bool sort_keys = false;
 };
 
-std::string to_json(Runtime& runtime, const Value& value, const JsonStyle& style);
+Value to_json(Runtime& runtime, const Value& value, const JsonStyle& style);
 
 }  // namespace reprise::jinja

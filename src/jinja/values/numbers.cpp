@@ -15,7 +15,10 @@ namespace reprise::jinja {
 namespace {
 
 // Removes single underscores between digits; std::nullopt if there is one elsewhere.
-std::optional<std::string> without_underscores(std::string_view text, std::string_view digits) {
+std::optional<std::string> without_underscores(Budget& budget,
+                                               std::string_view text,
+                                               std::string_view digits) {
+  budget.charge(text.size(), 4);  // this copy, and those that the callers make of it
   const auto is_digit_at = [&](size_t i) {
     return i < text.size() && digits.find(text[i]) != std::string_view::npos;
   };
@@ -65,7 +68,7 @@ Value round_integer(int64_t number, int64_t digits) {
 
 }  // namespace
 
-std::optional<int64_t> parse_integer(std::string_view text, int64_t base) {
+std::optional<int64_t> parse_integer(Budget& budget, std::string_view text, int64_t base) {
   if (base != 0 && (base < 2 || base > 36)) {
     return std::nullopt;
   }
@@ -86,7 +89,7 @@ std::optional<int64_t> parse_integer(std::string_view text, int64_t base) {
     }
     base = 10;
   }
-  const auto digits = without_underscores(text, kAllDigits);
+  const auto digits = without_underscores(budget, text, kAllDigits);
   if (!digits || digits->empty()) {
     return std::nullopt;
   }
@@ -103,8 +106,8 @@ std::optional<int64_t> parse_integer(std::string_view text, int64_t base) {
   return result;
 }
 
-std::optional<double> parse_float(std::string_view text) {
-  const auto plain = without_underscores(strip(text, Side::Both), "0123456789");
+std::optional<double> parse_float(Budget& budget, std::string_view text) {
+  const auto plain = without_underscores(budget, strip(text, Side::Both), "0123456789");
   if (!plain || plain->empty()) {
     return std::nullopt;
   }

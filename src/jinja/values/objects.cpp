@@ -8,31 +8,37 @@
 
 namespace reprise::jinja {
 
-std::string Namespace::repr(Runtime& runtime) {
+void Namespace::write_repr(Runtime& runtime, TextBuilder& out) {
   Dict attributes;
   for (const auto& [name, value] : attributes_) {
-    attributes.set(Value::text(name), value);
+    attributes.set(runtime, runtime.text(name), value);
   }
-  return "<Namespace " + to_repr(runtime, runtime.dict(std::move(attributes))) + ">";
+  out.add("<Namespace ");
+  jinja::write_repr(runtime, out, runtime.dict(std::move(attributes)));
+  out.add(">");
 }
 
-std::optional<Value> Namespace::attribute(Runtime&, std::string_view name) {
-  for (const auto& [key, value] : attributes_) {
-    if (key == name) {
-      return value;
+Value* Namespace::find(Runtime& runtime, std::string_view name) {
+  for (auto& [key, value] : attributes_) {
+    runtime.step();
+    if (is_same_text(runtime, key, name)) {
+      return &value;
     }
   }
-  return std::nullopt;
+  return nullptr;
 }
 
-void Namespace::set(Runtime& runtime, const std::string& name, Value value) {
-  for (auto& [key, old] : attributes_) {
-    if (key == name) {
-      old = std::move(value);
-      return;
-    }
+std::optional<Value> Namespace::attribute(Runtime& runtime, std::string_view name) {
+  const Value* found = find(runtime, name);
+  return found != nullptr ? std::optional<Value>(*found) : std::nullopt;
+}
+
+void Namespace::set(Runtime& runtime, std::string_view name, Value value) {
+  if (Value* old = find(runtime, name)) {
+    *old = std::move(value);
+    return;
   }
-  runtime.charge(name.size() + sizeof(Value));
+  runtime.charge(name.size() + 2 * sizeof(attributes_[0]));
   attributes_.emplace_back(name, std::move(value));
 }
 
@@ -46,8 +52,10 @@ bool Iterator::next(Runtime& runtime, Value& item) {
   return found;
 }
 
-std::string DictView::repr(Runtime& runtime) {
-  return type_ + "(" + to_repr(runtime, items_) + ")";
+void DictView::write_repr(Runtime& runtime, TextBuilder& out) {
+  out.add(type_ + "(");
+  jinja::write_repr(runtime, out, items_);
+  out.add(")");
 }
 
 std::optional<Value> Cycler::attribute(Runtime& runtime, std::string_view name) {
@@ -55,7 +63,9 @@ std::optional<Value> Cycler::attribute(Runtime& runtime, std::string_view name) 
     return items_[position_];
   }
   if (name == "items") {
-    return runtime.tuple(items_);
+    ItemBuilder items(runtime);
+    items.add(items_);
+    return runtime.tuple(std::move(items));
   }
   if (name == "pos") {
     return Value(static_cast<int64_t>(position_));
@@ -80,22 +90,21 @@ std::optional<Value> Cycler::attribute(Runtime& runtime, std::string_view name) 
 
 Value Joiner::call(Runtime&, const Arguments& arguments) {
   refuse_arguments("joiner", arguments);
-  return std::exchange(used_, true) ? separator_ : Value::text("");
+  return std::exchange(used_, true) ? separator_ : Value::literal("");
 }
 
-Value make_function(Runtime& runtime, std::string name, Function::Body body) {
-  return Value(std::shared_ptr<Object>(runtime.make<Function>(std::move(name), std::move(body))));
+Value make_function(Runtime& runtime, std::string_view name, Function::Body body) {
+  return Value(std::shared_ptr<Object>(runtime.make<Function>(std::string(name), std::move(body))));
 }
 
 Value make_iterator(Runtime& runtime, std::string type, Iterator::Next next) {
   return Value(std::shared_ptr<Object>(runtime.make<Iterator>(std::move(type), std::move(next))));
 }
 
-Value make_iterator_over(Runtime& runtime, std::string type, Values items) {
-  runtime.charge(items.size(), sizeof(Value));
+Value make_iterator_over(Runtime& runtime, std::string type, ItemBuilder items) {
   return make_iterator(runtime,
                        std::move(type),
-                       [items = std::move(items), at = size_t{0}](Runtime&, Value& item) mutable {
+                       [items = items.take(), at = size_t{0}](Runtime&, Value& item) mutable {
                          if (at >= items.size()) {
                            return false;
                          }

@@ -16,12 +16,14 @@ namespace reprise::jinja {
 class Namespace final : public Object {
  public:
   std::string type_name() const override { return "Namespace"; }
-  std::string repr(Runtime& runtime) override;
-  std::optional<Value> attribute(Runtime&, std::string_view name) override;
-  void set(Runtime& runtime, const std::string& name, Value value);
+  void write_repr(Runtime& runtime, TextBuilder& out) override;
+  std::optional<Value> attribute(Runtime& runtime, std::string_view name) override;
+  void set(Runtime& runtime, std::string_view name, Value value);
   void release() override { attributes_.clear(); }
 
  private:
+  Value* find(Runtime& runtime, std::string_view name);
+
   std::vector<std::pair<std::string, Value>> attributes_;
 };
 
@@ -31,7 +33,9 @@ class Function final : public Object {
   using Body = std::function<Value(Runtime&, const Arguments&)>;
   Function(std::string name, Body body) : name_(std::move(name)), body_(std::move(body)) {}
   std::string type_name() const override { return "builtin_function_or_method"; }
-  std::string repr(Runtime&) override { return "<built-in method " + name_ + ">"; }
+  void write_repr(Runtime&, TextBuilder& out) override {
+    out.add("<built-in method " + name_ + ">");
+  }
   bool is_callable() const override { return true; }
   Value call(Runtime& runtime, const Arguments& arguments) override {
     return body_(runtime, arguments);
@@ -63,8 +67,8 @@ class DictView final : public Object {
  public:
   DictView(std::string type, Value items) : type_(std::move(type)), items_(std::move(items)) {}
   std::string type_name() const override { return type_; }
-  std::string repr(Runtime& runtime) override;
-  std::optional<size_t> length(Runtime&) override { return items_.items().size(); }
+  void write_repr(Runtime& runtime, TextBuilder& out) override;
+  std::optional<size_t> length(Runtime&) override { return items_.item_count(); }
   const Value& items() const { return items_; }  ///< a list
   void release() override { items_ = Value(); }
 
@@ -100,9 +104,9 @@ class Joiner final : public Object {
   bool used_ = false;
 };
 
-Value make_function(Runtime& runtime, std::string name, Function::Body body);
+Value make_function(Runtime& runtime, std::string_view name, Function::Body body);
 Value make_iterator(Runtime& runtime, std::string type, Iterator::Next next);
 /// A generator over existing items.
-Value make_iterator_over(Runtime& runtime, std::string type, Values items);
+Value make_iterator_over(Runtime& runtime, std::string type, ItemBuilder items);
 
 }  // namespace reprise::jinja

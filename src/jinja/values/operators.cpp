@@ -27,16 +27,24 @@ bool are_equal_dicts(Runtime& runtime, const Dict& a, const Dict& b) {
   if (a.size() != b.size()) {
     return false;
   }
-  return std::all_of(a.entries().begin(), a.entries().end(), [&](const auto& entry) {
-    const Value* other = b.find(entry.first);
+  const auto& entries = a.entries(runtime);
+  return std::all_of(entries.begin(), entries.end(), [&](const auto& entry) {
+    const Value* other = b.find(runtime, entry.first);
     return other != nullptr && is_equal(runtime, entry.second, *other);
   });
 }
 
-bool are_equal_items(Runtime& runtime, const Values& a, const Values& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [&](const Value& x, const Value& y) {
-    return is_equal(runtime, x, y);
-  });
+bool are_equal_items(Runtime& runtime, const Value& a, const Value& b) {
+  bool are_equal = a.item_count() == b.item_count();
+  for (size_t i = 0; are_equal && i < a.item_count(); ++i) {
+    are_equal = is_equal(runtime, a.item_at(i), b.item_at(i));
+  }
+  return are_equal;
+}
+
+bool are_equal_ranges(const Range& a, const Range& b) {
+  const int64_t size = a.size();
+  return size == b.size() && (size == 0 || (a.start == b.start && (size == 1 || a.step == b.step)));
 }
 
 // Applies a comparison to a sign. For NaN none of <, ==, > holds.
@@ -75,20 +83,19 @@ bool order(Runtime& runtime, CompareOp op, const Value& a, const Value& b) {
     return orders(op, compare_numbers(a, b));
   }
   if (a.is_text() && b.is_text()) {
-    runtime.step(std::min(a.as_text().size(), b.as_text().size()) / Runtime::kBytesPerStep);
     // UTF-8 bytes sort in code point order.
-    const int sign = a.as_text().compare(b.as_text());
+    const int sign = a.as_text(runtime).compare(b.as_text(runtime));
     return orders(op, sign < 0 ? -1 : sign > 0 ? 1 : 0);
   }
   if ((a.is_list() && b.is_list()) || (a.is_tuple() && b.is_tuple())) {
-    const Values& left = a.items();
-    const Values& right = b.items();
-    for (size_t i = 0; i < std::min(left.size(), right.size()); ++i) {
-      if (!is_equal(runtime, left[i], right[i])) {
-        return order(runtime, op, left[i], right[i]);
+    const size_t left = a.item_count();
+    const size_t right = b.item_count();
+    for (size_t i = 0; i < std::min(left, right); ++i) {
+      if (!is_equal(runtime, a.item_at(i), b.item_at(i))) {
+        return order(runtime, op, a.item_at(i), b.item_at(i));
       }
     }
-    return orders(op, left.size() < right.size() ? -1 : left.size() > right.size() ? 1 : 0);
+    return orders(op, left < right ? -1 : left > right ? 1 : 0);
   }
   throw Failure(std::string("'") + symbol(op) + "' not supported between instances of '" +
                 a.type_name() + "' and '" + b.type_name() + "'");
@@ -110,10 +117,10 @@ bool is_true(const Value& value) {
     return value.is_float() ? value.as_float() != 0 : value.as_int() != 0;
   }
   if (value.is_text()) {
-    return !value.as_text().empty();
+    return value.text_size() != 0;
   }
   if (value.is_list() || value.is_tuple()) {
-    return !value.items().empty();
+    return value.item_count() != 0;
   }
   if (value.is_dict()) {
     return value.as_dict().size() != 0;
@@ -122,7 +129,7 @@ bool is_true(const Value& value) {
     return value.as_range().size() != 0;
   }
   const auto* view = value.as<DictView>();
-  return view == nullptr || !view->items().items().empty();
+  return view == nullptr || view->items().item_count() != 0;
 }
 
 bool is_equal(Runtime& runtime, const Value& a, const Value& b) {
@@ -132,17 +139,16 @@ bool is_equal(Runtime& runtime, const Value& a, const Value& b) {
     return compare_numbers(a, b) == 0;
   }
   if (a.is_text() && b.is_text()) {
-    runtime.step(std::min(a.as_text().size(), b.as_text().size()) / Runtime::kBytesPerStep);
-    return a.as_text() == b.as_text();
+    return a.text_size() == b.text_size() && a.as_text(runtime) == b.as_text(runtime);
   }
   if ((a.is_list() && b.is_list()) || (a.is_tuple() && b.is_tuple())) {
-    return &a.sequence() == &b.sequence() || are_equal_items(runtime, a.items(), b.items());
+    return a.is_same(runtime, b) || are_equal_items(runtime, a, b);
   }
   if (a.is_dict() && b.is_dict()) {
     return &a.as_dict() == &b.as_dict() || are_equal_dicts(runtime, a.as_dict(), b.as_dict());
   }
   if (a.is_range() && b.is_range()) {
-    return are_equal_items(runtime, to_values(runtime, a), to_values(runtime, b));
+    return are_equal_ranges(a.as_range(), b.as_range());
   }
   if (a.is_undefined() || b.is_undefined()) {
     return a.is_undefined() && b.is_undefined();
@@ -151,13 +157,13 @@ bool is_equal(Runtime& runtime, const Value& a, const Value& b) {
   const auto* right = b.as<DictView>();
   if (left != nullptr && right != nullptr && left->type_name() != "dict_values" &&
       right->type_name() != "dict_values") {
-    const Values& items = left->items().items();
-    return items.size() == right->items().items().size() &&
+    const Values& items = left->items().items(runtime);
+    return items.size() == right->items().item_count() &&
            std::all_of(items.begin(), items.end(), [&](const Value& item) {
              return contains(runtime, right->items(), item);
            });
   }
-  return a.is_same(b);
+  return a.is_same(runtime, b);
 }
 
 bool is_less(Runtime& runtime, const Value& a, const Value& b) {
@@ -169,17 +175,18 @@ bool contains(Runtime& runtime, const Value& container, const Value& item) {
     if (!item.is_text()) {
       throw Failure("'in <string>' requires string as left operand, not " + item.type_name());
     }
-    return SubstringSearch(runtime, item.as_text()).find(container.as_text()) != std::string::npos;
+    const SubstringSearch search(runtime, item.as_text(runtime));
+    return search.find(container.as_text(runtime)) != std::string::npos;
   }
   if (container.is_dict()) {
-    return container.as_dict().find(item) != nullptr;
+    return container.as_dict().find(runtime, item) != nullptr;
   }
   if (!is_iterable(container)) {
     throw Failure("argument of type '" + container.type_name() + "' is not iterable");
   }
   Cursor cursor(runtime, container);
   for (Value candidate; cursor.next(candidate);) {
-    if (candidate.is_same(item) || is_equal(runtime, candidate, item)) {
+    if (candidate.is_same(runtime, item) || is_equal(runtime, candidate, item)) {
       return true;
     }
   }
@@ -203,11 +210,10 @@ bool compare(Runtime& runtime, CompareOp op, const Value& a, const Value& b) {
 
 size_t length_of(Runtime& runtime, const Value& value) {
   if (value.is_text()) {
-    runtime.step(value.as_text().size() / Runtime::kBytesPerStep);
-    return count_code_points(value.as_text());
+    return count_code_points(value.as_text(runtime));
   }
   if (value.is_list() || value.is_tuple()) {
-    return value.items().size();
+    return value.item_count();
   }
   if (value.is_dict()) {
     return value.as_dict().size();
@@ -230,26 +236,27 @@ Value escape_markup(Runtime& runtime, const Value& value) {
   if (value.is_markup()) {
     return value;
   }
-  std::string result;
-  for (const char c : to_text(runtime, value)) {
+  TextBuilder result(runtime);
+  const Value text = to_text(runtime, value);
+  for (const char c : text.as_text(runtime)) {
     switch (c) {
       case '&':
-        result += "&amp;";
+        result.add("&amp;");
         break;
       case '<':
-        result += "&lt;";
+        result.add("&lt;");
         break;
       case '>':
-        result += "&gt;";
+        result.add("&gt;");
         break;
       case '"':
-        result += "&#34;";
+        result.add("&#34;");
         break;
       case '\'':
-        result += "&#39;";
+        result.add("&#39;");
         break;
       default:
-        result += c;
+        result.add(c);
     }
   }
   return runtime.markup(std::move(result));

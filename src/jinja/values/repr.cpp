@@ -2,61 +2,99 @@
 #include "jinja/values/repr.h"
 
 #include "jinja/values/unicode.h"
-#include "jinja/values/value_writer.h"
 
 #include <array>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
+#include <utility>
 
 namespace reprise::jinja {
 namespace {
 
-class ReprWriter final : public ValueWriter {
+// Adds an escape such as \\x1b.
+template <class Out>
+void add_escaped(Out& out, int32_t code_point) {
+  std::array<char, 12> buffer{};
+  const char* format = code_point < 0x100     ? "\\x%02x"
+                       : code_point < 0x10000 ? "\\u%04x"
+                                              : "\\U%08x";
+  std::snprintf(buffer.data(), buffer.size(), format, static_cast<unsigned>(code_point));
+  out.add(std::string_view(buffer.data()));
+}
+
+template <class Out>
+void write_quoted(Out& out, std::string_view text) {
+  const bool has_single = text.find('\'') != std::string_view::npos;
+  const char mark = has_single && text.find('"') == std::string_view::npos ? '"' : '\'';
+  out.add(mark);
+  for (size_t position = 0; position < text.size();) {
+    const size_t start = position;
+    const int32_t code_point = next_code_point(text, position);
+    if (code_point == mark || code_point == '\\') {
+      out.add('\\');
+      out.add(static_cast<char>(code_point));
+    } else if (code_point == '\n') {
+      out.add("\\n");
+    } else if (code_point == '\r') {
+      out.add("\\r");
+    } else if (code_point == '\t') {
+      out.add("\\t");
+    } else if (is_printable(code_point)) {
+      out.add(text.substr(start, position - start));
+    } else {
+      add_escaped(out, code_point);
+    }
+  }
+  out.add(mark);
+}
+
+class ReprWriter {
  public:
-  explicit ReprWriter(Runtime& runtime) : ValueWriter(runtime) {}
+  ReprWriter(Runtime& runtime, TextBuilder& out) : runtime_(runtime), out_(out) {}
 
   void write(const Value& value) {
-    const Runtime::Nesting nesting(runtime_);
+    const Budget::Nesting nesting(runtime_);
     runtime_.step();
     if (value.is_text()) {
-      const std::string quoted = quote(value.as_text());
-      add(value.is_markup() ? "Markup(" + quoted + ")" : quoted);
+      out_.add(value.is_markup() ? "Markup(" : "");
+      write_quoted(out_, value.as_text(runtime_));
+      out_.add(value.is_markup() ? ")" : "");
     } else if (value.is_list()) {
       write_items(value, "[", "]");
     } else if (value.is_tuple()) {
-      write_items(value, "(", value.items().size() == 1 ? ",)" : ")");
+      write_items(value, "(", value.item_count() == 1 ? ",)" : ")");
     } else if (value.is_dict()) {
       write_dict(value.as_dict());
+    } else if (value.is_object()) {
+      value.as_object().write_repr(runtime_, out_);
     } else {
-      add(scalar(value));
+      out_.add(scalar(value));
     }
   }
 
  private:
   void write_items(const Value& value, std::string_view open, std::string_view close) {
-    add(open);
-    bool first = true;
-    for (const Value& item : value.items()) {
-      add(std::exchange(first, false) ? "" : ", ");
-      write(item);
+    out_.add(open);
+    for (size_t i = 0; i < value.item_count(); ++i) {
+      out_.add(i == 0 ? "" : ", ");
+      write(value.item_at(i));
     }
-    add(close);
+    out_.add(close);
   }
 
   void write_dict(const Dict& dict) {
-    add("{");
-    bool first = true;
-    for (const auto& [key, value] : dict.entries()) {
-      add(std::exchange(first, false) ? "" : ", ");
-      write(key);
-      add(": ");
-      write(value);
+    out_.add("{");
+    for (size_t i = 0; i < dict.size(); ++i) {
+      out_.add(i == 0 ? "" : ", ");
+      write(dict.entry_at(i).first);
+      out_.add(": ");
+      write(dict.entry_at(i).second);
     }
-    add("}");
+    out_.add("}");
   }
 
-  std::string scalar(const Value& value) {
+  static std::string scalar(const Value& value) {
     if (value.is_none()) {
       return "None";
     }
@@ -72,63 +110,52 @@ class ReprWriter final : public ValueWriter {
     if (value.is_float()) {
       return float_repr(value.as_float());
     }
-    if (value.is_range()) {
-      const Range& range = value.as_range();
-      return "range(" + std::to_string(range.start) + ", " + std::to_string(range.stop) +
-             (range.step == 1 ? ")" : ", " + std::to_string(range.step) + ")");
-    }
-    return value.as_object().repr(runtime_);
+    const Range& range = value.as_range();
+    return "range(" + std::to_string(range.start) + ", " + std::to_string(range.stop) +
+           (range.step == 1 ? ")" : ", " + std::to_string(range.step) + ")");
   }
+
+  Runtime& runtime_;
+  TextBuilder& out_;
 };
 
-void append_escaped(std::string& result, int32_t code_point) {
-  std::array<char, 12> buffer{};
-  const char* format = code_point < 0x100     ? "\\x%02x"
-                       : code_point < 0x10000 ? "\\u%04x"
-                                              : "\\U%08x";
-  std::snprintf(buffer.data(), buffer.size(), format, static_cast<unsigned>(code_point));
-  result += buffer.data();
-}
+/// A short text for a message, which no budget has to pay for.
+struct MessageText {
+  std::string text;
+  void add(std::string_view more) { text += more; }
+  void add(char c) { text += c; }
+};
 
 }  // namespace
 
-std::string to_text(Runtime& runtime, const Value& value) {
-  if (value.is_text()) {
-    return value.as_text();
-  }
-  return value.is_undefined() ? std::string() : to_repr(runtime, value);
+void write_repr(Runtime& runtime, TextBuilder& out, const Value& value) {
+  ReprWriter(runtime, out).write(value);
 }
 
-std::string to_repr(Runtime& runtime, const Value& value) {
-  ReprWriter writer(runtime);
-  writer.write(value);
-  return writer.take();
+void write_text(Runtime& runtime, TextBuilder& out, const Value& value) {
+  if (value.is_text()) {
+    out.add(value.as_text(runtime));
+  } else if (!value.is_undefined()) {
+    write_repr(runtime, out, value);
+  }
+}
+
+Value to_text(Runtime& runtime, const Value& value) {
+  if (value.is_text()) {
+    return value;
+  }
+  TextBuilder out(runtime);
+  write_text(runtime, out, value);
+  return runtime.text(std::move(out));
 }
 
 std::string quote(std::string_view text) {
-  const bool has_single = text.find('\'') != std::string_view::npos;
-  const char mark = has_single && text.find('"') == std::string_view::npos ? '"' : '\'';
-  std::string result(1, mark);
-  for (size_t position = 0; position < text.size();) {
-    const size_t start = position;
-    const int32_t code_point = next_code_point(text, position);
-    if (code_point == mark || code_point == '\\') {
-      result += '\\';
-      result += static_cast<char>(code_point);
-    } else if (code_point == '\n') {
-      result += "\\n";
-    } else if (code_point == '\r') {
-      result += "\\r";
-    } else if (code_point == '\t') {
-      result += "\\t";
-    } else if (is_printable(code_point)) {
-      result += text.substr(start, position - start);
-    } else {
-      append_escaped(result, code_point);
-    }
-  }
-  result += mark;
-  return result;
+  constexpr size_t kShown = 200;
+  const std::string_view shown =
+      text.substr(0, byte_offset(text.substr(0, 4 * kShown), kShown));  // whole characters
+  MessageText out;
+  write_quoted(out, shown);
+  return out.text + (shown.size() < text.size() ? "..." : "");
 }
 
 std::string float_repr(double number) {

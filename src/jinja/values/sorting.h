@@ -18,6 +18,7 @@ Values sort_by(Runtime& runtime, Values items, const Key& key, Direction directi
     Value item;
   };
   std::vector<Keyed> sorted;
+  runtime.step(items.size());
   runtime.charge(items.size(), 2 * sizeof(Keyed));
   sorted.reserve(items.size());
   for (Value& item : items) {

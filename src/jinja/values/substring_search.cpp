@@ -2,11 +2,11 @@
 #include "jinja/values/substring_search.h"
 
 namespace reprise::jinja {
-namespace {}  // namespace
 
 SubstringSearch::SubstringSearch(Runtime& runtime, std::string_view wanted, Direction direction)
     : runtime_(runtime), wanted_(wanted), direction_(direction) {
-  runtime_.step(1 + wanted.size() / Runtime::kBytesPerStep);
+  runtime_.step();
+  runtime_.read(wanted.size());
   runtime_.charge(wanted.size() + 1, sizeof(size_t));
   shorter_.resize(wanted.size() + 1, 0);
   for (size_t i = 1, matched = 0; i < wanted.size(); ++i) {
@@ -23,6 +23,7 @@ char SubstringSearch::at(std::string_view text, size_t index) const {
 }
 
 size_t SubstringSearch::find(std::string_view text) const {
+  runtime_.step();
   const bool forward = direction_ == Direction::Forward;
   if (wanted_.empty()) {
     return forward ? 0 : text.size();
@@ -37,7 +38,7 @@ size_t SubstringSearch::find(std::string_view text) const {
     matched += next == at(wanted_, matched) ? 1 : 0;
     ++read;
   }
-  runtime_.step(1 + read / Runtime::kBytesPerStep);
+  runtime_.read(read);
   if (matched < wanted_.size()) {
     return std::string_view::npos;
   }

@@ -39,60 +39,65 @@ bool is_cased(int32_t code_point) {
   return is_upper(code_point) || is_lower(code_point) || is_title(code_point);
 }
 
-void append_upper(std::string& result, int32_t code_point) {
+void append_upper(TextBuilder& out, int32_t code_point) {
   const auto* found = std::find_if(kLongUpper.begin(), kLongUpper.end(), [&](const auto& entry) {
     return entry.first == code_point;
   });
   if (found != kLongUpper.end()) {
-    result += found->second;
+    out.add(found->second);
   } else {
-    append_code_point(result, utf8proc_toupper(code_point));
+    out.add_code_point(utf8proc_toupper(code_point));
   }
 }
 
-void append_title(std::string& result, int32_t code_point) {
+void append_title(TextBuilder& out, int32_t code_point) {
+  constexpr std::array<const char*, 7> kLigatures = {"Ff", "Fi", "Fl", "Ffi", "Ffl", "St", "St"};
   if (code_point == 0xDF) {
-    result += "Ss";
+    out.add("Ss");
   } else if (code_point >= 0xFB00 && code_point <= 0xFB06) {
-    std::string upper;
-    append_upper(upper, code_point);
-    result += upper[0];
-    result += to_lower(std::string_view(upper).substr(1));
+    out.add(kLigatures.at(static_cast<size_t>(code_point - 0xFB00)));
   } else {
-    append_code_point(result, utf8proc_totitle(code_point));
+    out.add_code_point(utf8proc_totitle(code_point));
   }
 }
 
-// A sigma is final after a letter and not before one; combining marks are ignored.
-bool is_final_sigma(const CodePoints& text, size_t at) {
-  const auto ignorable = [](int32_t c) {
-    const auto kind = category(c);
-    return kind == UTF8PROC_CATEGORY_MN || kind == UTF8PROC_CATEGORY_ME ||
-           kind == UTF8PROC_CATEGORY_CF || kind == UTF8PROC_CATEGORY_LM ||
-           kind == UTF8PROC_CATEGORY_SK || c == '\'' || c == '.' || c == ':' || c == 0xB7 ||
-           c == 0x2019;
-  };
-  size_t before = at;
-  while (before > 0 && ignorable(text[before - 1])) {
-    --before;
-  }
-  if (before == 0 || !is_cased(text[before - 1])) {
-    return false;
-  }
-  size_t after = at + 1;
-  while (after < text.size() && ignorable(text[after])) {
-    ++after;
-  }
-  return after == text.size() || !is_cased(text[after]);
+bool is_ignorable(int32_t c) {
+  const auto kind = category(c);
+  return kind == UTF8PROC_CATEGORY_MN || kind == UTF8PROC_CATEGORY_ME ||
+         kind == UTF8PROC_CATEGORY_CF || kind == UTF8PROC_CATEGORY_LM ||
+         kind == UTF8PROC_CATEGORY_SK || c == '\'' || c == '.' || c == ':' || c == 0xB7 ||
+         c == 0x2019;
 }
 
-void append_lower(std::string& result, const CodePoints& text, size_t at) {
-  if (text[at] == 0x130) {
-    result += "i̇";
-  } else if (text[at] == kCapitalSigma && is_final_sigma(text, at)) {
-    append_code_point(result, kFinalSigma);
+// A sigma from `begin` to `end` is final after a letter and not before one; combining marks are
+// ignored. A sigma is a letter, so that each mark is passed at most once from either side.
+bool is_final_sigma(std::string_view text, size_t begin, size_t end) {
+  int32_t before = 0;
+  do {
+    if (begin == 0) {
+      return false;
+    }
+    before = previous_code_point(text, begin);
+  } while (is_ignorable(before));
+  while (is_cased(before) && end < text.size()) {
+    const int32_t after = next_code_point(text, end);
+    if (!is_ignorable(after)) {
+      return !is_cased(after);
+    }
+  }
+  return is_cased(before);
+}
+
+// Adds the code point at `position` in lower case, and moves past it.
+void append_lower(TextBuilder& out, std::string_view text, size_t& position) {
+  const size_t begin = position;
+  const int32_t code_point = next_code_point(text, position);
+  if (code_point == 0x130) {
+    out.add("i̇");
+  } else if (code_point == kCapitalSigma && is_final_sigma(text, begin, position)) {
+    out.add_code_point(kFinalSigma);
   } else {
-    append_code_point(result, utf8proc_tolower(text[at]));
+    out.add_code_point(utf8proc_tolower(code_point));
   }
 }
 
@@ -102,26 +107,12 @@ int32_t next_code_point(std::string_view text, size_t& position) {
   return static_cast<int32_t>(text::next_code_point(text, position));
 }
 
-CodePoints decode(std::string_view text) {
-  CodePoints result;
-  result.reserve(text.size());
-  for (size_t position = 0; position < text.size();) {
-    result.push_back(next_code_point(text, position));
-  }
-  return result;
+int32_t previous_code_point(std::string_view text, size_t& position) {
+  return static_cast<int32_t>(text::previous_code_point(text, position));
 }
 
 void append_code_point(std::string& text, int32_t code_point) {
   text::append_utf8(text, static_cast<char32_t>(code_point));
-}
-
-std::string encode(const CodePoints& code_points) {
-  std::string result;
-  result.reserve(code_points.size());
-  for (const int32_t code_point : code_points) {
-    append_code_point(result, code_point);
-  }
-  return result;
 }
 
 size_t count_code_points(std::string_view text) {
@@ -210,90 +201,77 @@ bool is_identifier_part(int32_t c) {
          kind == UTF8PROC_CATEGORY_MC || kind == UTF8PROC_CATEGORY_PC;
 }
 
-std::string to_upper(std::string_view text) {
-  std::string result;
-  result.reserve(text.size());
+void to_upper(TextBuilder& out, std::string_view text) {
   for (size_t position = 0; position < text.size();) {
-    append_upper(result, next_code_point(text, position));
+    append_upper(out, next_code_point(text, position));
   }
-  return result;
 }
 
-std::string to_lower(std::string_view text) {
-  const CodePoints code_points = decode(text);
-  std::string result;
-  result.reserve(text.size());
-  for (size_t i = 0; i < code_points.size(); ++i) {
-    append_lower(result, code_points, i);
+void to_lower(TextBuilder& out, std::string_view text) {
+  for (size_t position = 0; position < text.size();) {
+    append_lower(out, text, position);
   }
-  return result;
 }
 
-std::string capitalize(std::string_view text) {
-  const CodePoints code_points = decode(text);
-  std::string result;
-  for (size_t i = 0; i < code_points.size(); ++i) {
-    if (i == 0) {
-      append_title(result, code_points[0]);
-    } else {
-      append_lower(result, code_points, i);
-    }
+void capitalize(TextBuilder& out, std::string_view text) {
+  size_t position = 0;
+  if (!text.empty()) {
+    append_title(out, next_code_point(text, position));
   }
-  return result;
+  while (position < text.size()) {
+    append_lower(out, text, position);
+  }
 }
 
-std::string title_case(std::string_view text) {
-  const CodePoints code_points = decode(text);
-  std::string result;
+void title_case(TextBuilder& out, std::string_view text) {
   bool inside_word = false;
-  for (size_t i = 0; i < code_points.size(); ++i) {
+  for (size_t position = 0; position < text.size();) {
+    size_t next = position;
+    const int32_t code_point = next_code_point(text, next);
     if (inside_word) {
-      append_lower(result, code_points, i);
+      append_lower(out, text, position);
     } else {
-      append_title(result, code_points[i]);
+      append_title(out, code_point);
     }
-    inside_word = is_cased(code_points[i]);
+    position = next;
+    inside_word = is_cased(code_point);
   }
-  return result;
 }
 
-std::string swap_case(std::string_view text) {
-  const CodePoints code_points = decode(text);
-  std::string result;
-  for (size_t i = 0; i < code_points.size(); ++i) {
-    if (is_upper(code_points[i])) {
-      append_lower(result, code_points, i);
-    } else if (is_lower(code_points[i])) {
-      append_upper(result, code_points[i]);
+void swap_case(TextBuilder& out, std::string_view text) {
+  for (size_t position = 0; position < text.size();) {
+    size_t next = position;
+    const int32_t code_point = next_code_point(text, next);
+    if (is_upper(code_point)) {
+      append_lower(out, text, position);
+    } else if (is_lower(code_point)) {
+      append_upper(out, code_point);
     } else {
-      append_code_point(result, code_points[i]);
+      out.add_code_point(code_point);
     }
+    position = next;
   }
-  return result;
 }
 
-std::string case_fold(std::string_view text) {
-  std::string result;
+void case_fold(TextBuilder& out, std::string_view text) {
   for (size_t position = 0; position < text.size();) {
     const int32_t code_point = next_code_point(text, position);
     const auto* found = std::find_if(kLongUpper.begin(), kLongUpper.end(), [&](const auto& entry) {
       return entry.first == code_point;
     });
     if (found != kLongUpper.end()) {
-      result += to_lower(found->second);
+      to_lower(out, found->second);
     } else {
       // Via upper case, so that ς and σ, or ſ and s, fold to the same character.
-      append_code_point(result, utf8proc_tolower(utf8proc_toupper(code_point)));
+      out.add_code_point(utf8proc_tolower(utf8proc_toupper(code_point)));
     }
   }
-  return result;
 }
 
-std::string_view strip(std::string_view text, Side side, const std::string* characters) {
-  const CodePoints set = characters ? decode(*characters) : CodePoints{};
-  const auto goes = [&](int32_t c) {
-    return characters ? std::find(set.begin(), set.end(), c) != set.end() : is_space(c);
-  };
+namespace {
+
+template <class Goes>
+std::string_view strip_while(std::string_view text, Side side, const Goes& goes) {
   size_t begin = 0;
   size_t end = text.size();
   while (side != Side::Right && begin < end) {
@@ -305,12 +283,33 @@ std::string_view strip(std::string_view text, Side side, const std::string* char
   }
   while (side != Side::Left && begin < end) {
     size_t start = end;
-    if (!goes(static_cast<int32_t>(text::previous_code_point(text, start)))) {
+    if (!goes(previous_code_point(text, start))) {
       break;
     }
     end = start;
   }
   return text.substr(begin, end - begin);
+}
+
+}  // namespace
+
+std::string_view strip(std::string_view text, Side side) {
+  return strip_while(text, side, is_space);
+}
+
+std::string_view strip(Budget& budget,
+                       std::string_view text,
+                       Side side,
+                       std::string_view characters) {
+  return strip_while(text, side, [&](int32_t c) {
+    for (size_t position = 0; position < characters.size();) {
+      budget.step();
+      if (next_code_point(characters, position) == c) {
+        return true;
+      }
+    }
+    return false;
+  });
 }
 
 }  // namespace reprise::jinja

@@ -1,21 +1,21 @@
-// Code points and their properties, for Python's str methods. All texts are valid UTF-8.
+// Code points and their properties, for Python's str methods. All texts are valid UTF-8, and are
+// read in one pass, without a copy.
 #pragma once
+
+#include "jinja/values/builders.h"
 
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace reprise::jinja {
 
-using CodePoints = std::vector<int32_t>;
-
 /// The code point at `position`, which is moved past it.
 int32_t next_code_point(std::string_view text, size_t& position);
-CodePoints decode(std::string_view text);
+/// The code point that ends at `position`, which is moved before it.
+int32_t previous_code_point(std::string_view text, size_t& position);
 void append_code_point(std::string& text, int32_t code_point);
-std::string encode(const CodePoints& code_points);
 size_t count_code_points(std::string_view text);
 /// The byte offset of the code point with this index; text.size() past the end.
 size_t byte_offset(std::string_view text, size_t index);
@@ -33,15 +33,20 @@ bool is_printable(int32_t code_point);
 bool is_identifier_start(int32_t code_point);
 bool is_identifier_part(int32_t code_point);
 
-std::string to_upper(std::string_view text);
-std::string to_lower(std::string_view text);
-std::string capitalize(std::string_view text);
-std::string title_case(std::string_view text);
-std::string swap_case(std::string_view text);
-std::string case_fold(std::string_view text);
+// Each adds the changed text.
+void to_upper(TextBuilder& out, std::string_view text);
+void to_lower(TextBuilder& out, std::string_view text);
+void capitalize(TextBuilder& out, std::string_view text);
+void title_case(TextBuilder& out, std::string_view text);
+void swap_case(TextBuilder& out, std::string_view text);
+void case_fold(TextBuilder& out, std::string_view text);
 
 enum class Side { Left, Right, Both };
-/// Strips the characters in `characters` (spaces, if null) from the ends.
-std::string_view strip(std::string_view text, Side side, const std::string* characters = nullptr);
+std::string_view strip(std::string_view text, Side side);  ///< of spaces
+/// Strips the characters in `characters`. Charges each comparison with one of them.
+std::string_view strip(Budget& budget,
+                       std::string_view text,
+                       Side side,
+                       std::string_view characters);
 
 }  // namespace reprise::jinja

@@ -1,10 +1,10 @@
-// Values: kinds, identity, and dictionaries.
+// Values: kinds, contents and identity.
 #include "jinja/values/value.h"
 
-#include "jinja/values/repr.h"
+#include "jinja/values/budget.h"
+#include "jinja/values/builders.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace reprise::jinja {
 
@@ -21,18 +21,29 @@ int64_t Range::size() const {
   return static_cast<int64_t>(std::min<uint64_t>(count, INT64_MAX));
 }
 
-Value Value::undefined(std::string why) {
+Value Value::undefined(Budget& budget, std::string why) {
+  budget.charge(why.size() + Budget::kObjectOverhead);
   Value value;
   value.data_ = Undefined{std::make_shared<const std::string>(std::move(why))};
   return value;
 }
 
-Value Value::text(std::string bytes) {
+Value Value::literal(std::string bytes) {
   return Value(Text{std::make_shared<const std::string>(std::move(bytes)), false});
 }
 
 double Value::as_float() const {
   return is_float() ? std::get<double>(data_) : static_cast<double>(as_int());
+}
+
+const std::string& Value::as_text(Budget& budget) const {
+  budget.read(text_size());
+  return *std::get<Text>(data_).bytes;
+}
+
+const Values& Value::items(Budget& budget) const {
+  budget.step(item_count());
+  return sequence().items;
 }
 
 const Sequence& Value::sequence() const {
@@ -65,7 +76,7 @@ size_t Value::depth() const {
   return is_dict() ? as_dict().depth() : 0;
 }
 
-bool Value::is_same(const Value& other) const {
+bool Value::is_same(Budget& budget, const Value& other) const {
   if (data_.index() != other.data_.index()) {
     return false;
   }
@@ -76,7 +87,7 @@ bool Value::is_same(const Value& other) const {
     return as_int() == other.as_int();
   }
   if (is_text()) {
-    return as_text() == other.as_text();
+    return is_same_text(budget, *std::get<Text>(data_).bytes, *std::get<Text>(other.data_).bytes);
   }
   if (is_list() || is_tuple()) {
     return &sequence() == &other.sequence();
@@ -87,90 +98,8 @@ bool Value::is_same(const Value& other) const {
   return is_object() && &as_object() == &other.as_object();
 }
 
-std::string hash_key(const Value& key) {
-  if (key.is_text()) {
-    return "s" + key.as_text();
-  }
-  if (key.is_integral()) {
-    return "i" + std::to_string(key.as_int());
-  }
-  if (key.is_float()) {
-    const double number = key.as_float();
-    const bool is_whole = number == std::floor(number) && std::abs(number) < 9e18;
-    return is_whole ? "i" + std::to_string(static_cast<int64_t>(number)) : "f" + float_repr(number);
-  }
-  if (key.is_tuple()) {
-    std::string joined = "t";
-    for (const Value& item : key.items()) {
-      const std::string part = hash_key(item);
-      joined += std::to_string(part.size()) + ":" + part;
-    }
-    return joined;
-  }
-  if (key.is_range()) {
-    const Range& range = key.as_range();
-    return "r" + std::to_string(range.start) + ":" + std::to_string(range.size()) + ":" +
-           std::to_string(range.step);
-  }
-  if (key.is_object()) {
-    return "o" + std::to_string(reinterpret_cast<uintptr_t>(&key.as_object()));
-  }
-  if (key.is_list() || key.is_dict()) {
-    throw Failure("unhashable type: '" + key.type_name() + "'");
-  }
-  return key.is_none() ? "n" : "u";
-}
-
-size_t Dict::position(const Value& key) const {
-  const std::string wanted = hash_key(key);
-  if (entries_.size() > kLinear) {
-    const auto found = index_.find(wanted);
-    return found == index_.end() ? entries_.size() : found->second;
-  }
-  size_t at = 0;
-  while (at < entries_.size() && hash_key(entries_[at].first) != wanted) {
-    ++at;
-  }
-  return at;
-}
-
-const Value* Dict::find(const Value& key) const {
-  if (key.is_text()) {
-    return find(std::string_view(key.as_text()));
-  }
-  const size_t at = position(key);
-  return at < entries_.size() ? &entries_[at].second : nullptr;
-}
-
-const Value* Dict::find(std::string_view key) const {
-  if (entries_.size() > kLinear) {
-    std::string wanted = "s";
-    wanted += key;
-    const auto found = index_.find(wanted);
-    return found == index_.end() ? nullptr : &entries_[found->second].second;
-  }
-  for (const auto& [candidate, value] : entries_) {
-    if (candidate.is_text() && candidate.as_text() == key) {
-      return &value;
-    }
-  }
-  return nullptr;
-}
-
-void Dict::set(Value key, Value value) {
-  depth_ = std::max({depth_, key.depth() + 1, value.depth() + 1});
-  if (const size_t at = position(key); at < entries_.size()) {
-    entries_[at].second = std::move(value);
-    return;
-  }
-  entries_.emplace_back(std::move(key), std::move(value));
-  if (entries_.size() == kLinear + 1) {
-    for (size_t i = 0; i < entries_.size(); ++i) {
-      index_.emplace(hash_key(entries_[i].first), i);
-    }
-  } else if (entries_.size() > kLinear) {
-    index_.emplace(hash_key(entries_.back().first), entries_.size() - 1);
-  }
+void Object::write_repr(Runtime&, TextBuilder& out) {
+  out.add("<" + type_name() + " object>");
 }
 
 Value Object::call(Runtime&, const Arguments&) {

@@ -1,4 +1,5 @@
-// The values of a template: Python values, as far as chat templates use them.
+// The values of a template: Python values, as far as chat templates use them. What they hold is
+// read through a Budget: see Note [Budget].
 //
 // Containers are immutable once built (the sandbox refuses append and similar methods), so a
 // container knows its nesting depth and cannot contain itself. Mutable values (namespaces, loops,
@@ -20,17 +21,20 @@
 
 namespace reprise::jinja {
 
+class Budget;
 class Dict;
 class Object;
 class Runtime;
+class TextBuilder;
 class Value;
 using Values = std::vector<Value>;
 
 /// An error in a template. ChatTemplate converts it to a c10::Error with source and line.
 struct Failure : std::runtime_error {
-  explicit Failure(const std::string& message, int at_line = 0)
-      : std::runtime_error(message), line(at_line) {}
-  int line;  ///< 0: the current line of the evaluator
+  explicit Failure(std::string_view message, int at_line = 0)
+      : std::runtime_error(std::string(message.substr(0, kLongest))), line(at_line) {}
+  static constexpr size_t kLongest = 4096;  ///< bytes; the rest of a message is cut off
+  int line;                                 ///< 0: the current line of the evaluator
 };
 
 /// Python's range(); never longer than kMaxRange.
@@ -44,7 +48,7 @@ struct Range {
   int64_t at(int64_t index) const { return start + index * step; }
 };
 
-/// The items of a list or a tuple.
+/// The items of a list or a tuple; only Runtime makes them and only Value reads them.
 struct Sequence {
   Values items;
   size_t depth = 1;
@@ -78,8 +82,8 @@ class Value {
   explicit Value(Tuple tuple) : data_(std::move(tuple)) {}
   explicit Value(std::shared_ptr<const Dict> dict) : data_(std::move(dict)) {}
   explicit Value(std::shared_ptr<Object> object) : data_(std::move(object)) {}
-  static Value undefined(std::string why);
-  static Value text(std::string bytes);  ///< not charged to a Runtime; for constants
+  static Value undefined(Budget& budget, std::string why);
+  static Value literal(std::string bytes);  ///< a text that is written in a template, or in ours
 
   bool is_undefined() const { return std::holds_alternative<Undefined>(data_); }
   bool is_none() const { return std::holds_alternative<None>(data_); }
@@ -100,11 +104,15 @@ class Value {
   // Each requires the value to be of its kind.
   bool as_bool() const { return std::get<bool>(data_); }
   int64_t as_int() const { return is_bool() ? int64_t{as_bool()} : std::get<int64_t>(data_); }
-  double as_float() const;  ///< any number
-  const std::string& as_text() const { return *std::get<Text>(data_).bytes; }
+  double as_float() const;                           ///< any number
+  const std::string& as_text(Budget& budget) const;  ///< charges all its bytes
+  size_t text_size() const { return std::get<Text>(data_).bytes->size(); }
   bool is_markup() const { return is_text() && std::get<Text>(data_).is_markup; }
-  const Values& items() const { return sequence().items; }  ///< of a list or tuple
-  const Sequence& sequence() const;
+  /// Of a list or tuple. items() charges all of them, item_at() the one.
+  const Values& items(Budget& budget) const;
+  const Value& item_at(size_t index) const { return sequence().items[index]; }
+  size_t item_count() const { return sequence().items.size(); }
+  bool is_group() const { return is_tuple() && sequence().is_group; }
   const Dict& as_dict() const { return *std::get<std::shared_ptr<const Dict>>(data_); }
   const Range& as_range() const { return std::get<Range>(data_); }
   Object& as_object() const { return *std::get<std::shared_ptr<Object>>(data_); }
@@ -120,9 +128,11 @@ class Value {
   std::string type_name() const;  ///< Python's type(x).__name__
   size_t depth() const;           ///< of nested containers; 0 for a scalar
   /// Python's `is`; equal small values are the same object.
-  bool is_same(const Value& other) const;
+  bool is_same(Budget& budget, const Value& other) const;
 
  private:
+  const Sequence& sequence() const;
+
   std::variant<None,
                Undefined,
                bool,
@@ -141,28 +151,34 @@ class Value {
 class Dict {
  public:
   using Entry = std::pair<Value, Value>;
+  Dict() = default;
+  Dict(Dict&&) = default;
+  Dict& operator=(Dict&&) = default;
+  Dict copy(Budget& budget) const;
 
   /// Null if absent. Throws Failure for a key that Python cannot hash.
-  const Value* find(const Value& key) const;
-  const Value* find(std::string_view key) const;
-  void set(Value key, Value value);
-  const std::vector<Entry>& entries() const { return entries_; }
+  const Value* find(Budget& budget, const Value& key) const;
+  const Value* find(Budget& budget, std::string_view key) const;
+  void set(Budget& budget, Value key, Value value);
+  const std::vector<Entry>& entries(Budget& budget) const;  ///< charges all of them
+  const Entry& entry_at(size_t index) const { return entries_[index]; }
   size_t size() const { return entries_.size(); }
   size_t depth() const { return depth_; }
 
  private:
-  size_t position(const Value& key) const;  ///< size() if absent
+  Dict(const Dict&) = default;
+  template <class Key>
+  size_t position(Budget& budget, const Key& key) const;  ///< size() if absent
 
-  static constexpr size_t kLinear =
-      8;  ///< up to this size a linear search is faster than the index
+  static constexpr size_t kLinear = 8;  ///< up to this size a search is faster than the index
   std::vector<Entry> entries_;
-  std::unordered_map<std::string, size_t> index_;  ///< by hash_key(), if larger than kLinear
+  std::unordered_multimap<size_t, size_t> index_;  ///< by hash_of(), if larger than kLinear
   size_t depth_ = 1;
 };
 
 /// Equal for keys that are the same in a Python dict (1, 1.0 and true). Throws Failure for a list
-/// or dict.
-std::string hash_key(const Value& key);
+/// or dict, also inside a tuple.
+size_t hash_of(Budget& budget, const Value& key);
 
 struct Arguments {
   Values positional;
@@ -178,7 +194,7 @@ class Object {
   Object& operator=(const Object&) = delete;
 
   virtual std::string type_name() const = 0;
-  virtual std::string repr(Runtime&) { return "<" + type_name() + " object>"; }
+  virtual void write_repr(Runtime& runtime, TextBuilder& out);
   virtual std::optional<Value> attribute(Runtime&, std::string_view) { return std::nullopt; }
   virtual bool is_callable() const { return false; }
   virtual Value call(Runtime&, const Arguments&);
