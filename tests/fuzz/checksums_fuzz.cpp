@@ -53,7 +53,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   } catch (const c10::Error&) {
     return 0;
   }
-  for (const auto& [name, listed] : reprise::parse_json(text, "fuzz")["files"].items()) {
+  const reprise::Json json = reprise::parse_json(text, "fuzz");
+  for (const auto& [name, listed] : json["files"].items()) {
     const auto expected = file.empty() ? reprise::Json::array() : reprise::Json{sum_of(file)};
     if (name == "file" &&
         (listed["bytes"] != file.size() || listed["crc32"].size() != expected.size())) {
