@@ -1,7 +1,7 @@
 // Runs work with a hard deadline, even if it never returns.
 //
-// torchrun's store, a TCPStore, waits forever for a server that is stopped (SIGSTOP). Such work runs in a thread that
-// is abandoned at the deadline, so it must own everything it uses.
+// torchrun's store, a TCPStore, waits forever for a server that is stopped (SIGSTOP). Such work
+// runs in a thread that is abandoned at the deadline, so it must own everything it uses.
 #pragma once
 
 #include <chrono>

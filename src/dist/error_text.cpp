@@ -41,14 +41,15 @@ std::string size_behind(const std::string& text, const std::string& words) {
 /// goes on with pages about its settings.
 std::string torch_text(const c10::Error& error) {
   const std::string text = error.what_without_backtrace();
-  if (text.find("DefaultCPUAllocator") != std::string::npos ||
-      text.find("alloc_cpu.cpp") != std::string::npos) {
+  // A message that only quotes the allocator has said more already.
+  const bool is_bare = text.starts_with("[enforce fail") || text.starts_with("DefaultCPUAllocator");
+  if (is_bare && text.find("DefaultCPUAllocator") != std::string::npos) {
     return out_of_memory(size_behind(text, "you tried to allocate "));
   }
   const std::string gpu = "CUDA out of memory. ";
-  if (const size_t at = text.find(gpu); at != std::string::npos) {
-    const size_t begin = at + gpu.size();
-    return out_of_memory("on the GPU: " + text.substr(begin, text.find(". ", begin) - begin));
+  if (text.starts_with(gpu)) {
+    return out_of_memory("on the GPU: " +
+                         text.substr(gpu.size(), text.find(". ", gpu.size()) - gpu.size()));
   }
   return text;
 }

@@ -222,7 +222,7 @@ TEST(PlanFlags, RefuseWhatHasNoEffect) {
   expect_error([] { parse_plan({}); }, "--model is required");
   expect_plan_refused({"--learning_rate", "1"}, "--learning_rate means nothing for plan");
   expect_plan_refused({"--bach", "1"}, "did you mean --batch?");
-  expect_plan_refused({"--batch", "0"}, "--batch: expected a whole number of at least 1");
+  expect_plan_refused({"--batch", "0"}, "--batch: expected a whole number from 1 to 1000000");
   expect_plan_refused({"--batch", "1", "--per_device_train_batch_size", "1"}, "was given twice");
   expect_plan_refused({"--bf16", "--dtype", "bfloat16"}, "leave out --dtype bfloat16");
   expect_plan_refused({"--use_peft", "false", "--lora_r", "8"}, "with --use_peft false");

@@ -52,6 +52,13 @@ TEST(ErrorText, OfMemoryNamesTheSize) {
               {"out of memory: on the GPU: Tried to allocate 20.00 MiB could not"});
 }
 
+TEST(ErrorText, ThatQuotesTheAllocatorStays) {
+  expect_line(text_of([] {
+                TORCH_CHECK(false, "out of memory in step 1. It said: DefaultCPUAllocator: no");
+              }),
+              {"out of memory in step 1. It said: DefaultCPUAllocator: no"});
+}
+
 TEST(ErrorText, OfFilesNamesThePathAndWhatToDo) {
   const testing::TemporaryFolder folder;
   fs::create_symlink(folder / "b", folder / "a");

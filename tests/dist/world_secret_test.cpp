@@ -260,7 +260,8 @@ TEST(WorldSecret, IsReadFromAFileThatIsItsOwnersAlone) {
   setenv("REPRISE_WORLD_SECRET_FILE", (folder / "none").c_str(), /*overwrite=*/1);
   testing::expect_error([] { world_secret_from_environment(); }, "No such file");
   setenv("REPRISE_WORLD_SECRET_FILE", folder.path().c_str(), /*overwrite=*/1);
-  testing::expect_error([] { world_secret_from_environment(); }, "expected a file that can be read");
+  testing::expect_error([] { world_secret_from_environment(); },
+                        "expected a file that can be read");
   unsetenv("REPRISE_WORLD_SECRET_FILE");
   EXPECT_FALSE(world_secret_from_environment());
   EXPECT_NE(new_world_secret(), new_world_secret());

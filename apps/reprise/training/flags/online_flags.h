@@ -25,7 +25,7 @@ struct OnlineFlags {
   // Rewards
   std::vector<std::string> reward_model, reward_function;
   std::string reward_command, reward_url;
-  std::string reward_auth_file;  ///< has the token for reward_url
+  std::string reward_auth_file;                ///< has the token for reward_url
   std::string reward_url_format = "requests";  ///< or openrlhf
   double reward_timeout = 60;                  ///< seconds
   std::vector<double> reward_weights;  ///< of models, functions, command, URL; empty: 1 for each
