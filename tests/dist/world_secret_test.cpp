@@ -13,6 +13,7 @@
 
 #include <netinet/in.h>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include <chrono>
 #include <cstdlib>
@@ -238,6 +239,36 @@ TEST(WorldSecret, IsProvedOverTheConnectionsOfTensors) {
   EXPECT_TRUE(has_part(errors[0], "connected in the place of rank 2")) << errors[0];
   EXPECT_TRUE(has_part(errors[1], "connected in the place of rank 2")) << errors[1];
   EXPECT_TRUE(has_part(errors[2], "connected in the place of rank 0")) << errors[2];
+}
+
+// torchrun's agent listens at the address, and answers everybody.
+TEST(WorldSecret, UnderTorchrunItsStoreOnlyTellsWhereRank0Is) {
+  c10d::TCPStoreOptions options;
+  options.port = 0;
+  options.isServer = true;
+  options.waitWorkers = false;
+  const auto agent = c10::make_intrusive<c10d::TCPStore>("127.0.0.1", options);
+  const auto run = [&](const std::string& restart) {
+    std::vector<WorkerProcess> processes;
+    for (const int rank : {0, 1}) {
+      auto variables = rendezvous_variables(rank, 2, agent->getPort());
+      variables["TORCHELASTIC_USE_AGENT_STORE"] = "True";
+      variables["TORCHELASTIC_RESTART_COUNT"] = restart;
+      processes.emplace_back("JoinsForAWhile", variables);
+    }
+    return testing::wait_for(processes);
+  };
+  for (const char* restart : {"0", "1"}) {
+    for (const auto& result : run(restart)) {
+      EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
+      EXPECT_TRUE(has_part(result.out, "sum 2")) << result.out;
+      EXPECT_FALSE(has_part(result.out, "listens at 0")) << result.out;
+    }
+  }
+  const auto keys = agent->listKeys();
+  for (const auto& key : keys) {
+    EXPECT_TRUE(has_part(key, "reprise/") || has_part(key, "init/")) << key;
+  }
 }
 
 TEST(WorldSecret, IsReadFromAFileThatIsItsOwnersAlone) {
