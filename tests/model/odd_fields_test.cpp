@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <string>
 #include <vector>
@@ -89,18 +90,18 @@ TEST(OddFields, OfAnAdapterAreReadOrRefused) {
     fs::copy(source / "adapter_model.safetensors", folder / "adapter_model.safetensors");
     int64_t refused = 0;
     std::shared_ptr<Model> model;
-    for_each_change(read_json(source / "adapter_config.json"),
-                    [&](const Json& changed, const std::string& what) {
-                      write_json(folder / "adapter_config.json", changed);
-                      if (model == nullptr || has_lora(*model)) {
-                        model = testing::open_model("llama");
-                      }
-                      const auto message =
-                          own_error([&] { load_adapter(*model, folder.path()); }, what);
-                      refused += message.empty() ? 0 : 1;
-                      EXPECT_EQ(has_lora(*model), message.empty()) << what;
-                      EXPECT_EQ(message.find('\n'), std::string::npos) << message;
-                    });
+    for_each_change(
+        read_json(source / "adapter_config.json"),
+        [&](const Json& changed, const std::string& what) {
+          std::ofstream(folder / "adapter_config.json") << changed.dump();  // not synced
+          if (model == nullptr || has_lora(*model)) {
+            model = testing::open_model("llama");
+          }
+          const auto message = own_error([&] { load_adapter(*model, folder.path()); }, what);
+          refused += message.empty() ? 0 : 1;
+          EXPECT_EQ(has_lora(*model), message.empty()) << what;
+          EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+        });
     EXPECT_GT(refused, 100) << name;
   }
 }
