@@ -20,6 +20,9 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <memory>
+#include <set>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -41,7 +44,8 @@ TEST(Worker, DISABLED_JoinsForAWhile) {
     options.timeout = 30s;
     const auto world = connect_world(rendezvous_from_environment().value(), options);
     for (const auto& each : testing::listeners_of(getpid())) {
-      std::cout << "listens at " << (each.is_loopback() ? "loopback" : each.address) << "\n";
+      std::cout << "listens at " << (each.is_loopback() ? "loopback" : each.address) << "\n"
+                << "port " << each.port << "\n";
     }
     std::cout << "begun" << std::endl;
     const char* open = std::getenv("OPEN");
@@ -118,6 +122,19 @@ class OpenWorld {
     }
   }
   int port() const { return port_; }
+  /// All at which its processes listen, the store's and Gloo's.
+  std::set<int> ports() const {
+    std::set<int> found;
+    for (const auto& process : processes_) {
+      std::istringstream lines(process.out());
+      for (std::string line; std::getline(lines, line);) {
+        if (line.starts_with("port ")) {
+          found.insert(std::stoi(line.substr(5)));
+        }
+      }
+    }
+    return found;
+  }
   std::vector<testing::ProcessResult> release() {
     std::ofstream(open()) << "now";
     return testing::wait_for(processes_);
@@ -182,6 +199,27 @@ TEST(WorldSecret, StrangersAreToldANonceAndNothingElse) {
   const auto told = replaying.told();
   ASSERT_EQ(told.size(), 40U + 33U);
   EXPECT_EQ(told[40], '-');
+  for (const auto& result : world.release()) {
+    EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
+    EXPECT_TRUE(has_part(result.out, "sum 2")) << result.out;
+  }
+}
+
+TEST(WorldSecret, StrangersAtAnyPortDoNotDisturbTheWorld) {
+  OpenWorld world;
+  const auto ports = world.ports();
+  EXPECT_EQ(ports.size(), 3U);  // the store's, and one of Gloo's in each process
+  std::vector<std::unique_ptr<Stranger>> strangers;
+  for (const int port : ports) {
+    for (const std::string& bytes :
+         {std::string(), std::string("x"), std::string(8, '\0'), std::string(1 << 16, '\xff')}) {
+      strangers.push_back(std::make_unique<Stranger>(port));
+      strangers.back()->say(bytes);
+      if (bytes.size() == 1) {
+        strangers.pop_back();  // leaves in the middle of a message
+      }
+    }
+  }
   for (const auto& result : world.release()) {
     EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
     EXPECT_TRUE(has_part(result.out, "sum 2")) << result.out;
