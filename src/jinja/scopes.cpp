@@ -5,8 +5,8 @@
 #include "jinja/syntax/walk.h"
 
 #include <algorithm>
-#include <map>
-#include <set>
+#include <unordered_map>
+#include <utility>
 
 namespace reprise::jinja {
 namespace {
@@ -14,59 +14,46 @@ namespace {
 /// Where the first value of a name in a scope comes from.
 enum class Origin { Parameter, Around, Undefined };
 
-// A branch of an `if` belongs to the scope around it. It holds only what it adds to `before_`, the
-// scope up to the branch: a copy for each branch would take the product of names and branches.
 class Scope {
  public:
+  using Names = std::vector<std::string>;
   explicit Scope(const Scope* parent) : parent_(parent) {}
 
-  static Scope branch_of(const Scope& scope) {
-    Scope branch(scope.parent_);
-    branch.before_ = &scope;
-    return branch;
-  }
-
   bool knows(const std::string& name) const {
-    return has_origin(name) || (parent_ != nullptr && parent_->knows(name));
+    return origins_.count(name) != 0 || (parent_ != nullptr && parent_->knows(name));
   }
 
   void read(const std::string& name) {
     if (!knows(name)) {
-      origins_[name] = Origin::Around;
+      add(name, Origin::Around);
     }
   }
 
   void assign(const std::string& name) {
-    assigned_.insert(name);
-    if (!has_origin(name)) {
-      const bool is_known_around = parent_ != nullptr && parent_->knows(name);
-      origins_[name] = is_known_around ? Origin::Around : Origin::Undefined;
-    }
+    const bool is_known_around = parent_ != nullptr && parent_->knows(name);
+    add(name, is_known_around ? Origin::Around : Origin::Undefined);
   }
 
-  void parameter(const std::string& name) {
-    assigned_.insert(name);
-    origins_[name] = Origin::Parameter;
+  void parameter(const std::string& name) { origins_[name] = Origin::Parameter; }
+
+  /// The names that `collect` adds, which are then forgotten: another branch does not see them.
+  template <class Collect>
+  Names branch(const Collect& collect) {
+    Names before = std::exchange(added_, {});
+    collect();
+    Names names = std::exchange(added_, std::move(before));
+    for (const std::string& name : names) {
+      origins_.erase(name);
+    }
+    return names;
   }
 
   // A name assigned only in some branches may still be unassigned: the outer value is visible.
-  void merge_branches(const std::vector<Scope>& branches) {
-    std::set<std::string> fresh;
-    for (const Scope& branch : branches) {
-      for (const std::string& name : branch.assigned_) {
-        if (!has_assigned(name)) {
-          fresh.insert(name);
-        }
+  void merge_branches(const std::vector<Names>& branches) {
+    for (const Names& names : branches) {
+      for (const std::string& name : names) {
+        add(name, Origin::Around);
       }
-    }
-    for (const Scope& branch : branches) {
-      for (const auto& [name, origin] : branch.origins_) {
-        origins_[name] = origin;
-      }
-      assigned_.insert(branch.assigned_.begin(), branch.assigned_.end());
-    }
-    for (const std::string& name : fresh) {
-      origins_[name] = Origin::Around;
     }
   }
 
@@ -77,21 +64,21 @@ class Scope {
         result.push_back(name);
       }
     }
+    std::sort(result.begin(), result.end());
     return result;
   }
 
  private:
-  bool has_origin(const std::string& name) const {
-    return origins_.count(name) != 0 || (before_ != nullptr && before_->has_origin(name));
-  }
-  bool has_assigned(const std::string& name) const {
-    return assigned_.count(name) != 0 || (before_ != nullptr && before_->has_assigned(name));
+  // Unless the scope has the name: its first use counts.
+  void add(const std::string& name, Origin origin) {
+    if (origins_.emplace(name, origin).second) {
+      added_.push_back(name);
+    }
   }
 
   const Scope* parent_;
-  const Scope* before_ = nullptr;
-  std::map<std::string, Origin> origins_;
-  std::set<std::string> assigned_;
+  std::unordered_map<std::string, Origin> origins_;
+  Names added_;  ///< in the current branch
 };
 
 // Collects the names of a block into its scope, without entering inner scopes.
@@ -153,43 +140,26 @@ class Collector {
       expression(value);
     }
   }
-  void operator()(const If& node) { branches(node, 0); }
-
- private:
   // `elif` counts as an `if` inside a branch.
-  void branches(const If& node, size_t first) {
-    expression(node.branches[first].first);
-    std::vector<Scope> parts;
-    parts.push_back(branch([&](Collector& inner) { inner.block(*node.branches[first].second); }));
-    if (first + 1 < node.branches.size()) {
-      Scope others = Scope::branch_of(*scope_);
-      Collector inner(others);
-      for (size_t i = first + 1; i < node.branches.size(); ++i) {
-        inner.single_branch(node, i);
-      }
-      parts.push_back(std::move(others));
+  void operator()(const If& node) {
+    expression(node.branches[0].first);
+    std::vector<Scope::Names> parts;
+    parts.push_back(scope_->branch([&] { block(*node.branches[0].second); }));
+    if (node.branches.size() > 1) {
+      parts.push_back(scope_->branch([&] {
+        for (size_t i = 1; i < node.branches.size(); ++i) {
+          expression(node.branches[i].first);
+          scope_->merge_branches({scope_->branch([&] { block(*node.branches[i].second); })});
+        }
+      }));
     }
     if (node.otherwise) {
-      parts.push_back(branch([&](Collector& inner) { inner.block(*node.otherwise); }));
+      parts.push_back(scope_->branch([&] { block(*node.otherwise); }));
     }
     scope_->merge_branches(parts);
   }
 
-  void single_branch(const If& node, size_t index) {
-    expression(node.branches[index].first);
-    std::vector<Scope> parts;
-    parts.push_back(branch([&](Collector& inner) { inner.block(*node.branches[index].second); }));
-    scope_->merge_branches(parts);
-  }
-
-  template <class Fill>
-  Scope branch(const Fill& fill) {
-    Scope inside = Scope::branch_of(*scope_);
-    Collector inner(inside);
-    fill(inner);
-    return inside;
-  }
-
+ private:
   void names(const Expression& expression) {
     if (const auto* name = std::get_if<Name>(&expression.node)) {
       scope_->read(name->name);

@@ -173,6 +173,7 @@ TEST(HostileTemplate, NamesTimesBranchesAreParsedInTime) {
   }
   EXPECT_EQ(use_of(text + repeated("{%if 1%}{%endif%}", 6'000)).steps,
             use_of(text).steps + 2 * 6'000);
+  EXPECT_GT(use_of(repeated("{%if 0%}", 200) + text + repeated("{%endif%}", 200)).steps, 0U);
   EXPECT_GT(use_of(text + "{%if 0%}" + repeated("{%elif 0%}", 9'000) + "{%endif%}").steps, 0U);
 }
 
