@@ -18,8 +18,7 @@ namespace {
 
 std::string out_of_memory(const std::string& size) {
   return "out of memory: " + size +
-         " could not be allocated. Use smaller batches, shorter texts or `gradient_checkpointing`, "
-         "or free memory";
+         " could not be allocated. Use smaller batches or shorter texts, or free memory";
 }
 
 /// "1.5 GiB", of the number behind these words; "more" if there is none.
