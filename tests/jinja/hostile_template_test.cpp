@@ -140,8 +140,9 @@ TEST(HostileTemplate, MessagesOfUndefinedValuesAreShort) {
   }
   EXPECT_LT(use_of("{% set n = 'a' * 1000000 %}{% set l = [(1)[n], (1)[n], (1)[n]] %}").allocated,
             1'500'000U);
-  EXPECT_THROW(ChatTemplate("{{ raise_exception('a' * 1000000) }}").render(Json::object()),
-               c10::Error);
+  const std::string raised = stopped_by("{{ raise_exception('xä' * 1000000) }}");
+  EXPECT_LT(raised.size(), 5000U);
+  EXPECT_TRUE(raised.ends_with("äx") || raised.ends_with("xä")) << "a whole character";
 }
 
 TEST(HostileTemplate, ManyNamesAreCharged) {

@@ -3,10 +3,19 @@
 
 #include "jinja/values/budget.h"
 #include "jinja/values/builders.h"
+#include "text/unicode/utf8.h"
 
 #include <algorithm>
 
 namespace reprise::jinja {
+
+std::string Failure::shortened(std::string_view message) {
+  size_t end = std::min(message.size(), kLongest);
+  while (end > 0 && end < message.size() && text::is_continuation(message[end])) {
+    --end;
+  }
+  return std::string(message.substr(0, end));
+}
 
 int64_t Range::size() const {
   if (step > 0 ? start >= stop : start <= stop) {

@@ -32,9 +32,10 @@ using Values = std::vector<Value>;
 /// An error in a template. ChatTemplate converts it to a c10::Error with source and line.
 struct Failure : std::runtime_error {
   explicit Failure(std::string_view message, int at_line = 0)
-      : std::runtime_error(std::string(message.substr(0, kLongest))), line(at_line) {}
+      : std::runtime_error(shortened(message)), line(at_line) {}
   static constexpr size_t kLongest = 4096;  ///< bytes; the rest of a message is cut off
-  int line;                                 ///< 0: the current line of the evaluator
+  static std::string shortened(std::string_view message);  ///< to whole characters
+  int line;                                                ///< 0: the current line of the evaluator
 };
 
 /// Python's range(); never longer than kMaxRange.
