@@ -60,9 +60,10 @@ TEST(Mapped, ModelsAreThoseThatAreCopied) {
 
 TEST(Mapped, TakeNoMemory) {
   const TemporaryFolder folder;
-  auto config = load_model(model_folder("llama_untied")).model->config();
-  config.vocabulary = 100'000;  // tensors of less than 1 MiB are read
-  save_model(Model(config, HeadKind::CausalLm), folder / "model");
+  Json config = read_json(model_folder("llama_untied") / "config.json");
+  config["vocab_size"] = 100'000;  // tensors of less than 1 MiB are read
+  const auto large = ModelConfig::from_json(config, "config.json");
+  save_model(Model(large, HeadKind::CausalLm), folder / "model");
   const PeakTracker tracker(at::kCPU);
   const auto model = load_model(folder / "model", {.mapped = true}).model;
   int64_t bytes = 0;
