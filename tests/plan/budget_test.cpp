@@ -2,6 +2,7 @@
 // changes a bit of loss or gradients.
 #include "plan/measure/activation_meter.h"
 #include "plan/run_planned.h"
+#include "plan/steady_times.h"
 #include "plan/step_planner.h"
 #include "plan/widened_config.h"
 #include "support/bitwise.h"
@@ -99,6 +100,10 @@ struct TrainedModel {
     return values;
   }
 
+  planning::StepTrace traced() {
+    return with_steady_times(planning::trace_step([this] { step(); }, at::kCPU));
+  }
+
   int64_t measured(const std::vector<RegionDecision>& decisions) {
     planning::ActivationMeter meter(at::kCPU, parameters);
     run_planned(decisions, [this] { step(); });
@@ -121,7 +126,7 @@ TEST_P(Budgets, AreHeldAndChangeNoBits) {
   const auto expected = taken();
   model->enable_checkpointing(BlockChoice::all());
 
-  const auto trace = planning::trace_step([this] { step(); }, at::kCPU);
+  const auto trace = traced();
   const planning::StepPlanner planner(trace);
   ASSERT_LT(planner.least_bytes(), planner.most_bytes());
   EXPECT_LE(planner.least_bytes(), trace.peak) << "computing everything again is a plan, too";
@@ -151,7 +156,7 @@ TEST_P(Budgets, AreHeldAndChangeNoBits) {
 }
 
 TEST_P(Budgets, BelowTheLeastAreRefusedWithTheLeast) {
-  const planning::StepPlanner planner(planning::trace_step([this] { step(); }, at::kCPU));
+  const planning::StepPlanner planner(traced());
   const auto message = message_of<c10::Error>([&] { planner.plan_for(planner.least_bytes() - 1); });
   EXPECT_TRUE(contains(message, std::to_string(planner.least_bytes()))) << message;
 }
@@ -159,7 +164,7 @@ TEST_P(Budgets, BelowTheLeastAreRefusedWithTheLeast) {
 // Below what one region per block takes, blocks are joined.
 TEST(DeepModel, JoinsBlocksBelowTheLeastOfOneRegionPerBlock) {
   TrainedModel trained("llama", /*has_lora=*/false, /*layers=*/12);
-  const auto trace = planning::trace_step([&] { trained.step(); }, at::kCPU);
+  const auto trace = trained.traced();
   EXPECT_EQ(trace.regions.front().joinable, 11U);
   EXPECT_EQ(trace.regions.back().joinable, 0U);
   trained.step();
@@ -201,10 +206,6 @@ TEST(DeepModel, JoinsBlocksBelowTheLeastOfOneRegionPerBlock) {
 /// Plans that offload, compress, or count gradients.
 struct WiderBudgets : Budgets {
   WiderBudgets() { set_offload_settings({}); }
-
-  planning::StepTrace traced() {
-    return planning::trace_step([this] { step(); }, at::kCPU);
-  }
 
   /// Runs `count` plans of the curve, from the least bytes to the most.
   static void for_each_plan(const planning::StepPlanner& planner,
