@@ -28,6 +28,12 @@ using testing::TemporaryFolder;
 using namespace std::chrono_literals;
 using Words = std::vector<std::string>;
 
+// Waiting on files, not on time: a busy machine may take seconds to start a shell.
+const std::string kAllReady =
+    "while [ ! -e ready0 ] || [ ! -e ready1 ] || [ ! -e ready2 ]; do sleep 0.02; done; ";
+/// A minute, in sleeps short enough that traps run soon.
+const std::string kLinger = "for i in $(seq 1200); do sleep 0.05; done";
+
 /// While it lives, a stream of this process goes to a file.
 class Redirected {
  public:
@@ -124,9 +130,9 @@ TEST_F(Launch, NeverMixesLinesOfDifferentProcesses) {
 
 TEST_F(Launch, EndsTheOthersWhenOneFailsAndGivesItsExitCode) {
   const auto end = run(3,
-                       "trap 'touch ended$RANK; exit 0' TERM; "
-                       "if [ $RANK = 2 ]; then sleep 0.1; exit 7; fi; "
-                       "for i in $(seq 200); do sleep 0.05; done");
+                       "trap 'touch ended$RANK; exit 0' TERM; touch ready$RANK; "
+                       "if [ $RANK = 2 ]; then " +
+                           kAllReady + "exit 7; fi; " + kLinger);
   EXPECT_EQ(end.failed_rank, 2);
   EXPECT_EQ(end.end.exit_code, 7);
   EXPECT_EQ(end.end.describe(), "exit code 7");
@@ -153,21 +159,21 @@ TEST_F(Launch, LeavesStragglersASixthOfTheGraceOnceOneHasEnded) {
   const auto end = run(3,
                        "[ $RANK = 1 ] && trap '' TERM; touch ready$RANK; "
                        "while [ ! -e ready1 ]; do sleep 0.02; done; "
-                       "[ $RANK = 0 ] && exit 1; sleep 60",
-                       6s);
+                       "[ $RANK = 0 ] && exit 1; exec sleep 60",
+                       12s);
   EXPECT_EQ(end.failed_rank, 0);
-  EXPECT_GE(std::chrono::steady_clock::now() - start, 1s);
-  EXPECT_LT(std::chrono::steady_clock::now() - start, 5s);
+  EXPECT_GE(std::chrono::steady_clock::now() - start, 2s);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 12s);
 }
 
 TEST_F(Launch, PassesEverySignalOnAndSaysThatItWasStopped) {
   // The first process signals its parent, which is this one: twice.
   const auto end =
       run(2,
-          "trap 'touch first$RANK; trap \"exit 3\" INT' INT; "
-          "if [ $RANK = 0 ]; then sleep 0.2; kill -INT $PPID; "
-          "while [ ! -e first1 ]; do sleep 0.02; done; sleep 0.1; kill -INT $PPID; fi; "
-          "for i in $(seq 200); do sleep 0.05; done");
+          "trap 'trap \"exit 3\" INT; touch first$RANK' INT; touch ready$RANK; "
+          "if [ $RANK = 0 ]; then while [ ! -e ready1 ]; do sleep 0.02; done; kill -INT $PPID; "
+          "while [ ! -e first0 ] || [ ! -e first1 ]; do sleep 0.02; done; kill -INT $PPID; fi; " +
+              kLinger);
   EXPECT_TRUE(end.was_stopped);
   EXPECT_TRUE(is_there("first0") && is_there("first1"));
   EXPECT_EQ(end.end.exit_code, 3);
@@ -196,7 +202,7 @@ TEST_F(Launch, KillsOrphansInGroupsOfTheirOwn) {
 TEST_F(Launch, TakesWhatItsProcessesStartedWithThem) {
   run(1, "sleep 60 & echo $! > child; exit 1");
   const pid_t child = std::stoi(read_text(path("child")));
-  for (int i = 0; i < 200 && ::kill(child, 0) == 0; ++i) {
+  for (int i = 0; i < 3000 && ::kill(child, 0) == 0; ++i) {
     std::this_thread::sleep_for(10ms);
   }
   // Nobody reaps an orphan here, perhaps: then it is a zombie, which sleeps no more.
@@ -217,14 +223,14 @@ TEST_F(Launch, DiesWithItsLauncher) {
     run_group({command}, 1, 10s, inbox);
     ::_exit(0);
   }
-  for (int i = 0; i < 500 && !is_there("pid"); ++i) {
+  for (int i = 0; i < 3000 && !is_there("pid"); ++i) {
     std::this_thread::sleep_for(10ms);
   }
   const pid_t worker = std::stoi(read_text(path("pid")));
   ::kill(launcher, SIGKILL);
   ::waitpid(launcher, nullptr, 0);
   std::string state = "?";
-  for (int i = 0; i < 200 && !state.empty() && state.find(") Z ") == std::string::npos; ++i) {
+  for (int i = 0; i < 3000 && !state.empty() && state.find(") Z ") == std::string::npos; ++i) {
     std::this_thread::sleep_for(10ms);
     state = read_text("/proc/" + std::to_string(worker) + "/stat");
   }

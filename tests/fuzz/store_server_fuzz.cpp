@@ -11,8 +11,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace {
 
@@ -21,6 +23,15 @@ using Clock = std::chrono::steady_clock;
 
 constexpr const char* kHost = "127.0.0.1";
 constexpr std::string_view kSecret = "secret";
+
+/// A store serves many inputs, as it does in a run, but not so many that its keys fill the memory.
+constexpr int kInputsPerStore = 256;
+
+struct Store {
+  Socket listener = listen_at(kHost, 0);
+  int port = listener.endpoint().port;
+  StoreServer server{std::move(listener), std::string(kSecret)};
+};
 
 /// Sends the bytes and reads whole answers until the store closes the connection.
 void talk(int port, std::string_view bytes) {
@@ -47,10 +58,13 @@ void talk(int port, std::string_view bytes) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  Socket listener = listen_at(kHost, 0);
-  const int port = listener.endpoint().port;
-  const StoreServer server(std::move(listener), std::string(kSecret));
-  talk(port, {reinterpret_cast<const char*>(data), size});
-  talk(port, encoded({StoreMessageKind::Count}));
+  static std::optional<Store> store;
+  static int served = 0;
+  if (served++ % kInputsPerStore == 0) {
+    store.reset();
+    store.emplace();
+  }
+  talk(store->port, {reinterpret_cast<const char*>(data), size});
+  talk(store->port, encoded({StoreMessageKind::Count}));
   return 0;
 }
