@@ -2,16 +2,33 @@
 #include <reprise/reward/url.h>
 
 #include <algorithm>
+#include <cctype>
 #include <string_view>
 
 namespace reprise {
 namespace {
 
+/// What ends the authority of a URL that stands alone, and of one in a text.
+constexpr std::string_view kAuthorityEnds = "/?#";
+constexpr std::string_view kAuthorityEndsInText = "/?# \t\n\"'<>";
+
 /// Where the user and password of a URL's authority end, just before the @; npos if it has none.
-size_t end_of_user(std::string_view text, size_t authority) {
-  const size_t end = std::min(text.find_first_of("/?# \t\n\"'<>", authority), text.size());
+size_t end_of_user(std::string_view text, size_t authority, std::string_view ends) {
+  const size_t end = std::min(text.find_first_of(ends, authority), text.size());
   const size_t at = text.substr(0, end).rfind('@');
   return at == std::string_view::npos || at < authority ? std::string_view::npos : at;
+}
+
+/// Where the authority of a URL begins. One without a scheme is http, as curl takes it; a "://"
+/// after anything else, such as in the query, is no scheme.
+size_t authority_of(std::string_view url) {
+  const size_t end = url.find("://");
+  const auto is_scheme = [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '+' || c == '-' || c == '.';
+  };
+  return end != std::string_view::npos && std::all_of(url.begin(), url.begin() + end, is_scheme)
+             ? end + 3
+             : 0;
 }
 
 /// "a=1&b=2" as "a=***&b=***". A value without a name may be a token as well.
@@ -45,7 +62,7 @@ std::string without_passwords(const std::string& text) {
     }
     const size_t authority = scheme + 3;
     result += text.substr(begin, authority - begin);
-    const size_t at = end_of_user(text, authority);
+    const size_t at = end_of_user(text, authority, kAuthorityEndsInText);
     result += at == std::string::npos ? "" : kRedacted;
     begin = at == std::string::npos ? authority : at;
   }
@@ -53,9 +70,9 @@ std::string without_passwords(const std::string& text) {
 
 std::string redacted_url(const std::string& url) {
   std::string result = without_passwords(url);
-  if (url.find("://") == std::string::npos) {  // as curl takes it: http
-    const size_t at = end_of_user(result, 0);
-    result = at == std::string::npos ? result : kRedacted + result.substr(at);
+  const size_t authority = authority_of(result);
+  if (const size_t at = end_of_user(result, authority, kAuthorityEnds); at != std::string::npos) {
+    result = result.substr(0, authority) + kRedacted + result.substr(at);
   }
   result = result.substr(0, result.find('#'));  // is never sent
   const size_t query = result.find('?');

@@ -21,6 +21,8 @@ TEST(RedactedUrl, HasNoUserPasswordAndValuesOfTheQuery) {
       {"http://host/?a=1&b=&c;d=2", "http://host/?a=***&b=***&***;d=***"},
       {"http://host/?t0ken", "http://host/?***"},
       {"http://j:s@host/?k=v#fr4gment", "http://***@host/?k=***"},
+      {"jane:s3cret@host/?back=http://here", "***@host/?back=***"},
+      {"http://jane:s3 cret@host/", "http://***@host/"},
       {"", ""},
       {"://@", "://***@"}};
   for (const auto& [url, expected] : urls) {
