@@ -15,7 +15,8 @@ inline planning::StepTrace with_steady_times(planning::StepTrace trace) {
     for (auto& op : region.ops) {
       const bool is_arithmetic =
           op.op_class == OpClass::Matmul || op.op_class == OpClass::Attention;
-      op.forward_ms = static_cast<double>(op.bytes) * kMsPerByte * (is_arithmetic ? kArithmetic : 1);
+      op.forward_ms =
+          static_cast<double>(op.bytes) * kMsPerByte * (is_arithmetic ? kArithmetic : 1);
       region.forward_ms += op.forward_ms;
       region.recompute_ms += op.is_rerun ? op.forward_ms : 0;
     }
