@@ -2,6 +2,7 @@
 // code 1. CLI11 prints its own errors about the command line and chooses their exit code.
 #include "reprise/commands.h"
 #include "reprise/error_text.h"
+#include "reprise/repeated_flags.h"
 #include "reprise/terminal_text.h"
 
 #include <reprise/dist/connect.h>
@@ -33,6 +34,7 @@ int run(int argc, char** argv) {
   CLI::App app{"Reprise: post-training of language models, with activation checkpointing."};
   app.set_version_flag("--version", "reprise " REPRISE_VERSION);
   app.require_subcommand(1);
+  reprise::app::take_last_of_repeated_flags(app);
   reprise::app::add_training_commands(app);
   reprise::app::add_launch(app);
   reprise::app::add_plan(app);
@@ -49,6 +51,12 @@ int run(int argc, char** argv) {
     auto* command = app.get_subcommand(name);
     command->preparse_callback([command](size_t) { check_runs_once(*command); });
   }
+  app.parse_complete_callback([&app] {
+    for (const std::string& note :
+         reprise::app::notes_on_repeated_flags(*app.get_subcommands().front())) {
+      std::cerr << note << "\n";
+    }
+  });
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

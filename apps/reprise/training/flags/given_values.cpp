@@ -1,8 +1,8 @@
 #include "reprise/training/flags/given_values.h"
 
 #include "reprise/training/effects/flag_effects.h"
-#include "reprise/training/flags/parallel_flags.h"
 #include "reprise/training/flags/suggest.h"
+#include "reprise/training/flags/unknown_flag.h"
 
 #include <c10/util/Exception.h>
 
@@ -13,7 +13,9 @@ namespace reprise::app {
 namespace {
 
 [[noreturn]] void refuse_key(const ConfigEntry& entry, const FlagTable& table) {
-  refuse_other_parallelism(entry.key);
+  const std::string value = entry.value.is_string() ? entry.value.get<std::string>() : "";
+  const std::string known = about_unknown_flag(table, entry.key, value);
+  TORCH_CHECK(known.empty(), entry.where, known);
   const std::string suggestion = suggest_flag(table.names(), entry.key);
   TORCH_CHECK(false,
               entry.where,

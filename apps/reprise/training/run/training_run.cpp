@@ -73,6 +73,9 @@ TrainingRun::TrainingRun(const TrainingFlags& flags, Json configuration, const R
       output_(flags.output_dir) {
   track_cpu_memory();
   listen_for_stop_signals();
+  for (const std::string& note : flags_.notes) {
+    line_.print(note);
+  }
   check_device_effects(flags_);
   choose_kernels_of(flags_);
   if (world_.is_joined()) {
