@@ -53,12 +53,14 @@ TEST(ForeignFlags, EveryFlagOfTheDocumentIsOursOrHasAnAnswer) {
     EXPECT_FALSE(row.note.empty() && (row.here.empty() || row.here == "refused"))
         << name << " has no answer";
     const Objective objective = row.is_online ? Objective::Grpo : Objective::Sft;
-    for (const std::string& error :
-         {parse_error(objective, {"--" + name, row.value.empty() ? "1" : row.value}),
-          config_error(objective, name + ": " + (row.value.empty() ? "1" : row.value) + "\n")}) {
+    const std::string value = row.value.empty() ? "1" : row.value;
+    const auto* answer = app::find_foreign_flag(name, value, objective);
+    ASSERT_NE(answer, nullptr) << name;  // perhaps another row about the same
+    for (const std::string& error : {parse_error(objective, {"--" + name, value}),
+                                     config_error(objective, name + ": \"" + value + "\"\n")}) {
       EXPECT_EQ(error.find("no such flag"), std::string::npos) << error;
       // Kinds of parallelism have messages of their own.
-      EXPECT_TRUE(error.find(" (" + row.program + ")") != std::string::npos ||
+      EXPECT_TRUE(error.find(app::answer_of(*answer, value)) != std::string::npos ||
                   error.find("parallel") != std::string::npos)
           << error;
     }

@@ -143,19 +143,18 @@ std::shared_ptr<PlanFlags> add_plan_flags(CLI::App& command) {
   declare_flags(command, plan_table());
   command.get_option("--config")
       ->description(
-          "YAML file of a training command, such as an earlier run's training.yaml;\nthe command "
+          "YAML file of a training command, such as an earlier run's training.yaml; the command "
           "line takes precedence");
   command
-      .add_option(
-          "--objective",
-          "Training command to plan for: sft, rm, dpo, kto, kd, grpo or ppo\n[default: that "
-          "of the --config file, else sft]")
+      .add_option("--objective",
+                  "Training command to plan for: sft, rm, dpo, kto, kd, grpo or ppo [default: that "
+                  "of the --config file, else sft]")
       ->option_text("NAME")
       ->group("Training step");
   command
       .add_option("--world,--nproc",
                   flags->world,
-                  "Number of processes, each with such a device; the plan is for\none of them")
+                  "Number of processes, each with such a device; the plan is for one of them")
       ->option_text("COUNT")
       ->group("Device and memory");
   command.add_option("--html", flags->html, "Also write the plan as an HTML page")

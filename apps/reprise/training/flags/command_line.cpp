@@ -33,25 +33,6 @@ std::string default_text(const FlagSpec& flag, const TrainingFlags& defaults) {
   return c10::Join(" ", texts);
 }
 
-/// Breaks a help text into lines that fit beside the names; `last` is not broken.
-std::string wrap(const std::string& text, const std::string& last) {
-  constexpr size_t kColumns = 68;
-  Words words;
-  std::istringstream stream(text);
-  for (std::string word; stream >> word;) {
-    words.push_back(word);
-  }
-  words.push_back(last);
-  std::string wrapped = words.front();
-  size_t column = wrapped.size();
-  for (size_t i = 1; i < words.size(); ++i) {
-    const bool fits = column + 1 + words[i].size() <= kColumns;
-    wrapped += (fits ? " " : "\n") + words[i];
-    column = words[i].size() + (fits ? column + 1 : 0);
-  }
-  return wrapped;
-}
-
 std::string help_text(const FlagSpec& flag, const TrainingFlags& defaults) {
   const bool has_colon = flag.help.find_first_of(":;") != std::string::npos;
   const std::string choices =
@@ -59,7 +40,7 @@ std::string help_text(const FlagSpec& flag, const TrainingFlags& defaults) {
   const std::string alias = flag.short_name.empty() ? "" : "(or --" + flag.short_name + ") ";
   const std::string end =
       flag.is_required ? "[required]" : "[default: " + default_text(flag, defaults) + "]";
-  return wrap(flag.help + choices, alias + end);
+  return flag.help + choices + " " + alias + end;
 }
 
 CLI::Option* declare(CLI::App& command, const FlagSpec& flag, const std::string& name) {

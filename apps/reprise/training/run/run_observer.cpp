@@ -76,6 +76,7 @@ void RunObserver::on_batch_size_chosen(const std::vector<BatchTrial>& trials,
 
 void RunObserver::on_train_begin(const RunProgress& progress,
                                  const CheckpointedBlocks& checkpointing) {
+  save_when_stopped();
   blocks_ = checkpointing.blocks;
   checkpointing_ = checkpointing.description;
   if (!blocks_.empty()) {
