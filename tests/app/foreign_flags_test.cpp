@@ -92,8 +92,10 @@ TEST(ForeignFlags, TheAnswerNamesTheFlagWithTheValueToUse) {
 TEST(ForeignFlags, AConfigFileGetsTheSameAnswerWithItsLine) {
   expect_contains(config_error(Objective::Sft, "bf16: true\nfp16: true\n"),
                   "run.yaml:2: fp16 (TRL): here --bf16");
-  expect_contains(config_error(Objective::Sft, "dataset_text_field: body\n"),
-                  "run.yaml:1: dataset_text_field (TRL): here --text_key body");
+  const std::string two =
+      config_error(Objective::Sft, "dataset_text_field: body\nuse_liger_kernel: true\n");
+  expect_contains(two, "run.yaml:1: dataset_text_field (TRL): here --text_key body\n");
+  expect_contains(two, "run.yaml:2: use_liger_kernel (TRL): leave it out");
 }
 
 TEST(ForeignFlags, AllOfACommandAreAnsweredAtOnce) {

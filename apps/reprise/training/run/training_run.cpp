@@ -125,7 +125,7 @@ TrainingObserver& TrainingRun::begin(const Model& model, const std::string& data
   }
   observer_ = std::make_unique<RunObserver>(
       RunObserver::Settings{output_,
-                            flags_.logging_steps,
+                            flags_,
                             model.device(),
                             checkpointing_request(flags_, Role::Actor).policy,
                             to_yaml(configuration_)},
