@@ -55,12 +55,16 @@ std::string parse_error_text(const CLI::App& app, const CLI::ParseError& error) 
     return extra.empty() ? "a command is required. reprise --help lists them"
                          : extra.front() + ": there is no such flag. reprise --help lists commands";
   }
+  if (!commands.front()->get_allow_extras() && !commands.front()->remaining().empty()) {
+    return extra_words(*commands.front());
+  }
   if (!extra.empty()) {
     return extra.front() + ": flags come behind the command: reprise " +
            commands.front()->get_name() + " " + extra.front();
   }
-  if (!commands.front()->get_allow_extras() && !commands.front()->remaining().empty()) {
-    return extra_words(*commands.front());
+  const std::string what = error.what();
+  if (error.get_name() == "ArgumentMismatch" && what.starts_with("--")) {
+    return what.substr(0, what.find(':')) + " needs a value";
   }
   return commands.front()->get_name() + ": " + error.what() + ". reprise " +
          commands.front()->get_name() + " --help lists its flags";

@@ -41,8 +41,14 @@ std::string pandas(const char* read, const fs::path& path) {
 
 /// With Python's own modules alone; `rows` is an expression for dictionaries.
 std::string python(const std::string& modules, const std::string& rows, const fs::path& path) {
-  return "python3 -c \"import " + modules + "; [print(json.dumps(row)) for row in " + rows +
-         "]\" > " + with_extension(path, ".jsonl");
+  const std::string zipped = path.extension() == ".gz" ? ", gzip" : "";
+  return "python3 -c \"import " + modules + zipped + "; [print(json.dumps(row)) for row in " +
+         rows + "]\" > " + with_extension(path, ".jsonl");
+}
+
+std::string opened(const fs::path& path) {
+  return path.extension() == ".gz" ? "gzip.open('" + word(path) + "', 'rt')"
+                                   : "open('" + word(path) + "')";
 }
 
 std::string extension_of(const fs::path& path) {
@@ -128,11 +134,11 @@ std::string foreign_rows(std::string_view beginning, const fs::path& path) {
   if (extension == ".csv" || extension == ".tsv") {
     const std::string tabs = extension == ".tsv" ? ", delimiter='\\t'" : "";
     return is_a(extension == ".csv" ? "a CSV file" : "a TSV file",
-                python("csv, json", "csv.DictReader(open('" + file + "')" + tabs + ")", path));
+                python("csv, json", "csv.DictReader(" + opened(path) + tabs + ")", path));
   }
   if (extension == ".txt" || extension == ".md") {
     return is_a("plain text",
-                python("json", "({'text': line.strip()} for line in open('" + file + "'))", path));
+                python("json", "({'text': line.strip()} for line in " + opened(path) + ")", path));
   }
   return "";
 }

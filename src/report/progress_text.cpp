@@ -107,8 +107,10 @@ std::vector<Part> parts_of(const Progress& progress, Numbers numbers) {
   add(progress.loss, 1, [&](double x) { return "loss " + figure(x); });
   int rank = 3;
   for (const ProgressFigure& each : progress.figures) {
-    parts.push_back(
-        {each.label + " " + (each.is_share ? fixed(each.value, 2) : figure(each.value)), rank++});
+    parts.push_back({each.label + " " +
+                         (each.decimals ? aligned(fixed(each.value, *each.decimals), 4, numbers)
+                                        : figure(each.value)),
+                     rank++});
   }
   add(progress.learning_rate, 7, [&](double x) { return "lr " + rate(x); });
   add(progress.grad_norm, 9, [&](double x) { return "grad norm " + rate(x); });

@@ -34,6 +34,7 @@ TEST_F(Messages, AMistypedFlagOfAnyCommandGetsTheNearest) {
   expect_said(run_program({"merge", "--model", "m", "spare"}),
               "merge: \"spare\" belongs to no flag");
   expect_said(run_program({"merge", "--model", "m"}), "merge: --adapter is required");
+  expect_said(run_program({"sft", "--learning_rate"}), "reprise: --learning_rate needs a value\n");
 }
 
 TEST_F(Messages, TheLastOfARepeatedFlagIsNamedByEveryCommand) {

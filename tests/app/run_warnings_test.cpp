@@ -75,7 +75,7 @@ TEST(RunWarnings, NoticeCompletionsThatNeverEnd) {
                            record["completions/clipped_ratio"] = 1.0;
                            return record;
                          }),
-             "--max_completion_length 256");
+             "--max_completion_length 512");
 }
 
 TEST(RunWarnings, NoticeAGradientOfZero) {

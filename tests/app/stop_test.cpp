@@ -68,7 +68,7 @@ TEST_F(Stop, IsAnsweredWhileTheStepRunsAndSavesACheckpoint) {
   Running process(command(), log());
   wait_until_the_step_runs(process);
   process.kill(SIGINT);
-  wait_for(process, "stopping after this step: a checkpoint is saved. Press again");
+  wait_for(process, "stopping after this step: a checkpoint is saved; press again");
   EXPECT_FALSE(process.has_ended());
   go();
   EXPECT_EQ(process.wait(), 0) << read_text(log());

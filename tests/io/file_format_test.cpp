@@ -30,7 +30,7 @@ TEST(FileFormat, RowsOfOtherProgramsAreNamedWithACommand) {
       {"PK\x03\x04"sv, "a.zip", "a zip archive", "unzip a.zip"},
       {"prompt,completion\n"sv, "a.csv", "a CSV file", "csv.DictReader(open('a.csv'))"},
       {"prompt\tb\n"sv, "a.TSV", "a TSV file", "delimiter='\\t'"},
-      {"prompt,b\n"sv, "a.csv.gz", "a CSV file", "> "},
+      {"prompt,b\n"sv, "a.csv.gz", "a CSV file", "gzip.open('a.csv.gz', 'rt')"},
       {"Once upon a time"sv, "book.txt", "plain text", "{'text': line.strip()}"},
       {"\xFF\xFE{\0"sv, "a.jsonl", "text in UTF-16", "iconv -f UTF-16 -t UTF-8 a.jsonl"},
       {"{\0\"\0"sv, "a.jsonl", "text in UTF-16LE", "iconv -f UTF-16LE"},

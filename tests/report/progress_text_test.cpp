@@ -80,7 +80,7 @@ TEST(ProgressLine, FitsEightyColumnsWithTheObjectivesFigures) {
   Progress progress = full_progress();
   progress.step = 11200;
   progress.total = 12000;
-  progress.figures = {{"accuracy", 0.75, true}, {"margin", -0.01234}};
+  progress.figures = {{"accuracy", 0.75, 2}, {"margin", -0.01234}};
   EXPECT_EQ(progress_line(progress, 79, BarStyle::Ascii),
             "[#####.]  11200/12000  loss   2.315  accuracy 0.75  margin -0.0123   1m32s left");
 }

@@ -12,11 +12,11 @@
 
 namespace reprise {
 
-/// A figure of the objective: {"margin", 0.31}. Shares have two decimals.
+/// A figure of the objective: {"margin", 0.31}.
 struct ProgressFigure {
   std::string label;
   double value = 0;
-  bool is_share = false;
+  std::optional<int> decimals = {};  ///< unset: four digits
 };
 
 /// Unset members are not shown.

@@ -1,5 +1,7 @@
 #include "reprise/training/run/run_figures.h"
 
+#include <optional>
+
 namespace reprise::app {
 
 namespace {
@@ -7,28 +9,28 @@ namespace {
 struct Named {
   const char* metric;
   const char* label;
-  bool is_share = false;
+  std::optional<int> decimals = {};
 };
 
 std::vector<Named> figures_of(Objective objective) {
   switch (objective) {
     case Objective::Rm:
-      return {{"accuracy", "accuracy", true}, {"margin", "margin"}};
+      return {{"accuracy", "accuracy", 2}, {"margin", "margin"}};
     case Objective::Prm:
-      return {{"accuracy", "accuracy", true}};
+      return {{"accuracy", "accuracy", 2}};
     case Objective::Dpo:
-      return {{"rewards/accuracies", "accuracy", true}, {"rewards/margins", "margin"}};
+      return {{"rewards/accuracies", "accuracy", 2}, {"rewards/margins", "margin"}};
     case Objective::Kto:
       return {{"rewards/margins", "margin"}, {"kl", "kl"}};
     case Objective::Kd:
-      return {{"kd_loss", "kd loss"}, {"mean_token_accuracy", "accuracy", true}};
+      return {{"kd_loss", "kd loss"}, {"mean_token_accuracy", "accuracy", 2}};
     case Objective::Grpo:
     case Objective::Ppo:
-      return {{"reward", "reward"}, {"completions/mean_length", "length"}};
+      return {{"reward", "reward"}, {"completions/mean_length", "length", 0}};
     case Objective::Sft:
       break;
   }
-  return {{"mean_token_accuracy", "accuracy", true}};
+  return {{"mean_token_accuracy", "accuracy", 2}};
 }
 
 }  // namespace
@@ -42,7 +44,7 @@ std::vector<ProgressFigure> RunFigures::of(const Json& record) {
     }
     const auto last = last_.find(each.metric);
     if (last != last_.end()) {
-      figures.push_back({each.label, last->second, each.is_share});
+      figures.push_back({each.label, last->second, each.decimals});
     }
   }
   return figures;

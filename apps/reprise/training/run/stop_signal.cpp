@@ -17,7 +17,7 @@ namespace reprise::app {
 namespace {
 
 constexpr std::string_view kStopping =
-    "stopping after this step: a checkpoint is saved. Press again to stop at once, without it\n";
+    "stopping after this step: a checkpoint is saved; press again to stop without it\n";
 constexpr std::string_view kEnding =
     "stopped at once: what came after the last checkpoint is lost\n";
 constexpr std::string_view kNothingYet =
