@@ -73,8 +73,8 @@ std::string parse_error_text(const CLI::App& app, const CLI::ParseError& error) 
 }  // namespace
 
 std::string without_tags(const std::string& text) {
-  static const std::regex kTag(R"((^|\n *|[:;] |\()\[[a-z][a-z_ ]{0,30}\] )");
-  return std::regex_replace(text, kTag, "$1");
+  static const std::regex tag(R"((^|\n *|[:;] |\()\[[a-z][a-z_ ]{0,30}\] )");
+  return std::regex_replace(text, tag, "$1");
 }
 
 std::string shown_error(const std::exception& error) {

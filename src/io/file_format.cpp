@@ -90,8 +90,10 @@ std::string foreign_text(std::string_view beginning, const fs::path& path) {
                                                             {"\0["sv, "UTF-16BE"}};
   for (const auto& [mark, name] : kinds) {
     if (beginning.starts_with(mark)) {
-      return is_a("text in " + name,
-                  "iconv -f " + name + " -t UTF-8 " + file + " > " + file + ".utf8");
+      std::string command = "iconv -f " + name;
+      command += " -t UTF-8 " + file;
+      command += " > " + file + ".utf8";
+      return is_a("text in " + name, command);
     }
   }
   const std::pair<std::string_view, std::pair<const char*, const char*>> packed[] = {
@@ -127,7 +129,7 @@ std::string foreign_rows(std::string_view beginning, const fs::path& path) {
       extension == ".safetensors") {
     return "this file holds weights of a model; expected rows in JSON Lines";
   }
-  const std::string text = foreign_text(beginning, path);
+  std::string text = foreign_text(beginning, path);
   if (!text.empty() || is_json(beginning)) {
     return text;
   }

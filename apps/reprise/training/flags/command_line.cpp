@@ -18,43 +18,6 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-constexpr const char* kAssignments = "assignments";  // takes words key=value
-
-std::string default_text(const FlagSpec& flag, const TrainingFlags& defaults) {
-  const Json value = value_of(defaults, flag);
-  if (value.is_null() || value.empty()) {
-    return flag.unset;
-  }
-  Words texts;
-  for (const Json& item : value.is_array() ? value : Json::array({value})) {
-    const bool is_plain = item.is_string() && item != "\n";
-    texts.push_back(is_plain ? item.get<std::string>() : item.dump());
-  }
-  return c10::Join(" ", texts);
-}
-
-std::string help_text(const FlagSpec& flag, const TrainingFlags& defaults) {
-  const bool has_colon = flag.help.find_first_of(":;") != std::string::npos;
-  const std::string choices =
-      flag.choices.empty() ? "" : (has_colon ? "; one of " : ": ") + c10::Join(", ", flag.choices);
-  const std::string alias = flag.short_name.empty() ? "" : "(or --" + flag.short_name + ") ";
-  const std::string end =
-      flag.is_required ? "[required]" : "[default: " + default_text(flag, defaults) + "]";
-  return flag.help + choices + " " + alias + end;
-}
-
-CLI::Option* declare(CLI::App& command, const FlagSpec& flag, const std::string& name) {
-  auto* option = command.add_option("--" + name, flag.help);
-  option->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  option->expected(flag.is_switch() ? 0 : 1, static_cast<int>(flag.most_words));
-  return option;
-}
-
-bool is_assignment(const FlagTable& table, const std::string& word) {
-  const size_t equals = word.find('=');
-  return equals != std::string::npos && table.find(word.substr(0, equals)) != nullptr;
-}
-
 /// Collects values by flag, word by word in the order of the command line: of a flag that takes one
 /// value, the last is used.
 class Collector {
@@ -211,35 +174,6 @@ void refuse_unknown(const CLI::App& command, const FlagTable& table) {
 }
 
 }  // namespace
-
-void declare_flags(CLI::App& command, const FlagTable& table) {
-  command.allow_extras();  // read_command_line() has better messages for unknown flags
-  command.validate_positionals();
-  command.add_option(kAssignments)
-      ->expected(0, static_cast<int>(FlagSpec::kManyWords))
-      ->allow_extra_args()
-      ->check([&table](const std::string& word) {
-        return is_assignment(table, word) ? std::string() : std::string("not key=value");
-      })
-      ->group("");
-  command
-      .add_option("--config",
-                  "YAML file with flags and their values; the command line takes precedence")
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-      ->option_text("FILE");
-  for (const FlagSpec& flag : table.flags) {
-    declare(command, flag, flag.name)
-        ->option_text(flag.unit)
-        ->description(help_text(flag, table.defaults))
-        ->group(flag.group);
-    for (const std::string& other : flag.other_names) {
-      declare(command, flag, other)->group("");  // accepted, but not in --help
-    }
-    if (flag.is_switch()) {
-      command.add_flag("--no_" + flag.name)->disable_flag_override()->group("");
-    }
-  }
-}
 
 CommandLine read_command_line(const CLI::App& command, const FlagTable& table) {
   refuse_unknown(command, table);

@@ -14,6 +14,10 @@ namespace reprise::app {
 /// the words; assign() interprets them, as it does values of config files.
 void declare_flags(CLI::App& command, const FlagTable& table);
 
+/// The option that takes words key=value of flags in the table.
+inline constexpr const char* kAssignments = "assignments";
+bool is_assignment(const FlagTable& table, const std::string& word);
+
 struct CommandLine {
   GivenValues given;
   std::string config;              ///< the file given by --config; empty: none
