@@ -103,7 +103,7 @@ TEST(Help, OfOneFlagHasItsTypeDefaultChoicesAndCommands) {
   EXPECT_TRUE(contains(help_of({"plan", "--help", "seq"}), "--max_length TOKENS"));
 }
 
-TEST(Help, OfEveryFlagNamesADocumentThatExists) {
+TEST(Help, OfAFlagNamesADocumentThatExists) {
   for (const char* command : {"sft", "grpo", "plan", "score"}) {
     const std::string all = help_of({command, "--help", "all"});
     std::istringstream lines(all);
