@@ -67,7 +67,7 @@ TEST(Help, IsOneScreenWithTwoExamplesForEveryCommand) {
     EXPECT_TRUE(contains(help, " --help NAME"));
   }
   expect_narrow(help_of({"--help"}));
-  EXPECT_EQ(help_of({"--help", "sft"}), help_of({"sft", "-h"}));
+  EXPECT_EQ(help_of({"--help", "sft"}), help_of({"launch", "--nproc", "2", "sft", "-h"}));
 }
 
 TEST(Help, AllHasEveryFlagInItsGroup) {

@@ -158,8 +158,8 @@ std::string wrapped(const std::string& text, size_t start, size_t indent, size_t
 std::optional<std::string> requested_help(const CLI::App& app, const Words& words) {
   const auto end = std::find(words.begin(), words.end(), "--");
   const auto found = std::find_if(words.begin(), end, asks_for_help);
-  if (found == end) {
-    return std::nullopt;
+  if (found == end) {  // `reprise launch -- sft --help` asks for that of sft
+    return end == words.end() ? std::nullopt : requested_help(app, {end + 1, words.end()});
   }
   const std::string topic = topic_behind(words, static_cast<size_t>(found - words.begin()));
   const CLI::App* command = found == words.begin() ? nullptr : command_named(app, words.front());

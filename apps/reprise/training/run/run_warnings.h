@@ -18,7 +18,7 @@ class RunWarnings {
   static constexpr int64_t kInARow = 10;  ///< steps or generations without a sign of learning
 
   /// `first_step`: steps that an earlier part of the run has done.
-  RunWarnings(const TrainingFlags& flags, int64_t first_step = 0);
+  explicit RunWarnings(const TrainingFlags& flags, int64_t first_step = 0);
 
   /// With the step's line of metrics.jsonl. Returns what is to be printed.
   std::vector<std::string> after_step(int64_t step, int64_t total, const Json& record);

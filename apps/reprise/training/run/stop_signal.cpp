@@ -40,12 +40,11 @@ void say(std::string_view text) {
   }
   // The progress line is erased; it is drawn again below.
   constexpr std::string_view kClear = "\r\x1b[K";
-  ssize_t ignored = 0;
-  if (is_on_terminal.load()) {
-    ignored = ::write(STDERR_FILENO, kClear.data(), kClear.size());
+  for (const std::string_view part : {is_on_terminal.load() ? kClear : "", text}) {
+    if (::write(STDERR_FILENO, part.data(), part.size()) < 0) {
+      return;  // nobody can be told
+    }
   }
-  ignored = ::write(STDERR_FILENO, text.data(), text.size());
-  static_cast<void>(ignored);
 }
 
 /// By the default effect of the signal, when the handler returns.
