@@ -40,10 +40,7 @@ FOREIGN = {
     "googletest": "gtest_brief gtest_filter gtest_output",
     "compute-sanitizer": "error-exitcode kernel-name tool",
     "tensorboard": "logdir",
-    # docs/migrating.md says of these that they have no counterpart, or what they are called there.
-    "TRL": "accelerate_config dataset_config dataset_train_split use_adaptive_entropy",
-    "OpenRLHF": "data.dataset_probs logger.wandb.*",
-    "ColossalChat": "auto_weight rm_tokenizer_dir tokenizer_dir",
+    "ColossalChat": "auto_weight",
 }
 
 

@@ -145,9 +145,9 @@ void add_generate(CLI::App& app) {
   command->footer(
       "With --prompt, prints the continuation as text (several samples as JSON lines).\n"
       "Without it, reads JSON lines: {\"prompt\": ..} or {\"text\": ..}, {\"messages\": [..]} or "
-      "{\"input_ids\": [..]},\n"
+      "{\"input_ids\": [..]}, "
       "and writes for each sample {\"prompt\": .., \"completion\": .., \"input_ids\": [..], "
-      "\"completion_ids\": [..],\n\"finish_reason\": \"stop\" or \"length\"}.");
+      "\"completion_ids\": [..], \"finish_reason\": \"stop\" or \"length\"}.");
   add_model_options(*command, options->model);
   add_precision_options(*command, options->model);
   auto* prompt = command->add_option("--prompt", options->prompt, "Text to continue");

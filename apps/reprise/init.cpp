@@ -5,6 +5,7 @@
 
 #include <reprise/io/atomic_folder.h>
 #include <reprise/io/file.h>
+#include <reprise/io/file_format.h>
 #include <reprise/io/json.h>
 #include <reprise/model/pretrained.h>
 #include <reprise/text/tokenizer.h>
@@ -89,11 +90,18 @@ void adapt_to(const Tokenizer& tokenizer, Json& config) {
   config["pad_token_id"] = tokenizer.id_of(kEndOfText).value();
 }
 
+std::string text_of(const std::filesystem::path& path) {
+  std::string text = read_file(path);
+  const auto foreign = foreign_text(text, path);
+  TORCH_CHECK(foreign.empty(), path.string(), ": ", foreign);
+  return text;
+}
+
 void run_init(const InitOptions& options) {
   AtomicFolder output(options.output);
   Json config = read_config(options.config);
   const auto trained = train_bpe(
-      read_file(options.text),
+      text_of(options.text),
       {.vocabulary = options.vocabulary, .special_tokens = {kEndOfText, kBeginTurn, kEndTurn}});
   const auto tokenizer = Tokenizer::from_json(trained, "the trained tokenizer");
   adapt_to(*tokenizer, config);

@@ -3,6 +3,7 @@
 #include "reprise/commands.h"
 #include "reprise/model_options.h"
 
+#include <reprise/io/file_format.h>
 #include <reprise/io/json.h>
 #include <reprise/io/safetensors.h>
 #include <reprise/model/config.h>
@@ -158,9 +159,8 @@ void print_memory(const ModelConfig& config, int64_t parameters, at::ScalarType 
 }
 
 void run_inspect(const InspectOptions& options) {
-  TORCH_CHECK(fs::is_directory(options.folder),
-              options.folder.string(),
-              fs::exists(options.folder) ? ": is a file, not a folder" : ": no such folder");
+  refuse_foreign_model(options.folder);
+  TORCH_CHECK(fs::is_directory(options.folder), options.folder.string(), ": no such folder");
   const auto config = ModelConfig::read(options.folder);
   const SafetensorsCheckpoint checkpoint(options.folder);
   const auto contents = contents_of(checkpoint);

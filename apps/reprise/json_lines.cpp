@@ -1,5 +1,7 @@
 #include "reprise/json_lines.h"
 
+#include <reprise/io/file_format.h>
+
 #include <c10/util/Exception.h>
 
 #include <iostream>
@@ -32,6 +34,8 @@ std::optional<JsonLine> JsonLineReader::next() {
     if (line_.find_first_not_of(" \t\r") == std::string::npos) {
       continue;
     }
+    const auto foreign = number_ == 1 ? foreign_rows(line_, "") : "";
+    TORCH_CHECK(foreign.empty(), "the input: ", foreign);
     JsonLine result{number_, parse_line(line_, number_)};
     if (!result.value.is_object()) {
       throw_at_line(number_, "expected a JSON object, found " + kind_of(result.value));

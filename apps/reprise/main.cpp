@@ -2,6 +2,9 @@
 // code 1. CLI11 prints its own errors about the command line and chooses their exit code.
 #include "reprise/commands.h"
 #include "reprise/error_text.h"
+#include "reprise/help/help_text.h"
+#include "reprise/launch/separator.h"
+#include "reprise/repeated_flags.h"
 #include "reprise/terminal_text.h"
 
 #include <reprise/dist/connect.h>
@@ -16,6 +19,7 @@
 #include <exception>
 #include <iostream>
 #include <string>
+#include <vector>
 
 namespace {
 
@@ -29,10 +33,11 @@ void check_runs_once(const CLI::App& command) {
               " processes would write one folder; run it once");
 }
 
-int run(int argc, char** argv) {
+int run(const std::vector<std::string>& words) {
   CLI::App app{"Reprise: post-training of language models, with activation checkpointing."};
   app.set_version_flag("--version", "reprise " REPRISE_VERSION);
   app.require_subcommand(1);
+  reprise::app::take_last_of_repeated_flags(app);
   reprise::app::add_training_commands(app);
   reprise::app::add_launch(app);
   reprise::app::add_plan(app);
@@ -49,8 +54,18 @@ int run(int argc, char** argv) {
     auto* command = app.get_subcommand(name);
     command->preparse_callback([command](size_t) { check_runs_once(*command); });
   }
+  app.parse_complete_callback([&app] {
+    for (const std::string& note :
+         reprise::app::notes_on_repeated_flags(*app.get_subcommands().front())) {
+      std::cerr << note << "\n";
+    }
+  });
+  if (const auto help = reprise::app::requested_help(app, words)) {
+    std::cout << *help << std::flush;
+    return 0;
+  }
   try {
-    app.parse(argc, argv);
+    app.parse(std::vector<std::string>(words.rbegin(), words.rend()));  // as CLI11 takes them
   } catch (const CLI::ParseError& error) {
     return reprise::app::print_parse_error(app, error);
   }
@@ -70,7 +85,7 @@ int main(int argc, char** argv) {
   const reprise::app::TerminalGuard shown_output(std::cout, STDOUT_FILENO);
   const reprise::app::TerminalGuard shown_errors(std::cerr, STDERR_FILENO);
   try {
-    return run(argc, argv);
+    return run(reprise::app::with_separator({argv + 1, argv + argc}));
   } catch (const std::exception& error) {
     std::cerr << "reprise: " << reprise::app::shown_error(error) << "\n";
   }

@@ -60,13 +60,25 @@ ProgressLine::ProgressLine(int descriptor)
       started_(Clock::now()) {}
 
 ProgressLine::~ProgressLine() {
-  if (is_drawn_) {
+  if (is_drawn_ && (!phase_.empty() || logged_step_ == latest_.step)) {
+    write(kClear);
+  } else if (is_drawn_) {
     draw();
     write("\n");
   }
 }
 
+void ProgressLine::phase(std::string_view what) {
+  if (is_terminal_) {
+    phase_ = std::string(what) + " ...";
+    draw();
+  } else {
+    write(std::string(what) + "\n");
+  }
+}
+
 void ProgressLine::show(const Progress& progress) {
+  phase_.clear();
   latest_ = with_time_left(progress);
   const bool is_last = progress.step == progress.total;
   if (is_terminal_ && (is_last || Clock::now() - drawn_at_ >= kRedrawAfter)) {
@@ -75,8 +87,11 @@ void ProgressLine::show(const Progress& progress) {
 }
 
 void ProgressLine::log(const Progress& progress) {
+  phase_.clear();
   latest_ = with_time_left(progress);
+  logged_step_ = progress.step;
   if (is_terminal_) {
+    write(std::string(kClear) + progress_log_line(latest_, columns_of(descriptor_)) + "\n");
     draw();
   } else {
     write(progress_log_line(latest_) + "\n");
@@ -107,7 +122,9 @@ Progress ProgressLine::with_time_left(Progress progress) {
 }
 
 void ProgressLine::draw() {
-  write(std::string(kClear) + progress_line(latest_, columns_of(descriptor_), style_));
+  const size_t columns = columns_of(descriptor_);
+  write(std::string(kClear) + (phase_.empty() ? progress_line(latest_, columns, style_)
+                                              : terminal_text(phase_.substr(0, columns))));
   is_drawn_ = true;
   drawn_at_ = Clock::now();
 }

@@ -36,7 +36,7 @@ void add_tokenize(CLI::App& app) {
   command->footer(
       "Reads JSON lines: {\"text\": ..}, or {\"messages\": [..]} with \"tools\" and "
       "\"add_generation_prompt\".\n"
-      "Writes {\"input_ids\": [..], \"text\": ..} for each: the conversation as the chat template\n"
+      "Writes {\"input_ids\": [..], \"text\": ..} for each: the conversation as the chat template "
       "renders it, or the decoded ids.");
   command->add_option("--model", options->model, "Folder of the model or tokenizer")
       ->required()

@@ -5,6 +5,7 @@
 #include "model/families/architecture.h"
 #include "model/replace_parameters.h"
 
+#include <reprise/io/file_format.h>
 #include <reprise/io/safetensors.h>
 
 #include <ATen/ATen.h>
@@ -289,6 +290,7 @@ class Loading {
 }  // namespace
 
 LoadedModel load_model(const std::filesystem::path& folder, const LoadOptions& options) {
+  refuse_foreign_model(folder);
   TORCH_CHECK(std::filesystem::is_directory(folder),
               "[load] ",
               folder.string(),

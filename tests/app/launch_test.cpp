@@ -2,6 +2,7 @@
 // scripts here, which know their rank as the program's would.
 #include "app/commands.h"
 #include "reprise/launch/restart.h"
+#include "reprise/launch/separator.h"
 #include "reprise/launch/worker_group.h"
 #include "reprise/launch/world_environment.h"
 
@@ -294,12 +295,24 @@ TEST_F(Launch, KnowsWhetherTheRunHasMadeACheckpoint) {
   EXPECT_TRUE(mark.has_saved());
 }
 
+TEST(LaunchCommand, TakesTheCommandAlsoWithoutDashesBeforeIt) {
+  const Words separated{"launch", "--nproc", "2", "--grace=3", "--", "sft", "--model", "m"};
+  EXPECT_EQ(app::with_separator({"launch", "--nproc", "2", "--grace=3", "sft", "--model", "m"}),
+            separated);
+  EXPECT_EQ(app::with_separator(separated), separated);
+  EXPECT_EQ(app::with_separator({"sft", "--model", "m"}), (Words{"sft", "--model", "m"}));
+  const auto result = run_program({"launch", "--nproc", "2", "sft", "--model", "m", "--bf"});
+  EXPECT_NE(result.err.find("--bf: there is no such flag"), std::string::npos) << result.err;
+}
+
 TEST(LaunchCommand, RefusesWhatCannotBeLaunched) {
   const std::pair<Words, const char*> refusals[] = {
       {{"--nproc", "0", "--", "sft"}, "--nproc 0: expected at least 1"},
-      {{"--nproc", "2"}, "Write it behind --"},
+      {{"--nproc", "2"}, "Write it behind the flags"},
       {{"--nproc", "2", "--", "chat", "--model", "m"}, "only training runs in several processes"},
-      {{"--nproc", "2", "--nprocs", "3", "--", "sft"}, "not expected"},
+      {{"--nproc", "2", "dppo"}, "ppo; did you mean dpo?"},
+      {{"--nproc", "2", "--nprocs", "3", "--", "sft"},
+       "--nprocs: there is no such flag; did you mean --nproc?"},
       {{"--nproc", "2", "--nnodes", "2", "--", "sft"}, "needs --master_addr"},
       {{"--nproc", "2", "--nnodes", "2", "--master_addr", "h", "--", "sft"}, "needs --node_rank"},
       {{"--nproc", "2", "--nnodes", "2", "--master_addr", "h", "--node_rank", "1", "--", "sft"},

@@ -83,7 +83,8 @@ TEST(TrainingConfig, AFlagCanTakeBackWhatTheFileSays) {
 
 TEST(TrainingConfig, IsRefusedWithFileAndLine) {
   expect_refused("model: m\nlearning_rat: 1\n", 2, "did you mean --learning_rate?");
-  expect_refused("model: m\nbeta: 1\n", 2, "sft has no such flag");
+  expect_refused("model: m\nbeta: 1\n", 2, "beta means nothing for sft: it is a flag of dpo");
+  expect_refused("model: m\nfrobnicate: 1\n", 2, "sft has no such flag");
   expect_refused("model: m\n\nmax_steps: many\n", 3, "max_steps: expected a whole number");
   expect_refused("max_steps: [1, 2]\n", 1, "expected one value, found a list");
   expect_refused("max_steps: {a: 1}\n", 1, "expected one value, found a map");

@@ -255,22 +255,29 @@ TEST(TrainingFlags, AFlagOfOtherObjectivesIsNamedAsSuch) {
                "means nothing for dpo: it is a flag of sft, kd");
 }
 
-TEST(TrainingFlags, AFlagGivenTwiceIsRefused) {
-  expect_error(
-      [] {
-        parse(Objective::Sft, {"--model_name_or_path", "other"});
-      },
-      "--model was given twice, as --model and as --model_name_or_path");
-  expect_error(
-      [] {
-        parse(Objective::Sft, {"--shuffle", "--no_shuffle"});
-      },
-      "--shuffle was given twice");
-  expect_error(
-      [] {
-        parse(Objective::Sft, {"--max_steps", "1", "--max_steps", "2"});
-      },
-      "--max_steps was given 2 values");
+TEST(TrainingFlags, TheLastOfARepeatedFlagWinsAndIsNamed) {
+  const auto steps = parse(Objective::Sft, {"--max_steps", "1", "--max_steps", "2"});
+  EXPECT_EQ(steps.max_steps, 2);
+  EXPECT_EQ(steps.notes, Words{"--max_steps was given 2 times: the last is used, 2"});
+  // The order of the command line counts, not that of names, and not how it is written.
+  EXPECT_EQ(parse(Objective::Sft, {"--model_name_or_path", "other"}).model, "other");
+  EXPECT_EQ(parse(Objective::Sft, {"--lr", "1", "--learning_rate", "2"}).learning_rate, 2);
+  EXPECT_EQ(parse(Objective::Sft, {"--learning_rate", "2", "--lr", "1"}).learning_rate, 1);
+  EXPECT_EQ(parse(Objective::Sft, {"lr=3", "--learning_rate", "2"}).learning_rate, 2);
+  EXPECT_EQ(parse(Objective::Sft, {"--learning_rate", "2", "lr=3"}).learning_rate, 3);
+  EXPECT_FALSE(parse(Objective::Sft, {"--shuffle", "--no_shuffle"}).shuffle);
+  EXPECT_TRUE(parse(Objective::Sft, {"--no_shuffle", "--shuffle"}).shuffle);
+  EXPECT_TRUE(parse(Objective::Sft, {"--bf16", "false", "--bf16"}).bf16);
+  // Nothing to say: the same value, or one of a file.
+  EXPECT_TRUE(parse(Objective::Sft, {"--bf16", "--bf16", "true"}).notes.empty());
+}
+
+TEST(TrainingFlags, ARepeatedListKeepsAllItsValues) {
+  const auto flags =
+      parse(Objective::Sft,
+            {"--lora_target_modules", "q_proj", "--lora_target_modules", "k_proj", "v_proj"});
+  EXPECT_EQ(flags.lora_target_modules, (Words{"q_proj", "k_proj", "v_proj"}));
+  EXPECT_TRUE(flags.notes.empty());
 }
 
 TEST(TrainingFlags, WhatIsRequiredIsAskedFor) {

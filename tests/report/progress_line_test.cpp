@@ -91,12 +91,42 @@ TEST_F(ProgressLineTest, RedrawsOneLine) {
   const Terminal terminal(80);
   {
     ProgressLine line(terminal.terminal());
-    line.log(at(1, 12345.5));
-    line.log(at(2, 1.5));
+    line.show(at(1, 12345.5));
+    line.show(at(100, 1.5));
   }
   EXPECT_EQ(screen_of(terminal.written()),
-            (std::vector<std::string>{
-                "[............................]    2/100  loss 1.5000  1m00s left", ""}));
+            (std::vector<std::string>{"[######]  100/100  loss   1.500   1m00s left", ""}));
+}
+
+TEST_F(ProgressLineTest, LeavesALineOfEachLoggedStepOnTheScreen) {
+  const Terminal terminal(80);
+  {
+    ProgressLine line(terminal.terminal());
+    line.log(at(1, 12345.5));
+    line.log(at(10, 1.5));
+  }
+  EXPECT_EQ(screen_of(terminal.written()),
+            (std::vector<std::string>{"step   1/100  loss   12346   1m00s left",
+                                      "step  10/100  loss   1.500   1m00s left",
+                                      ""}));
+}
+
+TEST_F(ProgressLineTest, ShowsWhatComesBeforeTheFirstStep) {
+  const Terminal terminal(40);
+  {
+    ProgressLine line(terminal.terminal());
+    line.phase("loading a model");
+    line.print("a model: 7B");
+    line.phase("tokenising " + std::string(50, 'd'));
+    EXPECT_EQ(screen_of(terminal.written()),
+              (std::vector<std::string>{"a model: 7B", "tokenising " + std::string(28, 'd')}));
+  }
+  EXPECT_EQ(terminal.written(), "\r\x1b[K") << "an error comes on a clean line";
+  const TemporaryFolder folder;
+  const int file = ::open((folder / "log").c_str(), O_WRONLY | O_CREAT, 0600);
+  ProgressLine(file).phase("loading a model");
+  ::close(file);
+  EXPECT_EQ(read_file(folder / "log"), "loading a model\n");
 }
 
 TEST_F(ProgressLineTest, StaysInsideANarrowTerminal) {
@@ -110,14 +140,12 @@ TEST_F(ProgressLineTest, PrintsOtherLinesAboveIt) {
   const Terminal terminal(80);
   {
     ProgressLine line(terminal.terminal());
-    line.log(at(1, 1.5));
+    line.show(at(1, 1.5));
     line.print("saved checkpoint-1");
   }
-  EXPECT_EQ(
-      screen_of(terminal.written()),
-      (std::vector<std::string>{"saved checkpoint-1",
-                                "[............................]    1/100  loss 1.5000  1m00s left",
-                                ""}));
+  EXPECT_EQ(screen_of(terminal.written()),
+            (std::vector<std::string>{
+                "saved checkpoint-1", "[......]    1/100  loss   1.500   1m00s left", ""}));
 }
 
 TEST_F(ProgressLineTest, ShowsTheLastStepHoweverFastItCame) {
@@ -143,9 +171,9 @@ TEST_F(ProgressLineTest, WritesALineForEachLoggedStepToAFile) {
   }
   ::close(file);
   EXPECT_EQ(read_file(folder / "log"),
-            "step 2/100  loss 2.0000  1m00s left\n"
+            "step 2/100  loss 2.000  1m00s left\n"
             "saved checkpoint-2\n"
-            "step 4/100  loss 1.0000  1m00s left\n");
+            "step 4/100  loss 1.000  1m00s left\n");
 }
 
 TEST_F(ProgressLineTest, PrintsPlainLinesOnADumbTerminal) {
@@ -153,7 +181,7 @@ TEST_F(ProgressLineTest, PrintsPlainLinesOnADumbTerminal) {
   const Terminal terminal(80);
   ProgressLine line(terminal.terminal());
   line.log(at(2, 2));
-  EXPECT_EQ(terminal.written(), "step 2/100  loss 2.0000  1m00s left\r\n");
+  EXPECT_EQ(terminal.written(), "step 2/100  loss 2.000  1m00s left\r\n");
 }
 
 TEST_F(ProgressLineTest, DrawsTheBarInUnicodeWhereTheLocaleHasIt) {

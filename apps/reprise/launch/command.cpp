@@ -6,6 +6,7 @@
 #include "reprise/launch/world_environment.h"
 #include "reprise/training/flags/flag_table.h"
 #include "reprise/training/flags/flags.h"
+#include "reprise/training/flags/suggest.h"
 
 #include <reprise/dist/secret.h>
 
@@ -27,15 +28,11 @@ using Words = std::vector<std::string>;
 
 constexpr double kLongestGrace = 1e7;
 constexpr int kUsualPort = 29500;  // torchrun's
-constexpr const char* kExamples = R"(Examples:
-  reprise launch --nproc 4 -- sft --model m --data d.jsonl --output_dir out --parallel fsdp
-  reprise launch --nproc 8 --max_restarts 3 -- dpo --config run.yaml
-On two machines that share --output_dir and a secret, on the first and on the second:
-  export REPRISE_WORLD_SECRET_FILE=~/.reprise_secret   # the same file, yours alone (chmod 600)
-  reprise launch --nproc 8 --nnodes 2 --node_rank 0 --master_addr host0 -- sft --config run.yaml
-  reprise launch --nproc 8 --nnodes 2 --node_rank 1 --master_addr host0 -- sft --config run.yaml
-Only rank 0 prints progress. Lines of other ranks begin with "[rank 2] ". When one process fails,
-all are ended, and the exit code is that of the first one that failed.)";
+constexpr const char* kNotes =
+    "On several machines, which share --output_dir, run it on each with its --node_rank, and set "
+    "REPRISE_WORLD_SECRET_FILE there to the same file, yours alone (chmod 600).\n"
+    "Only rank 0 prints progress. Lines of other ranks begin with \"[rank 2] \". When one process "
+    "fails, all are ended, and the exit code is that of the first one that failed.";
 
 struct LaunchOptions {
   int64_t processes = 0;
@@ -104,10 +101,12 @@ Objective objective_named(const std::string& name) {
       return each;
     }
   }
+  const Words names{"sft", "rm", "reward", "prm", "dpo", "kto", "kd", "grpo", "ppo"};
   TORCH_CHECK(name == "reward",
               "launch ",
               name,
-              ": only training runs in several processes: sft, rm, prm, dpo, kto, kd, grpo, ppo");
+              ": only training runs in several processes: sft, rm, prm, dpo, kto, kd, grpo, ppo",
+              did_you_mean(nearest(name, names)));
   return Objective::Rm;
 }
 
@@ -187,7 +186,7 @@ int launch(const LaunchOptions& options) {
 void add_launch(CLI::App& app) {
   auto* command = app.add_subcommand("launch", "Run a training command in several processes.");
   const auto options = std::make_shared<LaunchOptions>();
-  command->footer(kExamples);
+  command->footer(kNotes);
   command
       ->add_option(
           "--nproc,--nproc_per_node", options->processes, "Number of processes on this machine")
@@ -213,10 +212,11 @@ void add_launch(CLI::App& app) {
                    "Seconds until the other processes are killed after one failed")
       ->capture_default_str();
   // CLI11 assigns all words behind -- to a positional, even those that look like options.
-  command->add_option("command", options->command, "A training command with its flags, behind --");
+  command->add_option("command", options->command, "A training command with its flags, behind --")
+      ->group("");
   command->callback([options] {
     TORCH_CHECK(!options->command.empty(),
-                "launch: what is to be launched? Write it behind --: -- sft --model ...");
+                "launch: what is to be launched? Write it behind the flags: sft --model ...");
     if (const int code = launch(*options); code != 0) {
       throw CLI::RuntimeError(code);
     }

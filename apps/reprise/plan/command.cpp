@@ -17,6 +17,9 @@ namespace reprise::app {
 namespace {
 
 void run_plan(const PlanFlags& flags) {
+  for (const std::string& note : flags.training.notes) {
+    std::cerr << note << "\n";
+  }
   const auto request = plan_request(flags);
   choose_attention(flags.training.attention, request);
   if (!flags.not_planned.empty()) {

@@ -5,6 +5,7 @@
 #include "reprise/training/flags/command_line.h"
 #include "reprise/training/flags/given_values.h"
 #include "reprise/training/flags/suggest.h"
+#include "reprise/training/flags/unknown_flag.h"
 #include "reprise/training/flags/yaml_config.h"
 
 #include <reprise/train/model_plan.h>
@@ -50,8 +51,14 @@ void check_known(const ConfigEntry& entry) {
     const auto own = table_of(objective).names();
     names.insert(names.end(), own.begin(), own.end());
   }
+  if (std::find(names.begin(), names.end(), entry.key) != names.end()) {
+    return;
+  }
+  const std::string value = entry.value.is_string() ? entry.value.get<std::string>() : "";
+  const std::string known = about_unknown_flag(plan_table(), entry.key, value);
+  TORCH_CHECK(known.empty(), entry.where, known);
   const std::string suggestion = suggest_flag(names, entry.key);
-  TORCH_CHECK(std::find(names.begin(), names.end(), entry.key) != names.end(),
+  TORCH_CHECK(false,
               entry.where,
               ": no training command has such a flag",
               suggestion.empty() ? "" : "; " + suggestion);
@@ -136,19 +143,18 @@ std::shared_ptr<PlanFlags> add_plan_flags(CLI::App& command) {
   declare_flags(command, plan_table());
   command.get_option("--config")
       ->description(
-          "YAML file of a training command, such as an earlier run's training.yaml;\nthe command "
+          "YAML file of a training command, such as an earlier run's training.yaml; the command "
           "line takes precedence");
   command
-      .add_option(
-          "--objective",
-          "Training command to plan for: sft, rm, dpo, kto, kd, grpo or ppo\n[default: that "
-          "of the --config file, else sft]")
+      .add_option("--objective",
+                  "Training command to plan for: sft, rm, dpo, kto, kd, grpo or ppo [default: that "
+                  "of the --config file, else sft]")
       ->option_text("NAME")
       ->group("Training step");
   command
       .add_option("--world,--nproc",
                   flags->world,
-                  "Number of processes, each with such a device; the plan is for\none of them")
+                  "Number of processes, each with such a device; the plan is for one of them")
       ->option_text("COUNT")
       ->group("Device and memory");
   command.add_option("--html", flags->html, "Also write the plan as an HTML page")
@@ -160,8 +166,9 @@ std::shared_ptr<PlanFlags> add_plan_flags(CLI::App& command) {
 
 void finish_plan_flags(const CLI::App& command, PlanFlags& flags) {
   FlagTable table = plan_table();
-  const GivenValues typed = read_command_line(command, table);
-  const std::string file = config_file(command);
+  const CommandLine line = read_command_line(command, table);
+  const GivenValues& typed = line.given;
+  const std::string& file = line.config;
   const Entries entries = file.empty() ? Entries() : read_yaml_config(file);
   const auto& named = command.get_option("--objective")->results();
   const Objective objective =
@@ -174,6 +181,7 @@ void finish_plan_flags(const CLI::App& command, PlanFlags& flags) {
   }
   flags.training = table.defaults;
   flags.training.objective = objective;
+  flags.training.notes = line.notes;
   assign_all(flags.training, table, filed, typed);
   for (const GivenValues* values : {&filed, &typed}) {
     for (const auto& [name, given] : *values) {

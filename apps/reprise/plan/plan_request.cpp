@@ -5,6 +5,7 @@
 #include "reprise/training/options/trainer_options.h"
 
 #include <reprise/io/dtype.h>
+#include <reprise/io/file_format.h>
 #include <reprise/model/attention_kernels.h>
 #include <reprise/parallel/shard.h>
 
@@ -22,6 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 
 ModelConfig read_planned_config(const fs::path& folder) {
+  refuse_foreign_model(folder);
   TORCH_CHECK(fs::exists(folder / "config.json"),
               folder.string(),
               fs::exists(folder) ? ": has no config.json" : ": no such folder");

@@ -5,6 +5,8 @@
 
 #include "data/files/row_reader.h"
 
+#include <reprise/io/file_format.h>
+
 #include <c10/util/Exception.h>
 
 #include <algorithm>
@@ -61,6 +63,8 @@ class RowReader::Splitter {
       : name_(path.string()), longest_row_(longest_row), source_(open_bytes(path)) {
     buffer_.resize(kBufferBytes);
     skip_byte_order_mark();
+    const auto foreign = foreign_rows({buffer_.data(), end_}, path);
+    TORCH_CHECK(foreign.empty(), "[data] ", name_, ": ", foreign);
     // Count blank lines before the first row, so that line numbers match an editor's.
     while (peek() && is_blank({&buffer_[begin_], 1})) {
       line_ += buffer_[begin_++] == '\n' ? 1 : 0;
@@ -163,7 +167,8 @@ class RowReader::Splitter {
 
   void skip_byte_order_mark() {
     // A decompressor may give the first bytes one by one.
-    while (end_ < kByteOrderMark.size() && read_more()) {
+    constexpr size_t kEnough = 16;  // to recognise a format
+    while (end_ < kEnough && read_more()) {
     }
     if (std::string_view(buffer_.data(), end_).starts_with(kByteOrderMark)) {
       begin_ = kByteOrderMark.size();

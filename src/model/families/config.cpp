@@ -5,6 +5,8 @@
 #include "model/families/architecture.h"
 #include "model/families/config_reader.h"
 
+#include <reprise/io/file_format.h>
+
 #include <c10/util/Exception.h>
 
 #include <array>
@@ -274,6 +276,7 @@ ModelConfig ModelConfig::from_json(const Json& json, const std::string& source) 
 }
 
 ModelConfig ModelConfig::read(const std::filesystem::path& folder) {
+  refuse_foreign_model(folder);
   const auto path = folder / "config.json";
   return from_json(read_json(path), path.string());
 }

@@ -1,5 +1,6 @@
 // Tokenizer::open(): reads the tokenizer files of a model folder.
 #include <reprise/io/file.h>
+#include <reprise/io/file_format.h>
 #include <reprise/text/tokenizer.h>
 
 #include "text/sentencepiece/sentencepiece_tokenizer.h"
@@ -76,6 +77,7 @@ std::shared_ptr<Tokenizer> open_files(const fs::path& folder,
 }  // namespace
 
 std::shared_ptr<const Tokenizer> Tokenizer::open(const fs::path& folder) {
+  refuse_foreign_model(folder);
   const text::TokenizerFiles files = read_files(folder);
   const text::TokenizerConfig config = text::read_tokenizer_config(files);
   const std::shared_ptr<Tokenizer> tokenizer = open_files(folder, files, config);

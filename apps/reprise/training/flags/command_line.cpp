@@ -1,14 +1,16 @@
 #include "reprise/training/flags/command_line.h"
 
-#include "reprise/training/flags/parallel_flags.h"
 #include "reprise/training/flags/suggest.h"
+#include "reprise/training/flags/unknown_flag.h"
+
+#include <reprise/reward/url.h>
 
 #include <c10/util/Exception.h>
 #include <c10/util/StringUtil.h>
 
 #include <algorithm>
+#include <map>
 #include <sstream>
-#include <utility>
 
 namespace reprise::app {
 
@@ -16,106 +18,69 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-std::string default_text(const FlagSpec& flag, const TrainingFlags& defaults) {
-  const Json value = value_of(defaults, flag);
-  if (value.is_null() || value.empty()) {
-    return flag.unset;
-  }
-  Words texts;
-  for (const Json& item : value.is_array() ? value : Json::array({value})) {
-    const bool is_plain = item.is_string() && item != "\n";
-    texts.push_back(is_plain ? item.get<std::string>() : item.dump());
-  }
-  return c10::Join(" ", texts);
-}
-
-/// Breaks a help text into lines that fit beside the names; `last` is not broken.
-std::string wrap(const std::string& text, const std::string& last) {
-  constexpr size_t kColumns = 68;
-  Words words;
-  std::istringstream stream(text);
-  for (std::string word; stream >> word;) {
-    words.push_back(word);
-  }
-  words.push_back(last);
-  std::string wrapped = words.front();
-  size_t column = wrapped.size();
-  for (size_t i = 1; i < words.size(); ++i) {
-    const bool fits = column + 1 + words[i].size() <= kColumns;
-    wrapped += (fits ? " " : "\n") + words[i];
-    column = words[i].size() + (fits ? column + 1 : 0);
-  }
-  return wrapped;
-}
-
-std::string help_text(const FlagSpec& flag, const TrainingFlags& defaults) {
-  const bool has_colon = flag.help.find_first_of(":;") != std::string::npos;
-  const std::string choices =
-      flag.choices.empty() ? "" : (has_colon ? "; one of " : ": ") + c10::Join(", ", flag.choices);
-  const std::string alias = flag.short_name.empty() ? "" : "(or --" + flag.short_name + ") ";
-  const std::string end =
-      flag.is_required ? "[required]" : "[default: " + default_text(flag, defaults) + "]";
-  return wrap(flag.help + choices, alias + end);
-}
-
-CLI::Option* declare(CLI::App& command, const FlagSpec& flag, const std::string& name) {
-  auto* option = command.add_option("--" + name, flag.help);
-  option->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  option->expected(flag.is_switch() ? 0 : 1, static_cast<int>(flag.most_words));
-  return option;
-}
-
-/// Collects values by flag and refuses a flag that is given twice.
+/// Collects values by flag, word by word in the order of the command line: of a flag that takes one
+/// value, the last is used.
 class Collector {
  public:
   explicit Collector(const FlagTable& table) : table_(table) {}
 
-  void add(const FlagSpec& flag, Words words, const std::string& written) {
-    const auto [given, is_new] = given_.emplace(flag.name, GivenValue{value(flag, words), written});
-    TORCH_CHECK(is_new,
-                "--",
-                flag.name,
-                " was given twice, as ",
-                given->second.where,
-                " and as ",
-                written,
-                ": give it once");
-  }
-
-  /// Takes a word key=value, as some programs write flags; false if it names none of ours.
-  bool add_assignment(const std::string& word) {
-    const size_t equals = word.find('=');
-    const FlagSpec* flag =
-        equals == std::string::npos ? nullptr : table_.find(word.substr(0, equals));
-    if (flag != nullptr) {
-      add(*flag, {word.substr(equals + 1)}, word.substr(0, equals + 1));
-    }
-    return flag != nullptr;
-  }
-
-  void add_option(const FlagSpec& flag, const CLI::Option& option, const std::string& name) {
-    if (option.empty()) {
+  /// `word` is empty behind a switch.
+  void add(const FlagSpec& flag, const std::string& word, const std::string& written) {
+    Taken& taken = taken_[flag.name];
+    taken.written = written;
+    if (flag.most_words > 1) {
+      taken.words.push_back(word);
       return;
     }
-    Words words;
-    for (const std::string& word : option.results()) {
-      // An option with any number of values has also collected the key=value words behind it.
-      if (!(flag.is_switch() || flag.most_words > 1) || !add_assignment(word)) {
-        words.push_back(flag.is_switch() && word.empty() ? "true" : word);
-      }
-    }
-    if (words.empty() && flag.is_switch()) {
-      words = {"true"};
-    }
-    TORCH_CHECK(!words.empty(), name, " needs a value");
-    TORCH_CHECK(
-        words.size() <= flag.most_words, name, " was given ", words.size(), " values: give it one");
-    add(flag, std::move(words), name);
+    ++taken.times;
+    taken.differs = taken.differs || (!taken.words.empty() && taken.words.front() != word);
+    taken.words = {word};
   }
 
-  GivenValues take() { return std::move(given_); }
+  /// key=value, as some programs write flags.
+  void add_assignment(const std::string& word) {
+    const size_t equals = word.find('=');
+    add(*table_.find(word.substr(0, equals)), word.substr(equals + 1), word.substr(0, equals + 1));
+  }
+
+  void add_option(const FlagSpec& flag, const std::string& word, const std::string& written) {
+    // An option with any number of values has also collected the key=value words behind it.
+    const bool takes_any = flag.is_switch() || flag.most_words > 1;
+    const bool is_other = takes_any && is_assignment(table_, word);
+    if (is_other) {
+      add_assignment(word);
+    }
+    if (flag.is_switch()) {
+      add(flag, word.empty() || is_other ? "true" : word, written);
+    } else if (!is_other) {
+      add(flag, word, written);
+    } else {
+      taken_[flag.name].written = written;  // if it stays without words, it needs one
+    }
+  }
+
+  CommandLine take() const {
+    CommandLine line;
+    for (const auto& [name, taken] : taken_) {
+      TORCH_CHECK(!taken.words.empty(), taken.written, " needs a value");
+      const FlagSpec& flag = *table_.find(name);
+      line.given[name] = {value(flag, taken.words), taken.written};
+      if (taken.differs) {
+        line.notes.push_back("--" + name + " was given " + std::to_string(taken.times) +
+                             " times: the last is used, " + without_passwords(taken.words.front()));
+      }
+    }
+    return line;
+  }
 
  private:
+  struct Taken {
+    Words words;
+    std::string written;  // the name that it was given by
+    int times = 0;
+    bool differs = false;
+  };
+
   static Json value(const FlagSpec& flag, const Words& words) {
     if (flag.most_words == 1) {
       return words.front();
@@ -135,85 +100,115 @@ class Collector {
   }
 
   const FlagTable& table_;
-  GivenValues given_;
+  std::map<std::string, Taken> taken_;
 };
 
-[[noreturn]] void refuse_flag(const CLI::App& command, const FlagTable& table, std::string word) {
-  word = word.substr(0, word.find('='));
-  const std::string name = word.substr(std::min(word.find_first_not_of('-'), word.size()));
-  Words others;
-  for (const Objective other : kObjectives) {
-    if (find_flag(other, name) != nullptr) {
-      others.push_back(to_string(other));
+/// An option that CLI11 knows, and what it stands for.
+struct Declared {
+  const FlagSpec* flag = nullptr;  // null: key=value words
+  std::string written;
+  bool is_negation = false;
+};
+
+std::map<const CLI::Option*, Declared> declared_options(const CLI::App& command,
+                                                        const FlagTable& table) {
+  std::map<const CLI::Option*, Declared> all{{command.get_option(kAssignments), {}}};
+  for (const FlagSpec& flag : table.flags) {
+    for (const std::string& name : flag.names()) {
+      all[command.get_option("--" + name)] = {&flag, "--" + name};
+    }
+    if (flag.is_switch()) {
+      all[command.get_option("--no_" + flag.name)] = {&flag, "--no_" + flag.name, true};
     }
   }
-  TORCH_CHECK(others.empty(),
-              word,
-              " means nothing for ",
-              table.command,
-              ": it is a flag of ",
-              c10::Join(", ", others));
-  refuse_other_parallelism(name);
-  const std::string suggestion = suggest_flag(command, word);
-  TORCH_CHECK(false,
-              word,
-              ": there is no such flag",
-              suggestion.empty() ? ". --help lists them" : "; " + suggestion);
+  return all;
+}
+
+void add_word(Collector& collector, const Declared& option, const std::string& word) {
+  if (option.flag == nullptr) {
+    collector.add_assignment(word);
+  } else if (option.is_negation) {
+    collector.add(*option.flag, "false", option.written);
+  } else {
+    collector.add_option(*option.flag, word, option.written);
+  }
+}
+
+std::string refusal_of(const CLI::App& command,
+                       const FlagTable& table,
+                       const std::string& written,
+                       const std::string& value) {
+  const std::string name = written.substr(std::min(written.find_first_not_of('-'), written.size()));
+  const std::string known = about_unknown_flag(table, name, value);
+  if (!known.empty()) {
+    return "--" + name + known;
+  }
+  const std::string suggestion = suggest_flag(command, written);
+  return written + ": there is no such flag" +
+         (suggestion.empty() ? ". --help lists them" : "; " + suggestion);
+}
+
+/// All of them in one message, so that a command of another program is put right in one go.
+void refuse_unknown(const CLI::App& command, const FlagTable& table) {
+  const auto is_flag = [](const std::string& word) {
+    const bool is_dashed = word.starts_with("-") && word.find_first_of("0123456789") != 1;
+    return is_dashed || word.find('=') != std::string::npos;
+  };
+  Words refusals;
+  const Words words = command.remaining();
+  for (size_t i = 0; i < words.size(); ++i) {
+    const std::string& word = words[i];
+    if (!is_flag(word)) {
+      refusals.push_back("\"" + word +
+                         "\" belongs to no flag: expected --name value or name=value");
+      continue;
+    }
+    const size_t equals = std::min(word.find('='), word.size());
+    std::string value = word.substr(std::min(equals + 1, word.size()));
+    if (equals == word.size() && i + 1 < words.size() && !is_flag(words[i + 1])) {
+      value = words[++i];
+    }
+    refusals.push_back(refusal_of(command, table, word.substr(0, equals), value));
+  }
+  TORCH_CHECK(refusals.empty(), c10::Join("\n  ", refusals));
 }
 
 }  // namespace
 
-void declare_flags(CLI::App& command, const FlagTable& table) {
-  command.allow_extras();  // read_command_line() has better messages for unknown flags
-  command
-      .add_option("--config",
-                  "YAML file with flags and their values; the command line takes precedence")
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-      ->option_text("FILE");
-  for (const FlagSpec& flag : table.flags) {
-    declare(command, flag, flag.name)
-        ->option_text(flag.unit)
-        ->description(help_text(flag, table.defaults))
-        ->group(flag.group);
-    for (const std::string& other : flag.other_names) {
-      declare(command, flag, other)->group("");  // accepted, but not in --help
-    }
-    if (flag.is_switch()) {
-      command.add_flag("--no_" + flag.name)->disable_flag_override()->group("");
-    }
-  }
-}
-
-GivenValues read_command_line(const CLI::App& command, const FlagTable& table) {
+CommandLine read_command_line(const CLI::App& command, const FlagTable& table) {
+  refuse_unknown(command, table);
   Collector collector(table);
-  for (const FlagSpec& flag : table.flags) {
-    for (const std::string& each : flag.names()) {
-      const std::string name = "--" + each;
-      collector.add_option(flag, *command.get_option(name), name);
+  const auto declared = declared_options(command, table);
+  const auto& order = command.parse_order();  // with an entry for each word
+  std::map<const CLI::Option*, size_t> seen;
+  for (const CLI::Option* const option : order) {
+    const auto found = declared.find(option);
+    if (found == declared.end()) {
+      continue;
     }
-    const std::string negation = "--no_" + flag.name;
-    if (flag.is_switch() && command.count(negation) > 0) {
-      collector.add(flag, {"false"}, negation);
-    }
-  }
-  for (const std::string& word : command.remaining()) {
-    if (word.starts_with("-")) {
-      refuse_flag(command, table, word);
-    }
-    if (!collector.add_assignment(word)) {
-      if (word.find('=') != std::string::npos) {
-        refuse_flag(command, table, word);
+    const auto& words = option->results();
+    const size_t index = seen[option]++;
+    const auto times = static_cast<size_t>(std::count(order.begin(), order.end(), option));
+    if (times == words.size()) {
+      add_word(collector, found->second, words[index]);
+    } else if (index + 1 == times) {  // CLI11 has split "[a,b]"
+      const FlagSpec* flag = found->second.flag;
+      TORCH_CHECK(flag == nullptr || flag->most_words > 1,
+                  found->second.written,
+                  ": expected one value, found a list");
+      for (const std::string& word : words) {
+        add_word(collector, found->second, word);
       }
-      TORCH_CHECK(false, "\"", word, "\" belongs to no flag: expected --name value or name=value");
     }
   }
-  return collector.take();
-}
-
-std::string config_file(const CLI::App& command) {
+  CommandLine line = collector.take();
   const auto& files = command.get_option("--config")->results();
-  TORCH_CHECK(files.size() <= 1, "--config was given ", files.size(), " times: give it once");
-  return files.empty() ? "" : files.front();
+  line.config = files.empty() ? "" : files.back();
+  if (files.size() > 1) {
+    line.notes.push_back("--config was given " + std::to_string(files.size()) +
+                         " times: the last is used, " + files.back());
+  }
+  return line;
 }
 
 }  // namespace reprise::app

@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 
 #include <string>
+#include <vector>
 
 namespace reprise::app {
 
@@ -13,11 +14,18 @@ namespace reprise::app {
 /// the words; assign() interprets them, as it does values of config files.
 void declare_flags(CLI::App& command, const FlagTable& table);
 
-/// The values given as --name value or name=value. Throws for unknown flags, for a flag given
-/// twice, and for words that belong to no flag.
-GivenValues read_command_line(const CLI::App& command, const FlagTable& table);
+/// The option that takes words key=value of flags in the table.
+inline constexpr const char* kAssignments = "assignments";
+bool is_assignment(const FlagTable& table, const std::string& word);
 
-/// The file given by --config; empty: none.
-std::string config_file(const CLI::App& command);
+struct CommandLine {
+  GivenValues given;
+  std::string config;              ///< the file given by --config; empty: none
+  std::vector<std::string> notes;  ///< a line for each flag that was given more than once
+};
+
+/// The values given as --name value or name=value; of a flag that is given twice, the last. Throws
+/// for unknown flags, all in one message, and for words that belong to no flag.
+CommandLine read_command_line(const CLI::App& command, const FlagTable& table);
 
 }  // namespace reprise::app

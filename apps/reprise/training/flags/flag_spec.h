@@ -122,6 +122,8 @@ struct GivenValue {
 };
 using GivenValues = std::map<std::string, GivenValue>;  ///< by canonical name
 
+/// What the flag expects, for --help: "a whole number of at least 1".
+std::string expected_value(const FlagSpec& flag);
 /// Converts and checks a value. An error names where the value came from.
 void assign(TrainingFlags& flags, const FlagSpec& flag, const GivenValue& given);
 /// The value as training.yaml has it, but with passwords; null: unset.

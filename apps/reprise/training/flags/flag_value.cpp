@@ -199,6 +199,26 @@ Json json_of(const FlagSpec& flag, const std::string& value) {
 
 }  // namespace
 
+std::string expected_value(const FlagSpec& flag) {
+  const auto& member = flag.member;
+  const std::string list = flag.splits_at_commas ? ", or several, with commas or spaces between"
+                           : flag.most_words > 1 ? ", or several"
+                                                 : "";
+  if (flag.is_switch()) {
+    return "true or false; without a value, true";
+  }
+  if (std::holds_alternative<int64_t TrainingFlags::*>(member) ||
+      std::holds_alternative<uint64_t TrainingFlags::*>(member)) {
+    return "a whole number" + range_text(flag);
+  }
+  if (std::holds_alternative<double TrainingFlags::*>(member) ||
+      std::holds_alternative<std::optional<double> TrainingFlags::*>(member) ||
+      std::holds_alternative<std::vector<double> TrainingFlags::*>(member)) {
+    return "a number" + range_text(flag) + list;
+  }
+  return (flag.is_json_object ? "a JSON object" : !flag.choices.empty() ? "a name" : "text") + list;
+}
+
 void assign(TrainingFlags& flags, const FlagSpec& flag, const GivenValue& given) {
   if (given.value.is_null()) {
     return;

@@ -48,11 +48,12 @@ std::shared_ptr<TrainingFlags> add_training_flags(CLI::App& command, Objective o
 
 void finish_flags(const CLI::App& command, TrainingFlags& flags) {
   const FlagTable& table = table_of(flags.objective);
-  const GivenValues typed = read_command_line(command, table);
-  const std::string file = config_file(command);
+  const CommandLine line = read_command_line(command, table);
+  const GivenValues& typed = line.given;
   const GivenValues filed =
-      file.empty() ? GivenValues() : values_in_config(read_yaml_config(file), table);
+      line.config.empty() ? GivenValues() : values_in_config(read_yaml_config(line.config), table);
   flags = table.defaults;
+  flags.notes = line.notes;
   assign_all(flags, table, filed, typed);
   if (is_online(flags.objective)) {
     std::set<std::string> said;  // unlike `given`, with defaults that the file repeats

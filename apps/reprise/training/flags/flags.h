@@ -24,6 +24,7 @@ struct TrainingFlags : OnlineFlags {
   /// Names without dashes of flags given on the command line or in a config file. Keys of a file
   /// whose final value is the default do not count: a saved configuration contains every flag.
   std::set<std::string> given;
+  std::vector<std::string> notes;  ///< what to tell the user about the command line, a line each
 
   // Model
   std::string model;
@@ -168,7 +169,7 @@ TrainingFlags default_flags(Objective objective);
 std::shared_ptr<TrainingFlags> add_training_flags(CLI::App& command, Objective objective);
 
 /// Fills in the values and `given` from the command line and the config file. Throws c10::Error for
-/// flags that are unknown, missing, given twice, or without effect in this combination.
+/// flags that are unknown, missing, or without effect in this combination.
 void finish_flags(const CLI::App& command, TrainingFlags& flags);
 
 /// Every flag of the command with its value, including defaults, and without passwords. It is saved

@@ -1,10 +1,11 @@
 #include "reprise/training/flags/given_values.h"
 
 #include "reprise/training/effects/flag_effects.h"
-#include "reprise/training/flags/parallel_flags.h"
 #include "reprise/training/flags/suggest.h"
+#include "reprise/training/flags/unknown_flag.h"
 
 #include <c10/util/Exception.h>
+#include <c10/util/StringUtil.h>
 
 #include <utility>
 
@@ -12,15 +13,15 @@ namespace reprise::app {
 
 namespace {
 
-[[noreturn]] void refuse_key(const ConfigEntry& entry, const FlagTable& table) {
-  refuse_other_parallelism(entry.key);
+std::string refusal_of_key(const ConfigEntry& entry, const FlagTable& table) {
+  const std::string value = entry.value.is_string() ? entry.value.get<std::string>() : "";
+  const std::string known = about_unknown_flag(table, entry.key, value);
+  if (!known.empty()) {
+    return entry.where + known;
+  }
   const std::string suggestion = suggest_flag(table.names(), entry.key);
-  TORCH_CHECK(false,
-              entry.where,
-              ": ",
-              table.command,
-              " has no such flag",
-              suggestion.empty() ? "" : "; " + suggestion);
+  return entry.where + ": " + table.command + " has no such flag" +
+         (suggestion.empty() ? "" : "; " + suggestion);
 }
 
 }  // namespace
@@ -29,17 +30,20 @@ GivenValues values_in_config(std::vector<ConfigEntry> entries,
                              const FlagTable& table,
                              const FlagTable* ignored) {
   GivenValues given;
+  std::vector<std::string> refusals;
   for (ConfigEntry& entry : entries) {
     const FlagSpec* flag = table.find(entry.key);
     if (flag == nullptr && ignored != nullptr && ignored->find(entry.key) != nullptr) {
       continue;
     }
     if (flag == nullptr) {
-      refuse_key(entry, ignored == nullptr ? table : *ignored);
+      refusals.push_back(refusal_of_key(entry, ignored == nullptr ? table : *ignored));
+      continue;
     }
     TORCH_CHECK(!given.contains(flag->name), entry.where, ": --", flag->name, " is given twice");
     given[flag->name] = {std::move(entry.value), std::move(entry.where)};
   }
+  TORCH_CHECK(refusals.empty(), c10::Join("\n  ", refusals));
   return given;
 }
 

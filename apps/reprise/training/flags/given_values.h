@@ -9,7 +9,7 @@
 namespace reprise::app {
 
 /// The values of a config file. Keys that only `ignored` knows are skipped (null: no key is).
-/// Throws "file:line: …" for other keys and for a flag that is given twice.
+/// Throws "file:line: …" for other keys, all in one message, and for a flag that is given twice.
 GivenValues values_in_config(std::vector<ConfigEntry> entries,
                              const FlagTable& table,
                              const FlagTable* ignored = nullptr);

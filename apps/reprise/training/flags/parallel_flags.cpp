@@ -188,20 +188,17 @@ void check_world_effects(const TrainingFlags& flags, std::optional<int64_t> worl
               ", or processes with their rewards would stop waiting for the others");
 }
 
-void refuse_other_parallelism(const std::string& name) {
+std::string about_parallelism(const std::string& name) {
   const std::string last = name.substr(name.rfind('.') + 1);  // "ds.tensor_parallel_size"
   const auto missing = missing_kinds().find(last);
-  TORCH_CHECK(missing == missing_kinds().end(),
-              "--",
-              name,
-              ": there is no ",
-              missing->second,
-              kWhatThereIs);
-  TORCH_CHECK(name != "fsdp", "--fsdp: is called --parallel fsdp here");
-  TORCH_CHECK(last != "deepspeed" && last != "zero_stage",
-              "--",
-              name,
-              ": stage 2 is called --parallel zero2 here, stage 3 --parallel fsdp");
+  if (missing != missing_kinds().end()) {
+    return ": there is no " + missing->second + kWhatThereIs;
+  }
+  if (name == "fsdp") {
+    return ": is called --parallel fsdp here";
+  }
+  const bool is_zero = last == "deepspeed" || last == "zero_stage";
+  return is_zero ? ": stage 2 is called --parallel zero2 here, stage 3 --parallel fsdp" : "";
 }
 
 }  // namespace reprise::app

@@ -29,8 +29,8 @@ void check_parallel_effects(const TrainingFlags& flags);
 /// it can be compared with larger ones.
 void check_world_effects(const TrainingFlags& flags, std::optional<int64_t> world_size);
 
-/// Throws if other programs use this flag for a kind of parallelism that is unsupported or has
-/// another name here, and says what to use instead.
-void refuse_other_parallelism(const std::string& name);
+/// What to say behind a flag that other programs have for a kind of parallelism that is unsupported
+/// or has another name here; empty: it is none.
+std::string about_parallelism(const std::string& name);
 
 }  // namespace reprise::app

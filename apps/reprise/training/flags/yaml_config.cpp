@@ -2,6 +2,8 @@
 // during parsing, and an alias, which could expand a small file enormously, is refused.
 #include "reprise/training/flags/yaml_config.h"
 
+#include <reprise/io/file_format.h>
+
 #include <c10/util/Exception.h>
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/exceptions.h>
@@ -175,6 +177,8 @@ std::string read_bounded(const std::filesystem::path& path) {
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<size_t>(file.gcount()));
   TORCH_CHECK(text.size() <= kMostBytes, path.string(), ": a config file has at most 1 MiB");
+  const auto foreign = foreign_text(text, path);
+  TORCH_CHECK(foreign.empty(), path.string(), ": ", foreign);
   return text;
 }
 

@@ -40,25 +40,13 @@ Progress shown(const RunProgress& progress, const Json& record, const c10::Devic
   return line;
 }
 
-// Rewards and lengths: the loss says little about the progress of online training.
-std::string reward_text(const Json& record) {
-  std::string text = "  reward " + human_number(number_in(record, "reward").value_or(NAN));
-  if (const auto deviation = number_in(record, "reward_std")) {
-    text += " ± " + human_number(*deviation);
-  }
-  if (const auto length = number_in(record, "completions/mean_length")) {
-    text += ", completions of " + human_number(*length) + " tokens";
-  }
-  if (const auto share = number_in(record, "completions/clipped_ratio")) {
-    text += ", " + human_number(*share * 100) + " % truncated";
-  }
-  return text;
-}
-
 }  // namespace
 
 RunObserver::RunObserver(Settings settings, ProgressLine& line)
-    : settings_(std::move(settings)), line_(line), events_(settings_.output / "runs") {
+    : settings_(std::move(settings)),
+      line_(line),
+      events_(settings_.output / "runs"),
+      figures_(settings_.flags.objective) {
   events_.add_text("configuration", "```yaml\n" + settings_.configuration + "```\n", now());
 }
 
@@ -76,6 +64,7 @@ void RunObserver::on_batch_size_chosen(const std::vector<BatchTrial>& trials,
 
 void RunObserver::on_train_begin(const RunProgress& progress,
                                  const CheckpointedBlocks& checkpointing) {
+  save_when_stopped();
   blocks_ = checkpointing.blocks;
   checkpointing_ = checkpointing.description;
   if (!blocks_.empty()) {
@@ -89,24 +78,25 @@ void RunObserver::on_train_begin(const RunProgress& progress,
   } else {
     line_.print(std::to_string(progress.total_steps) + " optimizer steps");
   }
+  warnings_.emplace(settings_.flags, progress.step);
+  const bool plans =
+      !settings_.flags.activation_memory_budget.empty() || !settings_.flags.memory_budget.empty();
+  line_.phase(plans ? "planning memory, then the first step" : "the first step");
 }
 
 void RunObserver::on_step_end(const RunProgress& progress, const Json& record) {
   events_.add_record(record, now());
-  const auto line = shown(progress, record, settings_.device);
-  const bool is_logged = progress.step == 1 || progress.step % settings_.logging_steps == 0 ||
+  auto line = shown(progress, record, settings_.device);
+  line.figures = figures_.of(record);
+  const bool is_logged = progress.step == 1 || progress.step % settings_.flags.logging_steps == 0 ||
                          progress.step == progress.total_steps;
   if (is_logged) {
     line_.log(line);
   } else {
     line_.show(line);
   }
-  // Not every step has its own generation.
-  if (record.contains("reward")) {
-    rewards_ = reward_text(record);
-  }
-  if (is_logged && !rewards_.empty()) {
-    line_.print(std::exchange(rewards_, {}));
+  for (const auto& warning : warnings_->after_step(progress.step, progress.total_steps, record)) {
+    line_.print(warning);
   }
 }
 

@@ -2,6 +2,9 @@
 #pragma once
 
 #include "reprise/progress_line.h"
+#include "reprise/training/flags/flags.h"
+#include "reprise/training/run/run_figures.h"
+#include "reprise/training/run/run_warnings.h"
 
 #include <reprise/report/event_file.h>
 #include <reprise/train/trainer.h>
@@ -10,6 +13,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,7 +23,7 @@ class RunObserver final : public TrainingObserver {
  public:
   struct Settings {
     std::filesystem::path output;
-    int64_t logging_steps = 10;
+    const TrainingFlags& flags;
     c10::Device device = c10::kCPU;
     std::string policy;         ///< of checkpointing, for the message at the start
     std::string configuration;  ///< as YAML, for TensorBoard's text tab
@@ -49,7 +53,8 @@ class RunObserver final : public TrainingObserver {
   EventFile events_;
   std::vector<int64_t> blocks_;
   std::string checkpointing_ = "off";
-  std::string rewards_;  // of the latest generation, not printed yet
+  RunFigures figures_;
+  std::optional<RunWarnings> warnings_;  // from when training begins
 };
 
 }  // namespace reprise::app

@@ -55,11 +55,14 @@ OnlineOptions all_options(const TrainingFlags& flags,
 void run_online(const TrainingFlags& flags, const Json& configuration, const RunWorld& world) {
   TrainingRun run(flags, configuration, world);
   const auto config = ModelConfig::read(flags.model);
+  run.line().phase("tokenising " + flags.data);
   const auto data = world.first_then_others(
       "reading " + flags.data, [&] { return open_prompt_data(flags, config, run.line()); });
   world.check_same_data(flags);
   const auto options = all_options(flags, configuration, data, config, world.world());
+  run.line().phase("opening rewards");
   const auto rewards = open_rewards(flags, *data.train, data.evaluation.get(), world, run.line());
+  run.line().phase("loading " + flags.model);
   const auto roles = open_roles(flags, *data.tokenizer, world, run.line());
   TrainingObserver& observer = run.begin(*roles.policy.model, data.key);
   OnlineJob job;

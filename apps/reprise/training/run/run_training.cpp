@@ -18,11 +18,14 @@ namespace fs = std::filesystem;
 
 void run_training(const TrainingFlags& flags, const Json& configuration, const RunWorld& world) {
   TrainingRun run(flags, configuration, world);
+  run.line().phase("loading " + flags.model);
   const TrainedModel trained = open_trained_model(flags, keeps_reference(flags), world, run.line());
+  run.line().phase("tokenising " + flags.data);
   const auto data = world.first_then_others("reading " + flags.data, [&] {
     return open_training_data(flags, trained.model->config(), run.line());
   });
   world.check_same_data(flags);
+  run.line().phase("preparing " + to_string(flags.objective));
   const auto objective = make_objective(flags, trained, data, world, run.line());
   auto options = trainer_options(flags, configuration, data.train_key, world.world());
   options.collate = data.collate;

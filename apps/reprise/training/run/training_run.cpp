@@ -55,6 +55,10 @@ void choose_kernels_of(const TrainingFlags& flags) {
 // The observer of all ranks but 0: it only forwards the request to stop.
 class Follower final : public TrainingObserver {
  public:
+  void on_train_begin(const RunProgress& /*progress*/,
+                      const CheckpointedBlocks& /*checkpointing*/) override {
+    save_when_stopped();
+  }
   bool should_stop() const override { return stop_requested(); }
 };
 
@@ -72,7 +76,10 @@ TrainingRun::TrainingRun(const TrainingFlags& flags, Json configuration, const R
       line_(world.is_first() ? STDERR_FILENO : ProgressLine::kSilent),
       output_(flags.output_dir) {
   track_cpu_memory();
-  listen_for_stop_signals();
+  listen_for_stop_signals(world.is_first() ? StopAnswers::Printed : StopAnswers::Silent);
+  for (const std::string& note : flags_.notes) {
+    line_.print(note);
+  }
   check_device_effects(flags_);
   choose_kernels_of(flags_);
   if (world_.is_joined()) {
@@ -118,7 +125,7 @@ TrainingObserver& TrainingRun::begin(const Model& model, const std::string& data
   }
   observer_ = std::make_unique<RunObserver>(
       RunObserver::Settings{output_,
-                            flags_.logging_steps,
+                            flags_,
                             model.device(),
                             checkpointing_request(flags_, Role::Actor).policy,
                             to_yaml(configuration_)},

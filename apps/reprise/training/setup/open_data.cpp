@@ -1,5 +1,7 @@
 #include "reprise/training/setup/open_data.h"
 
+#include "reprise/training/run/run_warnings.h"
+
 #include <reprise/io/file.h>
 
 #include <c10/util/Exception.h>
@@ -127,6 +129,24 @@ void print_report(const std::string& files,
   }
 }
 
+namespace {
+
+void report_truncation(const Dataset& data, int64_t max_length, ProgressLine& progress) {
+  int64_t full = 0;
+  for (int64_t i = 0; max_length > 0 && i < data.size(); ++i) {
+    full += data.length(i) >= max_length ? 1 : 0;
+  }
+  const std::string warning = truncation_warning(full, data.size(), max_length);
+  if (!warning.empty()) {
+    progress.print(warning);
+  } else if (full > 0) {
+    progress.print("  " + std::to_string(full) + " fill --max_length " +
+                   std::to_string(max_length) + ": longer ones are truncated");
+  }
+}
+
+}  // namespace
+
 TrainingData open_training_data(const TrainingFlags& flags,
                                 const ModelConfig& config,
                                 ProgressLine& progress) {
@@ -145,6 +165,9 @@ TrainingData open_training_data(const TrainingFlags& flags,
     print_report(files, opened.report, opened.dataset->size(), "examples", progress);
     data.ends_with_pad |= opened.report.ends_with_pad_count > 0;
     key = data_key(options, rows.options());
+    if (!packs && !flags.drop_too_long && flags.objective != Objective::Rm) {
+      report_truncation(*opened.dataset, flags.max_length, progress);
+    }
     if (!packs) {
       return opened.dataset;
     }
