@@ -97,9 +97,9 @@ TEST(OnlineReport, DrawsRewardsFirstAndEachKeyOnce) {
                    "Loss",
                    "KL",
                    "Critic grad norm",
-                   "Critic activations",
-                   "Critic recompute",
                    "Critic memory",
+                   "Critic recompute",
+                   "Critic memory by class",
                    "Peak memory of each phase",
                    "Time of a step",
                    "Rollout speed"}));
@@ -116,11 +116,11 @@ TEST(OnlineReport, PutsWhatIsComparedIntoOneChart) {
 
 TEST(OnlineReport, DrawsTheCriticsBytesAndTimesInTheirUnits) {
   const Page page = open_run(online_steps());
-  ASSERT_NE(page.data_of("Critic activations"), nullptr);
-  EXPECT_EQ(page.data_of("Critic activations")->at("unit"), "bytes");
-  EXPECT_EQ(lines_of(page, "Critic activations"), (Names{"activation", "peak"}));
+  ASSERT_NE(page.data_of("Critic memory"), nullptr);
+  EXPECT_EQ(page.data_of("Critic memory")->at("unit"), "bytes");
+  EXPECT_EQ(lines_of(page, "Critic memory"), (Names{"activation", "peak"}));
   EXPECT_EQ(page.data_of("Critic recompute")->at("unit"), "ms");
-  EXPECT_EQ(lines_of(page, "Critic memory"), (Names{"parameters"}));
+  EXPECT_EQ(lines_of(page, "Critic memory by class"), (Names{"parameters"}));
 }
 
 TEST(OnlineReport, StacksThePhasesToTheTimeOfAStep) {

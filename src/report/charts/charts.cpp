@@ -194,10 +194,10 @@ std::string learning_html(const Runs& runs) {
                       grid_html(joined(planned(reward_charts(runs), runs),
                                        joined(planned(loss_charts(runs), runs),
                                               planned(objective_charts(), runs))))) +
-         section_html(
-             "Critic",
-             grid_html(joined(planned(critic_charts(runs), runs),
-                              stacked(memory_by_class("critic/", "Critic memory"), runs))));
+         section_html("Critic",
+                      grid_html(joined(
+                          planned(critic_charts(runs), runs),
+                          stacked(memory_by_class("critic/", "Critic memory by class"), runs))));
 }
 
 std::string resources_html(const Runs& runs) {

@@ -96,7 +96,7 @@ std::vector<ChartPlan> reward_charts(const Runs& runs) {
 
 std::vector<ChartPlan> critic_charts(const Runs& runs) {
   std::vector<ChartPlan> plans;
-  ChartPlan memory{.title = "Critic activations",
+  ChartPlan memory{.title = "Critic memory",
                    .note = "",
                    .curves = {},
                    .unit = Unit::Bytes,

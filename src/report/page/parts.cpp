@@ -15,11 +15,11 @@ std::string page_html(const std::string& title, const std::string& body_html) {
       "<meta name=\"color-scheme\" content=\"light dark\">\n" +
       text_element("title", "", title + " – Reprise") + "\n" + element("style", "", page_style()) +
       "\n";
+  const std::string script = "\"use strict\";\n(() => {" + std::string(page_script()) +
+                             std::string(chart_script()) + std::string(control_script()) +
+                             "})();\n";
   const std::string body = element("main", "", body_html) + element("div", "id=\"tip\"", "") +
-                           element("script",
-                                   "",
-                                   "\"use strict\";\n(() => {" + std::string(page_script()) +
-                                       std::string(chart_script()) + "})();\n");
+                           element("script", "", script);
   const std::string page = element("head", "", head) + element("body", "", body);
   return "<!DOCTYPE html>\n" + element("html", "lang=\"en\"", page) + "\n";
 }

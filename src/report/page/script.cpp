@@ -50,8 +50,10 @@ std::string_view page_script() {
   function label(value, step, unit) {
     if (unit === "rate") return scaled(value, ["", "k", "M", "G", "T"], 1000);
     if (unit !== "number") return formats[unit](value);
-    const size = Math.abs(value);
-    if (size >= 1e6 || (size > 0 && step < 1e-5)) return Number(value.toPrecision(3)).toString();
+    if (Math.abs(value) < step / 2) return "0";
+    if (Math.abs(value) >= 1e6 || step < 5e-4) {
+      return value.toExponential(2).replace(/\.?0+e/, "e").replace("e+", "e");
+    }
     return value.toFixed(Math.max(0, -Math.floor(Math.log10(step) + 1e-9)));
   }
 
@@ -88,6 +90,9 @@ std::string_view page_script() {
                                                    : label(tick, tick, unit)]);
         }
       }
+    }
+    if (axis.ticks.length < 2) {  /* less than one power of ten */
+      axis.ticks = linearAxis(low, high, unit, true).ticks.filter((tick) => tick[0] > 0);
     }
     return axis;
   }

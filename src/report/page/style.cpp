@@ -77,8 +77,9 @@ div.key i { width: 10px; height: 10px; border-radius: 3px; }
 .js .chart .plot > svg { min-width: 0; cursor: crosshair; user-select: none; }
 .chart figcaption { position: relative; }
 .tools { position: absolute; right: 0; top: 0; display: flex; gap: 6px; }
-.tools button, .controls button { border: 1px solid var(--edge); border-radius: 6px; padding: 1px 8px;
-  background: none; color: var(--soft); font: inherit; font-size: 12px; cursor: pointer; }
+.tools button, .controls button { border: 1px solid var(--edge); border-radius: 6px;
+  padding: 1px 8px; background: none; color: var(--soft); font: inherit; font-size: 12px;
+  cursor: pointer; }
 .tools button[aria-pressed="true"], .controls button[aria-pressed="true"] { color: var(--card);
   background: var(--c0); border-color: var(--c0); }
 .controls { display: flex; flex-wrap: wrap; align-items: center; gap: 6px 18px; margin: 0 0 16px;
