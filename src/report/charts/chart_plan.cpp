@@ -5,6 +5,7 @@
 #include "report/charts/stack.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <utility>
 
@@ -139,11 +140,14 @@ int color_of(size_t run, size_t curve, size_t runs) {
 }
 
 bool is_constant(const ChartPlan& plan, const Runs& runs) {
+  // Allocators round, so bytes differ a little from step to step.
+  const double tolerance = plan.unit == Unit::Bytes ? 0.005 : 0;
   bool has_several = false;
   for (const RunCurves& curves : curves_of(plan, runs)) {
     for (const Series& series : curves.of_run) {
       const auto is_other = [&](const Point& point) {
-        return point.value != series.points.front().value;
+        const double first = series.points.front().value;
+        return std::abs(point.value - first) > tolerance * std::abs(first);
       };
       if (!series.broken_steps.empty() ||
           std::any_of(series.points.begin(), series.points.end(), is_other)) {

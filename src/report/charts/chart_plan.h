@@ -52,8 +52,8 @@ std::vector<std::string> keys_of(const Runs& runs);
 /// One colour per curve if there is a single run, else one per run.
 int color_of(size_t run, size_t curve, size_t runs);
 
-/// Whether no value of any run differs from the others of its run, over several steps. A chart of
-/// such curves says less than the number.
+/// Whether no value of any run differs from the others of its run, over several steps; bytes may by
+/// half a percent. A chart of such curves says less than the number.
 bool is_constant(const ChartPlan& plan, const Runs& runs);
 
 /// All charts that have points and are not constant.

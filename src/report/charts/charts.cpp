@@ -2,6 +2,7 @@
 #include "report/charts/chart_plan.h"
 #include "report/charts/online_charts.h"
 #include "report/charts/other_charts.h"
+#include "report/charts/resource_charts.h"
 #include "report/page/html.h"
 #include "report/page/parts.h"
 #include "report/page/sections.h"
@@ -67,32 +68,6 @@ std::vector<ChartPlan> objective_charts() {
            .curves = {{"entropy", "train"}, eval_curve("entropy")}}};
 }
 
-StackPlan memory_by_class(const std::string& role = {},
-                          const std::string& title = "Memory by class") {
-  StackPlan plan{.title = title,
-                 .note = "At each step's peak",
-                 .unit = Unit::Bytes,
-                 .parts = {{"parameters", "parameters", 0},
-                           {"gradients", "gradients", 5},
-                           {"optimizer", "optimizer", 2},
-                           {"activations", "activations", 1},
-                           {"recompute", "recompute", 4},
-                           {"logits", "logits", 3},
-                           {"other", "other", 6}}};
-  for (StackPart& part : plan.parts) {
-    part.key = role + "memory/" + part.key;
-  }
-  return plan;
-}
-
-ChartPlan planning_time() {
-  return {.title = "Planning",
-          .note = "Time spent on memory plans before a step, which is not part of it",
-          .curves = {{"budget/planning_ms", "planning"}},
-          .unit = Unit::Milliseconds,
-          .start = AxisStart::AtZero};
-}
-
 std::vector<Chart> joined(std::vector<Chart> first, std::vector<Chart> second) {
   first.insert(
       first.end(), std::make_move_iterator(second.begin()), std::make_move_iterator(second.end()));
@@ -105,57 +80,14 @@ bool has_points(const std::string& key, const Runs& runs) {
   });
 }
 
-std::vector<Chart> memory_charts(const Runs& runs) {
-  const ChartPlan peak{.title = "Peak memory",
-                       .note = "",
-                       .curves = {{"peak_bytes", "peak"}},
-                       .unit = Unit::Bytes,
-                       .start = AxisStart::AtZero};
-  ChartPlan activations{
-      .title = "Activations",
-      .note =
-          "Kept from forward to backward, and the most at once, which a "
-          "budget for activations limits",
-      .curves = {{"activation_bytes", "kept"}, {"activation_peak_bytes", "most at once"}},
-      .unit = Unit::Bytes,
-      .start = AxisStart::AtZero};
-  if (runs.size() == 1) {  // with several runs, the others show it
-    activations.curves.push_back(
-        {"estimated_activation_bytes", "kept without checkpointing", Stroke::Dashed});
-  }
-  return joined(stacked(memory_by_class(), runs),
-                planned({phase_peaks(), peak, activations}, runs));
-}
-
-std::vector<Chart> speed_charts(const Runs& runs) {
-  Chart throughput{.title = "Throughput",
-                   .note = "",
-                   .unit = Unit::TokensPerSecond,
-                   .start = AxisStart::AtZero,
-                   .lines = {}};
-  for (size_t run = 0; run < runs.size(); ++run) {
-    throughput.lines.push_back({.name = runs.size() == 1 ? "tokens per second" : runs[run].name,
-                                .series = ratio_of(runs[run].steps, "tokens", "step_ms", 1000),
-                                .color = color_of(run, 0, runs.size()),
-                                .clock = clock_of(runs[run])});
-  }
-  const ChartPlan time{
-      .title = "Step time",
-      .note = "",
-      .curves = {{"step_ms", "step"}, {"recompute_ms", "recompute", Stroke::Dashed}},
-      .unit = Unit::Milliseconds,
-      .start = AxisStart::AtZero};
-  return joined(joined(stacked(phase_times(), runs), {std::move(throughput)}),
-                planned({rollout_speed(), time, planning_time()}, runs));
-}
-
 std::vector<ChartPlan> known_charts(const Runs& runs) {
   std::vector<ChartPlan> all;
   for (const auto& plans : {reward_charts(runs),
                             loss_charts(runs),
                             objective_charts(),
                             critic_charts(runs),
-                            std::vector<ChartPlan>{phase_peaks(), rollout_speed()},
+                            memory_plans(runs),
+                            speed_plans(),
                             optimizer_charts()}) {
     all.insert(all.end(), plans.begin(), plans.end());
   }
@@ -168,13 +100,8 @@ std::vector<ChartPlan> unknown_charts(const Runs& runs) {
                                    "epoch",
                                    "tokens",
                                    "num_tokens",
-                                   "step_ms",
                                    "step_time",
-                                   "recompute_ms",
                                    "eval_ms",
-                                   "peak_bytes",
-                                   "activation_bytes",
-                                   "activation_peak_bytes",
                                    "estimated_activation_bytes"};
   for (const ChartPlan& plan : known_charts(runs)) {
     for (const Curve& curve : plan.curves) {
@@ -201,8 +128,13 @@ std::string learning_html(const Runs& runs) {
 }
 
 std::string resources_html(const Runs& runs) {
-  return section_html("Memory", grid_html(memory_charts(runs))) +
-         section_html("Speed", grid_html(speed_charts(runs)));
+  return section_html("Memory",
+                      grid_html(joined(stacked(memory_by_class("", "Memory by class"), runs),
+                                       planned(memory_plans(runs), runs)))) +
+         section_html(
+             "Speed",
+             grid_html(joined(joined(stacked(phase_times(), runs), {throughput_chart(runs)}),
+                              planned(speed_plans(), runs))));
 }
 
 std::string other_charts_html(const Runs& runs) {
@@ -229,7 +161,7 @@ std::string constants_html(const Runs& runs) {
             "number",
             series.points.empty() ? "–" : with_unit(series.points.front().value, plan.unit));
       }
-      if (row.find_first_not_of(' ') != std::string::npos && has_points(curve.key, runs)) {
+      if (has_points(curve.key, runs)) {
         body += element("tr", "", text_element("th", "name", curve.key) + row);
       }
     }

@@ -154,7 +154,9 @@ std::string_view chart_script() {
       if (at < view.axes.x.low || at > view.axes.x.high) continue;
       const x = view.x(at);
       shape(marks, "line", { class: "section", x1: x, x2: x, y1: box.top - 16, y2: box.bottom });
-      shape(marks, "text", { x: x + 5, y: box.top - 7 }, name);
+      const isLate = x + 7 * name.length + 5 > view.width;
+      const anchor = { "text-anchor": isLate ? "end" : "start" };
+      shape(marks, "text", { x: x + (isLate ? -5 : 5), y: box.top - 7, ...anchor }, name);
     }
     for (const [at, name] of data.limits) {
       if (at > view.axes.y.high || at < view.axes.y.low) continue;
