@@ -5,32 +5,35 @@
 #include <reprise/memory.h>
 
 #include <c10/util/ThreadLocalDebugInfo.h>
+#include <c10/util/flat_hash_map.h>
 #include <torch/csrc/profiler/orchestration/observer.h>
 
 #include <algorithm>
 #include <array>
 #include <mutex>
-#include <unordered_map>
 #include <vector>
 
 namespace reprise::memory {
 
 class PhaseBytes::Table {
  public:
-  explicit Table(c10::Device on) : device(on), start_(live_bytes(on)) { peak_.live = start_; }
+  /// `guard` protects it: one lock for all tables of the CPU.
+  Table(c10::Device on, std::mutex& guard) : device(on), mutex(guard), start_(live_bytes(on)) {
+    peak_.live = start_;
+  }
 
   void begin(Phase phase) {
-    const std::scoped_lock lock(mutex_);
+    const std::scoped_lock lock(mutex);
     phase_ = phase;
   }
 
   void set_aside(int64_t bytes) {
-    const std::scoped_lock lock(mutex_);
+    const std::scoped_lock lock(mutex);
     aside_ += bytes;
   }
 
+  /// The caller holds the lock.
   void allocated(const void* data, int64_t bytes, int64_t live) {
-    const std::scoped_lock lock(mutex_);
     blocks_.insert_or_assign(data, Block{bytes, phase_});
     bytes_of(phase_) += bytes;
     most_activations_ = std::max(most_activations_, live - start_ - aside_);
@@ -39,8 +42,8 @@ class PhaseBytes::Table {
     }
   }
 
+  /// The caller holds the lock.
   void freed(const void* data) {
-    const std::scoped_lock lock(mutex_);
     if (const auto found = blocks_.find(data); found != blocks_.end()) {
       bytes_of(found->second.phase) -= found->second.bytes;
       blocks_.erase(found);
@@ -48,16 +51,17 @@ class PhaseBytes::Table {
   }
 
   Moment peak() const {
-    const std::scoped_lock lock(mutex_);
+    const std::scoped_lock lock(mutex);
     return peak_;
   }
 
   int64_t most_activations() const {
-    const std::scoped_lock lock(mutex_);
+    const std::scoped_lock lock(mutex);
     return most_activations_;
   }
 
   const c10::Device device;
+  std::mutex& mutex;
 
  private:
   struct Block {
@@ -67,10 +71,9 @@ class PhaseBytes::Table {
 
   int64_t& bytes_of(Phase phase) { return bytes_[static_cast<size_t>(phase)]; }
 
-  mutable std::mutex mutex_;
   const int64_t start_;
   Phase phase_ = Phase::Forward;
-  std::unordered_map<const void*, Block> blocks_;
+  ska::flat_hash_map<const void*, Block> blocks_;
   std::array<int64_t, 3> bytes_{};
   int64_t aside_ = 0;
   int64_t most_activations_ = 0;
@@ -142,9 +145,13 @@ class PhaseBytes::Reporting {
       const bool is_ours =
           table_ != nullptr && device.type() == table_->device.type() &&
           (!table_->device.has_index() || device.index() == table_->device.index());
-      if (is_ours && bytes > 0) {
+      if (!is_ours) {
+        return;
+      }
+      const std::scoped_lock of_table(table_->mutex);
+      if (bytes > 0) {
         table_->allocated(data, bytes, static_cast<int64_t>(live));
-      } else if (is_ours) {
+      } else {
         table_->freed(data);
       }
     }
@@ -170,12 +177,15 @@ class PhaseBytes::Reporting {
   c10::DebugInfoGuard in_force_;
 };
 
-PhaseBytes::PhaseBytes(c10::Device device) : table_(std::make_unique<Table>(device)) {
+PhaseBytes::PhaseBytes(c10::Device device) {
   if (device.is_cpu()) {
+    table_ = std::make_unique<Table>(device, cpu_tables().mutex);
     const std::scoped_lock lock(cpu_tables().mutex);
     cpu_tables().list.push_back(table_.get());
     phase_bytes::counts.fetch_add(1);
   } else {
+    mutex_ = std::make_unique<std::mutex>();
+    table_ = std::make_unique<Table>(device, *mutex_);
     reporting_ = std::make_unique<Reporting>(*table_);
   }
 }

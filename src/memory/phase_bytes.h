@@ -13,6 +13,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 
 namespace reprise::memory {
 
@@ -47,6 +48,7 @@ class REPRISE_API PhaseBytes {
 
  private:
   class Reporting;
+  std::unique_ptr<std::mutex> mutex_;  // null on the CPU, whose tables share one
   std::unique_ptr<Table> table_;
   std::unique_ptr<Reporting> reporting_;  // null on the CPU
 };
