@@ -20,7 +20,7 @@ struct RegionStats {
   /// Bytes of these that were freed at the end of forward, unlike inputs, outputs and parameters.
   /// A forward inside another region's recompute does not count again.
   size_t bytes_dropped = 0;
-  size_t bytes_kept = 0;           ///< bytes that policies kept on the device, compressed or not
+  size_t bytes_kept = 0;  ///< bytes that policies kept on the device, compressed or not
   /// Bytes that regions hold and autograd would not have saved: results that policies keep, on the
   /// device or on the host (compressed ones with their bytes after compression), and inputs.
   size_t bytes_unsaved = 0;

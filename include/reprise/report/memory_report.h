@@ -40,8 +40,8 @@ struct MemoryReport {
   /// instead of `fixed`.
   std::vector<FixedMemory> measured = {};
   std::vector<FixedMemory> plain = {};  ///< the same without checkpointing, predicted
-  StepTimeline timeline = {};        ///< with the plan
-  StepTimeline plain_timeline = {};  ///< without checkpointing
+  StepTimeline timeline = {};           ///< with the plan
+  StepTimeline plain_timeline = {};     ///< without checkpointing
   std::vector<PlanPoint> curve = {};
   std::vector<PlanRow> rows = {};
   std::vector<int64_t> measured_peaks = {};  ///< activation bytes of each step

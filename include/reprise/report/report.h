@@ -1,7 +1,7 @@
 // report.html: one run, or several side by side, as a single self-contained HTML file that needs no
 // network and supports light and dark mode. Charts are complete without scripts; a small script
-// draws them to the width of the screen, shows values under the pointer, zooms, smooths, and changes
-// axes (logarithmic, time).
+// draws them to the width of the screen, shows values under the pointer, zooms, smooths, and
+// changes axes (logarithmic, time).
 //
 //   reprise::write_report("report.html", {{.name = "run",
 //                                          .steps = reprise::MetricsFile::read("metrics.jsonl")}});
@@ -32,7 +32,8 @@ struct ReportRun {
   std::vector<Json> steps;  ///< lines of metrics.jsonl
   /// Shown as a table. These keys, if present, are shown at the top of the page: title, model,
   /// data, objective, checkpointing (a sentence), blocks (the number of the model's blocks),
-  /// checkpointed_blocks (their indices), date, host, device_name, version, libtorch, seed, command.
+  /// checkpointed_blocks (their indices), date, host, device_name, version, libtorch, seed,
+  /// command.
   Json configuration = Json::object();
   /// Final numbers, shown as a table; keys that end in _bytes, _ms or _seconds get units. The key
   /// "warnings" is a list of texts that are shown first.
