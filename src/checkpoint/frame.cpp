@@ -90,9 +90,33 @@ class Frame::DropCount {
     return total;
   }
 
+  void note_inputs(const std::vector<at::Tensor>& inputs) {
+    for (const at::Tensor& input : inputs) {
+      if (input.has_storage() && input.is_floating_point() && !is_leaf_with_gradient(input)) {
+        inputs_.emplace_back(input.storage().getWeakStorageImpl());
+      }
+    }
+  }
+
+  /// Bytes of inputs that autograd has not saved inside. A storage counts for one region only.
+  size_t unsaved_input_bytes() const {
+    size_t total = 0;
+    for (const auto& input : inputs_) {
+      const c10::Storage storage(input.lock());
+      if (storage && !has(storage.unsafeGetStorageImpl()) && is_first_holder(storage)) {
+        total += storage.nbytes();
+      }
+    }
+    return total;
+  }
+
+  /// Whether autograd has saved a tensor in this storage.
+  bool has(const c10::StorageImpl* storage) const { return seen_.contains(storage); }
+
   size_t tensors = 0;
 
  private:
+  std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> inputs_;
   std::set<const void*> seen_;
   std::vector<std::pair<c10::weak_intrusive_ptr<c10::StorageImpl>, size_t>> storages_;
 };
@@ -106,7 +130,11 @@ Frame::Frame(const CheckpointOptions& options,
       listener_(region_listener()),
       has_samples_(options.determinism_check == DeterminismCheck::Metadata &&
                    options.preserve_rng_state && !options.allow_lossy),
-      drops_(counts_stats() ? std::make_unique<DropCount>() : nullptr) {}
+      drops_(counts_stats() ? std::make_unique<DropCount>() : nullptr) {
+  if (drops_) {
+    drops_->note_inputs(inputs);
+  }
+}
 
 Frame::~Frame() = default;
 
@@ -171,7 +199,12 @@ void Frame::complete_forward() {
     RegionStats delta;
     delta.entered = 1;
     delta.tensors_dropped = drops_->tensors;
-    delta.bytes_dropped = drops_->bytes();
+    if (!is_recomputing_any()) {
+      delta.bytes_dropped = drops_->bytes();
+      const auto is_saved = [this](const auto* storage) { return drops_->has(storage); };
+      delta.bytes_unsaved = (recording_ ? recording_->unsaved_bytes(is_saved) : 0) +
+                            (region_.inputs.are_hooked() ? 0 : drops_->unsaved_input_bytes());
+    }
     count(region_.options.name, delta);
     drops_.reset();
   }

@@ -2,6 +2,7 @@
 
 #include <c10/util/Exception.h>
 
+#include <map>
 #include <mutex>
 
 namespace reprise {
@@ -14,6 +15,8 @@ namespace {
 struct Counted {
   std::mutex mutex;
   CheckpointStats stats;
+  /// Weak references keep no bytes alive, but keep the addresses from being reused.
+  std::map<const void*, c10::weak_intrusive_ptr<c10::StorageImpl>> held;
   bool was_enabled = false;
 };
 
@@ -31,6 +34,7 @@ void add(RegionStats& to, const RegionStats& delta) {
   to.tensors_dropped += delta.tensors_dropped;
   to.bytes_dropped += delta.bytes_dropped;
   to.bytes_kept += delta.bytes_kept;
+  to.bytes_unsaved += delta.bytes_unsaved;
   to.bytes_offloaded += delta.bytes_offloaded;
   to.bytes_fetched += delta.bytes_fetched;
   to.bytes_compressed += delta.bytes_compressed;
@@ -40,6 +44,12 @@ void add(RegionStats& to, const RegionStats& delta) {
 }
 
 }  // namespace
+
+bool is_first_holder(const c10::Storage& storage) {
+  auto& all = counted();
+  const std::scoped_lock lock(all.mutex);
+  return all.held.emplace(storage.unsafeGetStorageImpl(), storage.getWeakStorageImpl()).second;
+}
 
 void count(const std::string& region, const RegionStats& delta) {
   auto& all = counted();
@@ -71,6 +81,7 @@ void reset_checkpoint_stats() {
   auto& all = detail::counted();
   const std::scoped_lock lock(all.mutex);
   all.stats = {};
+  all.held.clear();
 }
 
 }  // namespace reprise

@@ -58,13 +58,16 @@ class AllocationWatch::Reporter final : public torch::profiler::impl::ProfilerSt
   explicit Reporter(c10::Device device)
       : ProfilerStateBase(
             torch::profiler::impl::ProfilerConfig(torch::profiler::impl::ProfilerState::Disabled)),
-        device_(device) {}
+        device_(device),
+        around_(c10::ThreadLocalDebugInfo::current()),
+        outer_(dynamic_cast<c10::MemoryReportingInfoBase*>(
+            c10::ThreadLocalDebugInfo::get(c10::DebugInfoKind::PROFILER_STATE))) {}
 
-  void reportMemoryUsage(void* /*data*/,
-                         int64_t bytes,
-                         size_t live,
-                         size_t /*reserved*/,
-                         c10::Device device) override {
+  void reportMemoryUsage(
+      void* data, int64_t bytes, size_t live, size_t reserved, c10::Device device) override {
+    if (outer_ != nullptr) {
+      outer_->reportMemoryUsage(data, bytes, live, reserved, device);
+    }
     const bool is_ours = device.type() == device_.type() &&
                          (!device_.has_index() || device.index() == device_.index());
     if (bytes > 0 && is_ours && !counts.admits(static_cast<int64_t>(live))) {
@@ -80,6 +83,8 @@ class AllocationWatch::Reporter final : public torch::profiler::impl::ProfilerSt
 
  private:
   const c10::Device device_;
+  const std::shared_ptr<c10::ThreadLocalDebugInfo> around_;  // owns outer_
+  c10::MemoryReportingInfoBase* const outer_;                // who listened before; may be null
 };
 
 AllocationWatch::AllocationWatch(c10::Device device, int64_t limit) : device_(device) {

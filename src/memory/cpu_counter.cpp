@@ -10,6 +10,7 @@
 #include "memory/allocation_watch.h"
 #include "memory/byte_count.h"
 #include "memory/large_blocks.h"
+#include "memory/phase_bytes.h"
 #include "memory/thread_bytes.h"
 
 #include <c10/core/CPUAllocator.h>
@@ -49,6 +50,7 @@ class CpuCountingAllocator final : public c10::Allocator {
       }
       cpu_bytes.raise_peak(live);
       thread_bytes::note_allocated(data, size);
+      phase_bytes::note_allocated(data, size, live);
     }
     return {data, data, &free_counted, c10::Device(c10::kCPU)};
   }
@@ -76,6 +78,7 @@ class CpuCountingAllocator final : public c10::Allocator {
       const int64_t size = size_of(data);
       cpu_bytes.subtract(size);
       thread_bytes::note_freed(data, size);
+      phase_bytes::note_freed(data);
       free_block(data);
     }
   }

@@ -151,6 +151,40 @@ TEST_F(StatsTest, PoliciesCountKeptBytesAndReplayedAndRecomputedOperators) {
   EXPECT_EQ(checkpoint_stats().total.bytes_kept, 2 * kBytes);
 }
 
+TEST_F(StatsTest, KeptResultsThatAutogradWouldNotSaveAreCountedApart) {
+  const auto x = small_input();
+  const auto w = torch::eye(32);
+  // tanh saves its own result, not the product that it gets; cos saves the other product.
+  const Fn fn = [w](at::Tensor h) { return torch::mm(torch::mm(h, w).tanh(), w).cos(); };
+  const auto y = checkpoint({.policy = policy::save_matmuls()}, fn, x);
+  EXPECT_EQ(checkpoint_stats().total.bytes_kept, 2 * kBytes);
+  EXPECT_EQ(checkpoint_stats().total.bytes_unsaved, kBytes);
+  EXPECT_EQ(checkpoint_stats().total.bytes_dropped, kBytes);  // of tanh
+}
+
+TEST_F(StatsTest, InputsThatAutogradWouldNotSaveAreCountedOnce) {
+  const auto w = torch::eye(32).requires_grad_();
+  const auto x = torch::ones({32, 32}), mask = torch::ones({32, 32});
+  const auto region = [w](const at::Tensor& h, const at::Tensor& m) { return (h + w) + m; };
+  const auto y = checkpoint(region, x * 2, mask);
+  checkpoint(region, y, mask);
+  EXPECT_EQ(checkpoint_stats().total.bytes_unsaved, 3 * kBytes);  // x * 2, mask and y
+  checkpoint([w](const at::Tensor& h) { return h.exp() * w; }, (y * 2).sin());
+  checkpoint([w](const at::Tensor& h) { return h * h * w; }, y * 2);  // saved inside
+  EXPECT_EQ(checkpoint_stats().total.bytes_unsaved, 4 * kBytes);
+}
+
+TEST_F(StatsTest, BytesOfANestedRegionAreDroppedOnce) {
+  const auto x = small_input();
+  const Fn outer = [](at::Tensor h) { return checkpoint({.name = "inner"}, deep(3), h * 2).exp(); };
+  const auto y = checkpoint({.name = "outer"}, outer, x);
+  const size_t dropped = checkpoint_stats().total.bytes_dropped;
+  EXPECT_GT(dropped, 0U);
+  y.sum().backward();  // runs the inner region's forward again
+  EXPECT_EQ(checkpoint_stats().regions.at("inner").entered, 2U);
+  EXPECT_EQ(checkpoint_stats().total.bytes_dropped, dropped);
+}
+
 TEST_F(StatsTest, RecomputeTimeIsMeasuredPerRegion) {
   const auto x = small_input();
   checkpoint({.name = "timed"}, deep(3), x).sum().backward();

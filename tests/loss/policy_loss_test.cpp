@@ -135,6 +135,34 @@ TEST_F(Policy, DoesNotSeeWhatStandsOutsideTheMask) {
   }
 }
 
+// Three completions: all clipped from below, half of the tokens from above, and no token at all.
+TEST(PolicyExtremes, AreThoseOfCompletionsThatHaveTokens) {
+  const auto nan = std::numeric_limits<float>::quiet_NaN();
+  const auto mask = at::tensor({1, 1, 0, 1, 1, 1, 0, 0, 0}).reshape({3, 3});
+  PolicyBatch batch{
+      .logprobs =
+          at::tensor({-3., -3., 9., 0., -1., 0., 9., 9., 9.}).reshape({3, 3}).requires_grad_(),
+      .advantages = at::tensor({-1., 1., 1.}),
+      .mask = mask};
+  batch.old_logprobs = at::full({3, 3}, -1., at::kFloat);
+  batch.sampling_logprobs = at::tensor({-1., -1.5, 7., nan, -1., -1., 7., 7., 7.}).reshape({3, 3});
+  const auto metrics =
+      policy_loss(batch, {.sequences = 3}, {.loss = PolicyLoss::Grpo, .epsilon = 0.2}).metrics;
+  const auto expect = [&](const char* name, double value, MetricMean mean) {
+    const auto* found = find_metric(metrics, name);
+    ASSERT_NE(found, nullptr) << name;
+    EXPECT_EQ(found->weight.item<double>(), 1) << name;
+    EXPECT_NEAR(found->sum.item<double>(), value, 1e-6) << name;
+    EXPECT_EQ(found->mean, mean) << name;
+  };
+  expect("clip_ratio/low_min", 0, MetricMean::OfMinima);  // the second has none
+  expect("clip_ratio/high_max", 2. / 3, MetricMean::OfMaxima);
+  expect("sampling/sampling_logp_difference/max", 0.5, MetricMean::Greatest);
+  batch.mask = at::zeros({3, 3});
+  const auto none = policy_loss(batch, {.sequences = 3}, {.loss = PolicyLoss::Grpo}).metrics;
+  EXPECT_EQ(find_metric(none, "clip_ratio/high_max")->weight.item<double>(), 0);
+}
+
 // Bnpo and the entropies of TRL are means of micro-batches by definition.
 TEST_F(Policy, DoesNotDependOnHowAStepIsCutIntoMicroBatches) {
   for (const auto& [name, settings] : cases().items()) {

@@ -126,6 +126,18 @@ TEST(MemoryReport, ShowsTheFiguresThePlanAndTheCurve) {
   EXPECT_EQ(curve.at(1).at("y"), Json({7.5, 2.0, 0.0}));
 }
 
+TEST(MemoryReport, ShowsTheMeasuredPeakByClassWhereThereIsOne) {
+  auto report = sample_report();
+  EXPECT_TRUE(open_memory(report).shows("at most34.0 MiB")) << "maxima of different moments";
+  report.measured = {{"parameters", 10_MiB}, {"optimizer", 20_MiB}, {"activations", 3_MiB}};
+  report.plain = {{"parameters", 10_MiB}, {"gradients and activations", 25_MiB}};
+  const Page page = open_memory(report);
+  EXPECT_TRUE(page.shows("With the plan, measured"));
+  EXPECT_TRUE(page.shows("peak33.0 MiB"));
+  EXPECT_TRUE(page.shows("peak35.0 MiB"));
+  EXPECT_FALSE(page.shows("at most"));
+}
+
 TEST(MemoryReport, ShowsWhatThereIs) {
   const Page page = open_memory({.title = "Nothing known"});
   EXPECT_TRUE(page.charts.empty());

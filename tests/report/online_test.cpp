@@ -18,26 +18,30 @@ std::vector<Json> online_steps() {
   std::vector<Json> steps;
   for (int step = 1; step <= 20; ++step) {
     steps.push_back({{"step", step},
-                     {"loss", -0.5},
+                     {"loss", -0.5 - step},
                      {"reward", step},
                      {"reward_std", 0.25},
-                     {"rewards/format/mean", 0.5},
-                     {"rewards/format/std", 0.1},
+                     {"rewards/format/mean", 0.5 + step},
+                     {"rewards/format/std", 0.1 * step},
                      {"rewards/a/b/mean", 0.75},
-                     {"frac_reward_zero_std", 0.125},
-                     {"completions/mean_length", 30},
+                     {"frac_reward_zero_std", step == 1 ? 0.5 : 0.125},
+                     {"completions/mean_length", 30 + step},
                      {"completions/min_length", 10},
                      {"completions/max_length", 50},
-                     {"completions/clipped_ratio", 0.2},
-                     {"clip_ratio/low_mean", 0.01},
+                     {"completions/clipped_ratio", 0.01 * step},
+                     {"clip_ratio/low_mean", 0.01 * step},
                      {"clip_ratio/high_mean", 0.02},
-                     {"kl", 0.03},
-                     {"critic/grad_norm", 2},
+                     {"kl", 0.03 * step},
+                     {"critic/grad_norm", 2 + step},
+                     {"critic/activation_bytes", (step + 1) << 20},
+                     {"critic/peak_bytes", (step + 2) << 20},
+                     {"critic/recompute_ms", step},
+                     {"critic/memory", {{"parameters", 1 << 20}}},
                      {"rollout_ms", 300},
                      {"scoring_ms", 100},
                      {"update_ms", 200},
-                     {"rollout_tokens_per_second", 2500},
-                     {"rollout_peak_bytes", 1 << 20},
+                     {"rollout_tokens_per_second", step == 1 ? 2400 : 2500},
+                     {"rollout_peak_bytes", (step == 1 ? 2 : 1) << 20},
                      {"scoring_peak_bytes", 2 << 20},
                      {"update_peak_bytes", 3 << 20}});
   }
@@ -93,6 +97,9 @@ TEST(OnlineReport, DrawsRewardsFirstAndEachKeyOnce) {
                    "Loss",
                    "KL",
                    "Critic grad norm",
+                   "Critic memory",
+                   "Critic recompute",
+                   "Critic memory by class",
                    "Peak memory of each phase",
                    "Time of a step",
                    "Rollout speed"}));
@@ -105,6 +112,15 @@ TEST(OnlineReport, PutsWhatIsComparedIntoOneChart) {
   EXPECT_EQ(lines_of(page, "Completion length"), (Names{"mean", "shortest", "longest"}));
   EXPECT_EQ(lines_of(page, "Clipped ratios"), (Names{"low_mean", "high_mean"}));
   EXPECT_EQ(lines_of(page, "Peak memory of each phase"), (Names{"rollout", "scoring", "update"}));
+}
+
+TEST(OnlineReport, DrawsTheCriticsBytesAndTimesInTheirUnits) {
+  const Page page = open_run(online_steps());
+  ASSERT_NE(page.data_of("Critic memory"), nullptr);
+  EXPECT_EQ(page.data_of("Critic memory")->at("unit"), "bytes");
+  EXPECT_EQ(lines_of(page, "Critic memory"), (Names{"activation", "peak"}));
+  EXPECT_EQ(page.data_of("Critic recompute")->at("unit"), "ms");
+  EXPECT_EQ(lines_of(page, "Critic memory by class"), (Names{"parameters"}));
 }
 
 TEST(OnlineReport, StacksThePhasesToTheTimeOfAStep) {

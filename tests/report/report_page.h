@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,30 @@ struct Page {
   }
   bool shows(const std::string& text) const { return markup.text.find(text) != std::string::npos; }
 };
+
+constexpr int64_t kMiB = 1 << 20;
+
+/// A run in which every known quantity is there and changes.
+inline std::vector<Json> sample_steps(int count) {
+  std::vector<Json> steps;
+  for (int step = 1; step <= count; ++step) {
+    steps.push_back({{"step", step},
+                     {"loss", 1 + 2.0 / step},
+                     {"grad_norm", 0.5 + 0.01 * step},
+                     {"learning_rate", 1e-5 * step},
+                     {"tokens", step == 1 ? 999 : 1000},
+                     {"step_ms", step == 1 ? 101 : 100},
+                     {"recompute_ms", 25},
+                     {"peak_bytes", (step == 1 ? 280 : 300) * kMiB},
+                     {"activation_bytes", (step == 1 ? 49 : 50) * kMiB},
+                     {"estimated_activation_bytes", 200 * kMiB},
+                     {"rewards/chosen", 0.1 * step},
+                     {"rewards/accuracies", step == 1 ? 0.25 : 0.5},
+                     {"memory", {{"parameters", 100 * kMiB}, {"activations", 50 * kMiB}}}});
+  }
+  steps.back()["eval_loss"] = 1.25;
+  return steps;
+}
 
 inline Page open_html(const std::string& html) {
   const std::string label = "aria-label=\"", end = " by ";

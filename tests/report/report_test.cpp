@@ -17,29 +17,6 @@
 namespace reprise::testing {
 namespace {
 
-constexpr int64_t kMiB = 1 << 20;
-
-std::vector<Json> sample_steps(int count) {
-  std::vector<Json> steps;
-  for (int step = 1; step <= count; ++step) {
-    steps.push_back({{"step", step},
-                     {"loss", 1 + 2.0 / step},
-                     {"grad_norm", 0.5},
-                     {"learning_rate", 1e-5 * step},
-                     {"tokens", 1000},
-                     {"step_ms", 100},
-                     {"recompute_ms", 25},
-                     {"peak_bytes", 300 * kMiB},
-                     {"activation_bytes", 50 * kMiB},
-                     {"estimated_activation_bytes", 200 * kMiB},
-                     {"rewards/chosen", 0.1 * step},
-                     {"rewards/accuracies", 0.5},
-                     {"memory", {{"parameters", 100 * kMiB}, {"activations", 50 * kMiB}}}});
-  }
-  steps.back()["eval_loss"] = 1.25;
-  return steps;
-}
-
 TEST(Markup, SeesElementsThatAreNotClosed) {
   EXPECT_EQ(parse_markup("<p><b>x</b></p>").error, "");
   EXPECT_NE(parse_markup("<p><b>x</p></b>").error, "");
@@ -111,8 +88,19 @@ TEST(Report, EscapesWhateverTextItIsGiven) {
   const Json all = {{"title", hostile}, {"model", hostile}, {hostile, hostile}};
   std::vector<Json> steps = sample_steps(3);
   steps[0][hostile] = 1.5;
+  for (size_t i = 0; i < steps.size(); ++i) {  // in a family, on evaluation data, and constant
+    steps[i][hostile + "/a"] = i;
+    steps[i]["eval_" + hostile + "/b"] = i;
+    steps[i]["critic/" + hostile] = i;
+    steps[i]["same" + hostile] = 3;
+  }
   const ReportRun run{hostile, steps, all, {{"warnings", {hostile}}, {hostile, hostile}}};
-  const size_t own_scripts = open_run(steps).markup.scripts.size();
+  std::vector<Json> plain = sample_steps(3);
+  plain[0]["own"] = 1.5;
+  for (size_t i = 0; i < plain.size(); ++i) {
+    plain[i].update({{"h/a", i}, {"eval_h/b", i}, {"critic/h", i}});
+  }
+  const size_t own_scripts = open_run(plain).markup.scripts.size();
   for (const std::vector<ReportRun>& runs : {std::vector{run}, std::vector{run, run}}) {
     const std::string html = report_html(runs);
     EXPECT_EQ(html.find("<script>alert"), std::string::npos);

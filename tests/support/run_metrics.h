@@ -15,7 +15,8 @@ inline std::vector<Json> computed_metrics(const std::filesystem::path& output) {
     Json computed = Json::object();
     for (const auto& [name, value] : record.items()) {
       const bool is_measured = name.ends_with("_ms") || name.ends_with("_bytes") ||
-                               name.ends_with("_per_second") || name.ends_with("memory");
+                               name.ends_with("_per_second") || name.ends_with("memory") ||
+                               name == "step_time";
       if (!is_measured) {
         computed[name] = value;
       }

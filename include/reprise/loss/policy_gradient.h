@@ -124,10 +124,11 @@ struct PolicyStep {
 
 struct PolicyResult {
   at::Tensor part;  ///< scalar: contribution to the loss of the step; call backward on it
-  /// Under TRL's names: kl, entropy, clip_ratio/low_mean, /high_mean and /region_mean,
-  /// cispo_clip_ratio, vespo/phi_seq_mean, sampling/sampling_logp_difference/mean,
-  /// sampling/importance_sampling_ratio/mean; and ratio_mean, old_kl (OpenRLHF's ppo_kl, mean of
-  /// old minus policy log-probability), sampling/kl (mean of sampling minus old), off_policy_kept.
+  /// Under TRL's names: kl, entropy, clip_ratio/low_mean, /low_min, /high_mean, /high_max and
+  /// /region_mean, cispo_clip_ratio, vespo/phi_seq_mean, sampling/sampling_logp_difference/mean and
+  /// /max, sampling/importance_sampling_ratio/min, /mean and /max; and ratio_mean, old_kl
+  /// (OpenRLHF's ppo_kl, mean of old minus policy log-probability), sampling/kl (mean of sampling
+  /// minus old), off_policy_kept.
   /// Metrics that do not apply to the options or inputs are absent.
   std::vector<Metric> metrics;
 };

@@ -36,8 +36,12 @@ struct MemoryReport {
   int64_t peak_bytes = 0;  ///< activation bytes, predicted
   double extra_ms = 0;     ///< compared with a step without checkpointing, predicted
   std::vector<FixedMemory> fixed = {};
-  StepTimeline timeline = {};        ///< with the plan
-  StepTimeline plain_timeline = {};  ///< without checkpointing
+  /// The device at the largest measured peak, by class; the sum is the peak of the run. Shown
+  /// instead of `fixed`.
+  std::vector<FixedMemory> measured = {};
+  std::vector<FixedMemory> plain = {};  ///< the same without checkpointing, predicted
+  StepTimeline timeline = {};           ///< with the plan
+  StepTimeline plain_timeline = {};     ///< without checkpointing
   std::vector<PlanPoint> curve = {};
   std::vector<PlanRow> rows = {};
   std::vector<int64_t> measured_peaks = {};  ///< activation bytes of each step

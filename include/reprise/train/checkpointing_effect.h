@@ -28,10 +28,15 @@ REPRISE_API CheckpointedBlocks describe_checkpointing(const Model& model);
 struct CheckpointingEffect {
   std::vector<int64_t> blocks;  ///< the blocks that ran as checkpointed regions
   int64_t recomputed = 0;       ///< recomputed regions, summed over all micro-batches
-  /// Activation bytes per micro-batch that checkpointing did not keep. 0 in reentrant mode, where
-  /// they are unknown.
+  /// Activation bytes that checkpointing did not keep, in the micro-batch that would keep the most
+  /// without it. Negative if a policy keeps more than backward needs.
   int64_t bytes_dropped = 0;
+  bool knows_bytes_dropped = true;  ///< false in reentrant mode
+  /// The most activation bytes alive at once in a micro-batch: what `activation_memory_budget`
+  /// limits.
+  int64_t activation_peak_bytes = 0;
   double recompute_ms = 0;  ///< time spent recomputing, in milliseconds
+  double planning_ms = 0;   ///< time spent planning before the step, not part of it
 };
 
 }  // namespace reprise

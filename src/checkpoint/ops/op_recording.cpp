@@ -301,6 +301,19 @@ size_t OpRecording::kept_bytes() const {
   return total;
 }
 
+size_t OpRecording::unsaved_bytes(
+    const std::function<bool(const c10::StorageImpl*)>& is_saved) const {
+  std::set<const c10::StorageImpl*> seen;
+  size_t total = compressed_bytes();
+  for_each_result([&](const KeptResult& result) {
+    result.for_each_storage([&](const c10::Storage& storage) {
+      const auto* const impl = storage.unsafeGetStorageImpl();
+      total += seen.insert(impl).second && !is_saved(impl) ? storage.nbytes() : 0;
+    });
+  });
+  return total;
+}
+
 size_t OpRecording::compressed_bytes() const {
   size_t total = 0;
   for_each_result([&total](const KeptResult& result) { total += result.compressed_bytes(); });

@@ -12,6 +12,7 @@
 #include <c10/core/Stream.h>
 #include <c10/util/flat_hash_map.h>
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -55,6 +56,16 @@ class KeptResult {
   void for_each_movable(const Visit& visit) const {
     for (const auto& tensor : tensors_) {
       if (is_movable(tensor)) {
+        visit(tensor.alias.storage());
+      }
+    }
+  }
+
+  /// Calls `visit(storage)` for the storage of each tensor that is not compressed.
+  template <class Visit>
+  void for_each_storage(const Visit& visit) const {
+    for (const auto& tensor : tensors_) {
+      if (!tensor.compressed && tensor.alias.has_storage()) {
         visit(tensor.alias.storage());
       }
     }
@@ -125,6 +136,8 @@ class OpRecording {
   void move_to(const OffloadCandidates& candidates, std::shared_ptr<OffloadGroup> group);
 
   size_t kept_bytes() const;
+  /// Bytes in storages of which `is_saved` says that autograd saved nothing, and compressed bytes.
+  size_t unsaved_bytes(const std::function<bool(const c10::StorageImpl*)>& is_saved) const;
   size_t compressed_bytes() const;
   /// Their bytes before compression.
   size_t bytes_before_compression() const { return bytes_before_compression_; }

@@ -9,10 +9,23 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <string>
+#include <utility>
 
 namespace reprise {
 
 namespace {
+
+// The least or greatest share of clipped tokens among the sequences that have tokens.
+Metric of_sequences(const char* name,
+                    const at::Tensor& is_clipped,
+                    const PolicyTerms& terms,
+                    MetricMean mean) {
+  const auto x = is_clipped.to(terms.counts.scalar_type());
+  const auto lengths = terms.counts.sum(1);
+  const auto shares = x.size(1) == 1 ? x.squeeze(1) : (x * terms.counts).sum(1) / lengths;
+  return extreme_of(name, shares, at::ones_like(shares, at::kBool), mean);
+}
 
 void add_clip_metrics(const at::Tensor& ratios,
                       const PolicyTerms& terms,
@@ -24,6 +37,8 @@ void add_clip_metrics(const at::Tensor& ratios,
   metrics.push_back(mean_of("clip_ratio/low_mean", low, terms));
   metrics.push_back(mean_of("clip_ratio/high_mean", high, terms));
   metrics.push_back(mean_of("clip_ratio/region_mean", low | high, terms));
+  metrics.push_back(of_sequences("clip_ratio/low_min", low, terms, MetricMean::OfMinima));
+  metrics.push_back(of_sequences("clip_ratio/high_max", high, terms, MetricMean::OfMaxima));
 }
 
 at::Tensor clipped(const PolicyTerms& terms,
@@ -152,6 +167,17 @@ at::Tensor entropy_part(const at::Tensor& entropy,
                    checked_total(step.micro_batches, "step.micro_batches", loss);
 }
 
+// As TRL, which takes them over a whole generation batch.
+void add_ratio_metrics(const at::Tensor& weights,
+                       const PolicyTerms& terms,
+                       std::vector<Metric>& metrics) {
+  const std::string name = "sampling/importance_sampling_ratio/";
+  const auto counts = weights.size(1) == 1 ? at::ones_like(weights, at::kBool) : terms.mask;
+  metrics.push_back(extreme_of(name + "min", weights, counts, MetricMean::Least));
+  metrics.push_back(mean_of(name + "mean", weights, terms, MetricMean::Pooled));
+  metrics.push_back(extreme_of(name + "max", weights, counts, MetricMean::Greatest));
+}
+
 at::Tensor kl_of_tokens(const PolicyBatch& batch,
                         const PolicyTerms& terms,
                         const PolicyOptions& options) {
@@ -176,7 +202,7 @@ PolicyResult policy_loss(const PolicyBatch& batch,
   auto losses = policy_losses(terms, weights, options, metrics);
   if (options.off_policy_threshold) {
     const auto keeps = off_policy_mask(terms, sampling, *options.off_policy_threshold);
-    metrics.push_back(mean_of("off_policy_kept", keeps, terms));
+    metrics.push_back(mean_of("off_policy_kept", keeps, terms, MetricMean::Pooled));
     losses = losses * keeps;
   }
   auto entropy_counts = terms.counts;
@@ -186,7 +212,7 @@ PolicyResult policy_loss(const PolicyBatch& batch,
     entropy_counts = entropy_counts * keeps;
   }
   if (weights.defined()) {
-    metrics.push_back(mean_of("sampling/importance_sampling_ratio/mean", weights, terms));
+    add_ratio_metrics(weights, terms, metrics);
     // VESPO's phi already includes the weights.
     losses = options.loss == PolicyLoss::Vespo ? losses : losses * weights;
   }
@@ -206,8 +232,8 @@ PolicyResult policy_loss(const PolicyBatch& batch,
     }
   }
   if (batch.old_logprobs.defined()) {
-    metrics.push_back(mean_of("ratio_mean", terms.ratios, terms));
-    metrics.push_back(mean_of("old_kl", -terms.log_ratios, terms));
+    metrics.push_back(mean_of("ratio_mean", terms.ratios, terms, MetricMean::Pooled));
+    metrics.push_back(mean_of("old_kl", -terms.log_ratios, terms, MetricMean::Pooled));
   }
   if (sampling.defined()) {
     add_mismatch_metrics(terms, sampling, metrics);

@@ -5,6 +5,7 @@
 
 #include <ATen/ATen.h>
 
+#include <limits>
 #include <utility>
 
 namespace reprise {
@@ -79,14 +80,33 @@ PolicyTerms make_terms(const PolicyBatch& batch, const PolicyOptions& options) {
   return terms;
 }
 
-Metric mean_of(std::string name, const at::Tensor& values, const PolicyTerms& terms) {
+Metric mean_of(std::string name,
+               const at::Tensor& values,
+               const PolicyTerms& terms,
+               MetricMean mean) {
   const auto x = values.detach().to(terms.counts.scalar_type());
   if (x.size(1) == 1) {
     return {std::move(name),
             x.sum(),
-            at::full({}, static_cast<double>(x.size(0)), terms.counts.options())};
+            at::full({}, static_cast<double>(x.size(0)), terms.counts.options()),
+            mean};
   }
-  return {std::move(name), (x * terms.counts).sum(), terms.counts.sum()};
+  return {std::move(name), (x * terms.counts).sum(), terms.counts.sum(), mean};
+}
+
+Metric extreme_of(std::string name,
+                  const at::Tensor& values,
+                  const at::Tensor& counts,
+                  MetricMean mean) {
+  const bool is_least = mean == MetricMean::OfMinima || mean == MetricMean::Least;
+  const auto x = values.detach().to(at::kFloat);
+  const double beyond =
+      is_least ? std::numeric_limits<double>::infinity() : -std::numeric_limits<double>::infinity();
+  const auto known = counts & ~x.isnan();
+  const auto others = x.masked_fill(~known, beyond);
+  const auto is_any = known.any();
+  const auto value = is_least ? others.min() : others.max();
+  return {std::move(name), at::where(is_any, value, 0), is_any.to(at::kFloat), mean};
 }
 
 }  // namespace reprise

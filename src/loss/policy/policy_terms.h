@@ -26,7 +26,15 @@ struct PolicyTerms {
 PolicyTerms make_terms(const PolicyBatch& batch, const PolicyOptions& options);
 
 /// The mean of (B, T) values over tokens, or of (B, 1) values over sequences.
-Metric mean_of(std::string name, const at::Tensor& values, const PolicyTerms& terms);
+Metric mean_of(std::string name,
+               const at::Tensor& values,
+               const PolicyTerms& terms,
+               MetricMean mean = MetricMean::OfMicroBatches);
+/// The least or greatest of `values` where `counts` is set and which are no NaN, as `mean` says.
+Metric extreme_of(std::string name,
+                  const at::Tensor& values,
+                  const at::Tensor& counts,
+                  MetricMean mean);
 
 /// Importance weights for the mismatch between sampler and trained model, (B, T) or (B, 1).
 at::Tensor mismatch_weights(const PolicyTerms& terms,

@@ -76,6 +76,10 @@ void add_mismatch_metrics(const PolicyTerms& terms,
   const auto difference = known_difference(terms.old, given, terms);
   const auto known = (terms.mask & ~(terms.old - given).isnan()).sum().to(given.scalar_type());
   metrics.push_back({"sampling/sampling_logp_difference/mean", difference.abs().sum(), known});
+  metrics.push_back(extreme_of("sampling/sampling_logp_difference/max",
+                               (terms.old - given).abs(),
+                               terms.mask,
+                               MetricMean::Greatest));
   metrics.push_back({"sampling/kl", -difference.sum(), known});
 }
 

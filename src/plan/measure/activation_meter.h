@@ -2,6 +2,8 @@
 // runs: Note [What an activation is].
 #pragma once
 
+#include "plan/measure/gradient_hooks.h"
+
 #include <reprise/export.h>
 
 #include <ATen/core/Tensor.h>
@@ -23,10 +25,12 @@ class REPRISE_API ActivationMeter {
   static constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
 
   /// `parameters`: all parameters whose gradients the step accumulates. An allocation that would
-  /// raise the activations above `limit` bytes throws c10::OutOfMemoryError.
+  /// raise the activations above `limit` bytes throws c10::OutOfMemoryError. `listener`, if given,
+  /// hears of gradients too.
   ActivationMeter(c10::Device device,
                   const std::vector<at::Tensor>& parameters,
-                  int64_t limit = kNoLimit);
+                  int64_t limit = kNoLimit,
+                  GradientHooks::Listener listener = {});
   ~ActivationMeter();
   ActivationMeter(const ActivationMeter&) = delete;
   ActivationMeter& operator=(const ActivationMeter&) = delete;
@@ -38,9 +42,8 @@ class REPRISE_API ActivationMeter {
 
  private:
   class State;
-  class Hook;
   std::shared_ptr<State> state_;
-  std::vector<at::Tensor> parameters_;
+  GradientHooks hooks_;
 };
 
 }  // namespace reprise::planning

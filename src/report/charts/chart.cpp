@@ -94,6 +94,25 @@ PointLists lists_of(const std::vector<Point>& points, bool is_counted) {
   return lists;
 }
 
+/// The seconds at which the steps ended.
+Json seconds_of(const std::vector<Point>& points, const Series& clock) {
+  Json seconds = Json::array();
+  auto at = clock.points.begin();
+  double latest = 0;
+  for (const Point& point : points) {
+    for (; at != clock.points.end() && at->step <= point.step; ++at) {
+      latest = at->value;
+    }
+    seconds.push_back(rounded(latest));
+  }
+  return seconds;
+}
+
+const char* stroke_name(Stroke stroke) {
+  constexpr std::array<const char*, 3> kNames = {"line", "line dashed", "line faint"};
+  return kNames.at(static_cast<size_t>(stroke));
+}
+
 Json series_data(const Chart& chart) {
   const std::vector<int> groups = groups_of(chart.lines);
   Json all = Json::array();
@@ -103,8 +122,14 @@ Json series_data(const Chart& chart) {
     all.push_back({{"name", line.name},
                    {"group", groups[i]},
                    {"color", color_class(line)},
+                   {"stroke", stroke_name(line.stroke)},
+                   {"dots", line.has_markers},
+                   {"broken", line.series.broken_steps},
                    {"x", std::move(lists.steps)},
                    {"y", std::move(lists.values)}});
+    if (line.clock != nullptr && !line.clock->points.empty()) {
+      all.back()["t"] = seconds_of(line.series.points, *line.clock);
+    }
   }
   return all;
 }
@@ -118,10 +143,10 @@ const char* unit_name(Unit unit) {
   return kUnits.at(static_cast<size_t>(unit));
 }
 
-Json stages_data(const std::vector<Mark>& stages) {
+Json marks_data(const std::vector<Mark>& marks) {
   Json all = Json::array();
-  for (const Mark& stage : stages) {
-    all.push_back({rounded(stage.at), stage.name});
+  for (const Mark& mark : marks) {
+    all.push_back({rounded(mark.at), mark.name});
   }
   return all;
 }
@@ -131,8 +156,13 @@ Json chart_data(const Chart& chart, const Plot& plot) {
           {"stacked", chart.kind == ChartKind::StackedAreas},
           {"held", chart.is_held},
           {"step", {{"name", chart.step_name}, {"unit", unit_name(chart.step_unit)}}},
-          {"stages", stages_data(chart.stages)},
-          {"plot", {plot.left, plot.right, plot.top, plot.bottom}},
+          {"stages", marks_data(chart.stages)},
+          {"sections", marks_data(chart.sections)},
+          {"limits", marks_data(chart.limits)},
+          {"full", chart.width == ChartWidth::Full},
+          {"zero", chart.start == AxisStart::AtZero},
+          {"share", chart.is_share},
+          {"reaches", chart.reaches},
           {"steps", axis_data(plot.steps)},
           {"values", axis_data(plot.values)},
           {"series", series_data(chart)}};
@@ -170,6 +200,25 @@ void name_drawn_stages(Chart& chart) {
 }
 
 }  // namespace
+
+std::string grid_html(std::vector<Chart> charts) {
+  std::erase_if(charts, [](const Chart& chart) {
+    return std::all_of(chart.lines.begin(), chart.lines.end(), [](const Line& line) {
+      return line.series.points.empty();
+    });
+  });
+  std::string figures;
+  bool is_second = false;
+  for (size_t i = 0; i < charts.size(); ++i) {
+    const bool is_last = i + 1 == charts.size() || charts[i + 1].width == ChartWidth::Full;
+    if (charts[i].width == ChartWidth::Half && is_last && !is_second) {
+      charts[i].width = ChartWidth::Full;
+    }
+    is_second = charts[i].width == ChartWidth::Half && !is_second;
+    figures += chart_html(charts[i]);
+  }
+  return figures.empty() ? figures : element("div", "class=\"charts\"", figures);
+}
 
 std::string chart_html(const Chart& original) {
   Chart chart = original;

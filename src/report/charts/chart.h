@@ -1,5 +1,6 @@
-// A chart as HTML: a figure with a legend, an SVG, and the points as JSON for the script that shows
-// values under the pointer. The chart is complete without the script.
+// A chart as HTML: a figure with a legend, an SVG, and the points as JSON. The chart is complete
+// without a script; the page's script draws it again to the width of the screen, shows values under
+// the pointer, and zooms.
 #pragma once
 
 #include "report/charts/axis.h"
@@ -8,6 +9,7 @@
 #include <reprise/export.h>
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -21,6 +23,8 @@ struct Line {
   int color = 0;  ///< in the page's palette: 0 to kColors - 1
   Stroke stroke = Stroke::Solid;
   bool has_markers = false;
+  /// Seconds since the start of its run, by step, for the time axis; null: unknown.
+  std::shared_ptr<const Series> clock = nullptr;
 };
 
 constexpr int kColors = 7;  // the last is grey
@@ -57,5 +61,9 @@ struct Chart {
 
 /// "" if no line has a point. A faint line belongs to the line before it in the legend.
 REPRISE_API std::string chart_html(const Chart& chart);
+
+/// Charts side by side, without holes: a half chart that would be alone in its row gets all of it.
+/// "" if no chart has a point.
+REPRISE_API std::string grid_html(std::vector<Chart> charts);
 
 }  // namespace reprise::report

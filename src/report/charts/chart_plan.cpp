@@ -5,6 +5,7 @@
 #include "report/charts/stack.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <utility>
 
@@ -73,6 +74,10 @@ Chart chart_of(const ChartPlan& plan, const Runs& runs) {
               .is_share = plan.is_share,
               .lines = {}};
   const std::vector<RunCurves> curves = curves_of(plan, runs);
+  std::vector<std::shared_ptr<const Series>> clocks;
+  for (const ReportRun& run : runs) {
+    clocks.push_back(clock_of(run));
+  }
   for (size_t i = 0; i < curves.size(); ++i) {
     const Curve& curve = curves[i].curve;
     for (size_t run = 0; run < runs.size(); ++run) {
@@ -82,7 +87,8 @@ Chart chart_of(const ChartPlan& plan, const Runs& runs) {
                 .series = series,
                 .color = color_of(run, i, runs.size()),
                 .stroke = curve.stroke,
-                .has_markers = curve.has_markers && series.points.size() <= kSmoothFrom},
+                .has_markers = curve.has_markers && series.points.size() <= kSmoothFrom,
+                .clock = clocks[run]},
                plan.is_smoothed && i == 0);
     }
   }
@@ -99,10 +105,12 @@ Chart stack_chart(const StackPlan& plan, const ReportRun& run, bool is_one_of_se
               .kind = ChartKind::StackedAreas,
               .width = is_one_of_several ? ChartWidth::Half : ChartWidth::Full,
               .lines = {}};
+  const auto clock = clock_of(run);
   for (const StackPart& part : plan.parts) {
     Series series = series_of(run.steps, part.key);
     if (highest_of(series).value_or(0) > 0) {
-      chart.lines.push_back({.name = part.name, .series = std::move(series), .color = part.color});
+      chart.lines.push_back(
+          {.name = part.name, .series = std::move(series), .color = part.color, .clock = clock});
     }
   }
   return chart;
@@ -131,15 +139,37 @@ int color_of(size_t run, size_t curve, size_t runs) {
   return static_cast<int>((runs == 1 ? curve : run) % (kColors - 1));
 }
 
-std::string planned_html(const std::vector<ChartPlan>& plans, const Runs& runs) {
-  std::string charts;
+bool is_constant(const ChartPlan& plan, const Runs& runs) {
+  // Allocators round, so bytes differ a little from step to step.
+  const double tolerance = plan.unit == Unit::Bytes ? 0.005 : 0;
+  bool has_several = false;
+  for (const RunCurves& curves : curves_of(plan, runs)) {
+    for (const Series& series : curves.of_run) {
+      const auto is_other = [&](const Point& point) {
+        const double first = series.points.front().value;
+        return std::abs(point.value - first) > tolerance * std::abs(first);
+      };
+      if (!series.broken_steps.empty() ||
+          std::any_of(series.points.begin(), series.points.end(), is_other)) {
+        return false;
+      }
+      has_several = has_several || series.points.size() > 1;
+    }
+  }
+  return has_several;
+}
+
+std::vector<Chart> planned(const std::vector<ChartPlan>& plans, const Runs& runs) {
+  std::vector<Chart> charts;
   for (const ChartPlan& plan : plans) {
-    charts += chart_html(chart_of(plan, runs));
+    if (!is_constant(plan, runs)) {
+      charts.push_back(chart_of(plan, runs));
+    }
   }
   return charts;
 }
 
-std::string stacked_html(const StackPlan& plan, const Runs& runs) {
+std::vector<Chart> stacked(const StackPlan& plan, const Runs& runs) {
   std::vector<Chart> of_run;
   double highest = 0;
   for (const ReportRun& run : runs) {
@@ -148,12 +178,25 @@ std::string stacked_html(const StackPlan& plan, const Runs& runs) {
       highest = std::max(highest, highest_total(stack_of(of_run.back().lines)));
     }
   }
-  std::string charts;
   for (Chart& chart : of_run) {
     chart.reaches = highest;
-    charts += chart_html(chart);
   }
-  return charts;
+  return of_run;
+}
+
+std::shared_ptr<const Series> clock_of(const ReportRun& run) {
+  auto clock = std::make_shared<Series>();
+  double seconds = 0;
+  for (const Json& record : run.steps) {
+    for (const char* const key : {"step_ms", "eval_ms", "budget/planning_ms"}) {
+      seconds += std::max(0.0, number_at(record, key).value_or(0)) / 1000;
+    }
+    const auto step = step_of(record);
+    if (step && seconds > 0 && (clock->points.empty() || *step >= clock->points.back().step)) {
+      clock->points.push_back({*step, seconds});
+    }
+  }
+  return clock;
 }
 
 }  // namespace reprise::report

@@ -4,6 +4,7 @@
 #include "report/charts/chart.h"
 #include "report/page/sections.h"
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -51,10 +52,17 @@ std::vector<std::string> keys_of(const Runs& runs);
 /// One colour per curve if there is a single run, else one per run.
 int color_of(size_t run, size_t curve, size_t runs);
 
-/// All charts that have points.
-std::string planned_html(const std::vector<ChartPlan>& plans, const Runs& runs);
+/// Whether no value of any run differs from the others of its run, over several steps; bytes may by
+/// half a percent. A chart of such curves says less than the number.
+bool is_constant(const ChartPlan& plan, const Runs& runs);
+
+/// All charts that have points and are not constant.
+std::vector<Chart> planned(const std::vector<ChartPlan>& plans, const Runs& runs);
 
 /// One chart per run, all on the same scale.
-std::string stacked_html(const StackPlan& plan, const Runs& runs);
+std::vector<Chart> stacked(const StackPlan& plan, const Runs& runs);
+
+/// Seconds since the start of a run, by step.
+std::shared_ptr<const Series> clock_of(const ReportRun& run);
 
 }  // namespace reprise::report

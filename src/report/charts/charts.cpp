@@ -1,11 +1,16 @@
 // Which charts the records give: known metrics in a fixed order, then all others.
 #include "report/charts/chart_plan.h"
 #include "report/charts/online_charts.h"
+#include "report/charts/other_charts.h"
+#include "report/charts/resource_charts.h"
 #include "report/page/html.h"
 #include "report/page/parts.h"
 #include "report/page/sections.h"
 
+#include <algorithm>
+#include <iterator>
 #include <set>
+#include <utility>
 
 namespace reprise::report {
 namespace {
@@ -37,7 +42,10 @@ std::vector<ChartPlan> objective_charts() {
            .note = "Implicit rewards of preferred and rejected answers",
            .curves = {{"rewards/chosen", "chosen"},
                       {"rewards/rejected", "rejected", Stroke::Dashed},
-                      {"rewards/margins", "margin"}}},
+                      {"rewards/margins", "margin"},
+                      {"eval_rewards/chosen", "chosen, eval", Stroke::Dashed, true},
+                      {"eval_rewards/rejected", "rejected, eval", Stroke::Dashed, true},
+                      {"eval_rewards/margins", "margin, eval", Stroke::Dashed, true}}},
           {.title = "Reward accuracy",
            .note = "Pairs whose preferred answer has the higher reward",
            .curves = {{"rewards/accuracies", "train"}, eval_curve("rewards/accuracies")},
@@ -45,7 +53,10 @@ std::vector<ChartPlan> objective_charts() {
            .is_share = true},
           {.title = "Log-probabilities",
            .note = "",
-           .curves = {{"logps/chosen", "chosen"}, {"logps/rejected", "rejected", Stroke::Dashed}}},
+           .curves = {{"logps/chosen", "chosen"},
+                      {"logps/rejected", "rejected", Stroke::Dashed},
+                      {"eval_logps/chosen", "chosen, eval", Stroke::Dashed, true},
+                      {"eval_logps/rejected", "rejected, eval", Stroke::Dashed, true}}},
           {.title = "KL", .note = "", .curves = {{"kl", "KL"}, eval_curve("kl")}},
           {.title = "Token accuracy",
            .note = "Trained tokens that the model would have chosen",
@@ -57,124 +68,109 @@ std::vector<ChartPlan> objective_charts() {
            .curves = {{"entropy", "train"}, eval_curve("entropy")}}};
 }
 
-StackPlan memory_by_class() {
-  return {.title = "Memory by class",
-          .note = "At each step's peak",
-          .unit = Unit::Bytes,
-          .parts = {{"memory/parameters", "parameters", 0},
-                    {"memory/gradients", "gradients", 5},
-                    {"memory/optimizer", "optimizer", 2},
-                    {"memory/activations", "activations", 1},
-                    {"memory/recompute", "recompute", 4},
-                    {"memory/logits", "logits", 3},
-                    {"memory/other", "other", 6}}};
+std::vector<Chart> joined(std::vector<Chart> first, std::vector<Chart> second) {
+  first.insert(
+      first.end(), std::make_move_iterator(second.begin()), std::make_move_iterator(second.end()));
+  return first;
 }
 
-std::string memory_html(const Runs& runs) {
-  const ChartPlan peak{.title = "Peak memory",
-                       .note = "",
-                       .curves = {{"peak_bytes", "peak"}},
-                       .unit = Unit::Bytes,
-                       .start = AxisStart::AtZero};
-  ChartPlan activations{.title = "Activations",
-                        .note = "Kept from forward to backward",
-                        .curves = {{"activation_bytes", "measured"}},
-                        .unit = Unit::Bytes,
-                        .start = AxisStart::AtZero};
-  if (runs.size() == 1) {  // with several runs, the others show it
-    activations.curves.push_back(
-        {"estimated_activation_bytes", "without checkpointing (estimated)", Stroke::Dashed});
-  }
-  return stacked_html(memory_by_class(), runs) +
-         planned_html({phase_peaks(), peak, activations}, runs);
+bool has_points(const std::string& key, const Runs& runs) {
+  return std::any_of(runs.begin(), runs.end(), [&](const ReportRun& run) {
+    return !series_of(run.steps, key).points.empty();
+  });
 }
 
-std::string speed_html(const Runs& runs) {
-  Chart throughput{.title = "Throughput",
-                   .note = "",
-                   .unit = Unit::TokensPerSecond,
-                   .start = AxisStart::AtZero,
-                   .lines = {}};
-  for (size_t run = 0; run < runs.size(); ++run) {
-    throughput.lines.push_back({.name = runs.size() == 1 ? "tokens per second" : runs[run].name,
-                                .series = ratio_of(runs[run].steps, "tokens", "step_ms", 1000),
-                                .color = color_of(run, 0, runs.size())});
-  }
-  const ChartPlan time{
-      .title = "Step time",
-      .note = "",
-      .curves = {{"step_ms", "step"}, {"recompute_ms", "recompute", Stroke::Dashed}},
-      .unit = Unit::Milliseconds,
-      .start = AxisStart::AtZero};
-  return stacked_html(phase_times(), runs) + chart_html(throughput) +
-         planned_html({rollout_speed(), time}, runs);
-}
-
-std::set<std::string> charted_keys(const Runs& runs) {
-  // Curves of counters and times are not informative.
-  std::set<std::string> keys = {"step",
-                                "epoch",
-                                "tokens",
-                                "num_tokens",
-                                "step_ms",
-                                "recompute_ms",
-                                "peak_bytes",
-                                "activation_bytes",
-                                "estimated_activation_bytes"};
+std::vector<ChartPlan> known_charts(const Runs& runs) {
+  std::vector<ChartPlan> all;
   for (const auto& plans : {reward_charts(runs),
                             loss_charts(runs),
                             objective_charts(),
                             critic_charts(runs),
-                            std::vector<ChartPlan>{phase_peaks(), rollout_speed()},
+                            memory_plans(runs),
+                            speed_plans(),
                             optimizer_charts()}) {
-    for (const ChartPlan& plan : plans) {
-      for (const Curve& curve : plan.curves) {
-        keys.insert(curve.key);
-      }
+    all.insert(all.end(), plans.begin(), plans.end());
+  }
+  return all;
+}
+
+std::vector<ChartPlan> unknown_charts(const Runs& runs) {
+  // Curves of counters and times are not informative.
+  std::set<std::string> charted = {"step",
+                                   "epoch",
+                                   "tokens",
+                                   "num_tokens",
+                                   "step_time",
+                                   "eval_ms",
+                                   "estimated_activation_bytes"};
+  for (const ChartPlan& plan : known_charts(runs)) {
+    for (const Curve& curve : plan.curves) {
+      charted.insert(curve.key);
     }
   }
   for (const StackPart& part : phase_times().parts) {
-    keys.insert(part.key);
+    charted.insert(part.key);
   }
-  return keys;
-}
-
-std::string other_html(const Runs& runs) {
-  const std::set<std::string> charted = charted_keys(runs);
-  std::vector<ChartPlan> plans;
-  for (const std::string& key : keys_of(runs)) {
-    if (charted.contains(key)) {
-      continue;
-    }
-    const bool is_bytes = key.ends_with("_bytes");
-    const bool is_time = key.ends_with("_ms");
-    plans.push_back({.title = label_of(key),
-                     .note = "",
-                     .curves = {{key, key}},
-                     .unit = is_bytes  ? Unit::Bytes
-                             : is_time ? Unit::Milliseconds
-                                       : Unit::Number});
-  }
-  return planned_html(plans, runs);
+  return other_charts(keys_of(runs), charted);
 }
 
 }  // namespace
 
 std::string learning_html(const Runs& runs) {
-  return section_html(
-      "Learning",
-      grid_html(planned_html(reward_charts(runs), runs) + planned_html(loss_charts(runs), runs) +
-                planned_html(objective_charts(), runs) + planned_html(critic_charts(runs), runs)));
+  return section_html("Learning",
+                      grid_html(joined(planned(reward_charts(runs), runs),
+                                       joined(planned(loss_charts(runs), runs),
+                                              planned(objective_charts(), runs))))) +
+         section_html("Critic",
+                      grid_html(joined(
+                          planned(critic_charts(runs), runs),
+                          stacked(memory_by_class("critic/", "Critic memory by class"), runs))));
 }
 
 std::string resources_html(const Runs& runs) {
-  return section_html("Memory", grid_html(memory_html(runs))) +
-         section_html("Speed", grid_html(speed_html(runs)));
+  return section_html("Memory",
+                      grid_html(joined(stacked(memory_by_class("", "Memory by class"), runs),
+                                       planned(memory_plans(runs), runs)))) +
+         section_html(
+             "Speed",
+             grid_html(joined(joined(stacked(phase_times(), runs), {throughput_chart(runs)}),
+                              planned(speed_plans(), runs))));
 }
 
 std::string other_charts_html(const Runs& runs) {
-  return section_html("Optimizer", grid_html(planned_html(optimizer_charts(), runs))) +
-         section_html("Other metrics", grid_html(other_html(runs)));
+  return section_html("Optimizer", grid_html(planned(optimizer_charts(), runs))) +
+         section_html("Other metrics", grid_html(planned(unknown_charts(runs), runs)));
+}
+
+std::string constants_html(const Runs& runs) {
+  auto plans = known_charts(runs);
+  for (ChartPlan& plan : unknown_charts(runs)) {
+    plans.push_back(std::move(plan));
+  }
+  std::string body;
+  for (const ChartPlan& plan : plans) {
+    if (!is_constant(plan, runs)) {
+      continue;
+    }
+    for (const Curve& curve : plan.curves) {
+      std::string row;
+      for (const ReportRun& run : runs) {
+        const Series series = series_of(run.steps, curve.key);
+        row += text_element(
+            "td",
+            "number",
+            series.points.empty() ? "–" : with_unit(series.points.front().value, plan.unit));
+      }
+      if (has_points(curve.key, runs)) {
+        body += element("tr", "", text_element("th", "name", curve.key) + row);
+      }
+    }
+  }
+  std::string head = text_element("th", "", "Metric");
+  for (const ReportRun& run : runs) {
+    head += text_element("th", "number", runs.size() == 1 ? "Value" : run.name);
+  }
+  return section_html("Constant over the run", body.empty() ? body : table_html(head, body));
 }
 
 }  // namespace reprise::report

@@ -95,10 +95,10 @@ std::vector<Mark> budget_mark(const MemoryReport& report, double highest) {
 }
 
 /// `scale` has the largest bytes and time of both steps, so that the charts can be compared.
-std::string timeline_html(const MemoryReport& report,
-                          const StepTimeline& timeline,
-                          const char* title,
-                          Point scale) {
+Chart timeline_chart(const MemoryReport& report,
+                     const StepTimeline& timeline,
+                     const char* title,
+                     Point scale) {
   if (timeline.points.empty()) {
     return {};
   }
@@ -123,11 +123,11 @@ std::string timeline_html(const MemoryReport& report,
       chart.lines.push_back({.name = part.name, .series = std::move(series), .color = part.color});
     }
   }
-  return chart_html(chart);
+  return chart;
 }
 
 /// The possible plans, with the chosen one marked.
-std::string curve_html(const MemoryReport& report) {
+Chart curve_chart(const MemoryReport& report) {
   if (report.curve.empty()) {
     return {};
   }
@@ -143,17 +143,17 @@ std::string curve_html(const MemoryReport& report) {
       .color = 1,
       .has_markers = true};
   curve.has_markers = curve.series.points.size() <= kMostMarkers;
-  return chart_html({.title = "What bytes buy",
-                     .note = "Extra time of a step against its peak of activation bytes",
-                     .unit = Unit::Milliseconds,
-                     .start = AxisStart::AtZero,
-                     .step_name = "peak",
-                     .step_unit = Unit::Bytes,
-                     .has_values = false,
-                     .lines = {chosen, curve}});
+  return {.title = "What bytes buy",
+          .note = "Extra time of a step against its peak of activation bytes",
+          .unit = Unit::Milliseconds,
+          .start = AxisStart::AtZero,
+          .step_name = "peak",
+          .step_unit = Unit::Bytes,
+          .has_values = false,
+          .lines = {chosen, curve}};
 }
 
-std::string measured_html(const MemoryReport& report) {
+Chart measured_chart(const MemoryReport& report) {
   Line measured{.name = "measured", .series = {}, .color = 0};
   for (size_t i = 0; i < report.measured_peaks.size(); ++i) {
     measured.series.points.push_back(
@@ -166,12 +166,12 @@ std::string measured_html(const MemoryReport& report) {
   }
   const double highest =
       std::max(highest_of(measured.series).value_or(0), highest_of(predicted.series).value_or(0));
-  return chart_html({.title = "Predicted and measured",
-                     .note = "Most activation bytes of each step",
-                     .unit = Unit::Bytes,
-                     .start = AxisStart::AtZero,
-                     .limits = budget_mark(report, highest),
-                     .lines = {measured, predicted}});
+  return {.title = "Predicted and measured",
+          .note = "Most activation bytes of each step",
+          .unit = Unit::Bytes,
+          .start = AxisStart::AtZero,
+          .limits = budget_mark(report, highest),
+          .lines = {measured, predicted}};
 }
 
 }  // namespace
@@ -182,12 +182,12 @@ std::string memory_timelines_html(const MemoryReport& report) {
   const Point scale{std::max(places_of(with).back(), places_of(without).back()),
                     static_cast<double>(std::max(with.peak(), without.peak()))};
   return section_html("Memory over one step",
-                      grid_html(timeline_html(report, with, "With the plan", scale) +
-                                timeline_html(report, without, "Without checkpointing", scale)));
+                      grid_html({timeline_chart(report, with, "With the plan", scale),
+                                 timeline_chart(report, without, "Without checkpointing", scale)}));
 }
 
 std::string memory_charts_html(const MemoryReport& report) {
-  return section_html("Bytes and time", grid_html(curve_html(report) + measured_html(report)));
+  return section_html("Bytes and time", grid_html({curve_chart(report), measured_chart(report)}));
 }
 
 }  // namespace reprise::report

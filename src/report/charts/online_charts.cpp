@@ -1,6 +1,8 @@
 // Reward sources differ between runs, so their curves follow from the keys in the records.
 #include "report/charts/online_charts.h"
 
+#include "report/charts/other_charts.h"
+
 #include <algorithm>
 #include <string_view>
 #include <utility>
@@ -32,22 +34,30 @@ std::vector<Curve> source_means(const std::vector<std::string>& keys) {
 }
 
 std::vector<ChartPlan> answer_charts() {
-  return {{.title = "Completion length",
-           .note = "In tokens",
-           .curves = {{"completions/mean_length", "mean"},
-                      {"completions/min_length", "shortest", Stroke::Dashed},
-                      {"completions/max_length", "longest", Stroke::Dashed}},
-           .start = AxisStart::AtZero},
-          {.title = "Truncated completions",
-           .note = "Share that reached the limit before an end",
-           .curves = {{"completions/clipped_ratio", "truncated"}},
-           .unit = Unit::Share,
-           .is_share = true},
-          {.title = "Groups without signal",
-           .note = "Share of prompts whose completions all have the same reward",
-           .curves = {{"frac_reward_zero_std", "without signal"}},
-           .unit = Unit::Share,
-           .is_share = true}};
+  return {
+      {.title = "Completion length",
+       .note = "In tokens",
+       .curves = {{"completions/mean_length", "mean"},
+                  {"completions/min_length", "shortest", Stroke::Dashed},
+                  {"completions/max_length", "longest", Stroke::Dashed},
+                  {"eval_completions/mean_length", "mean, eval", Stroke::Dashed, true}},
+       .start = AxisStart::AtZero},
+      {.title = "Length of finished completions",
+       .note = "In tokens",
+       .curves = {{"completions/mean_terminated_length", "mean"},
+                  {"completions/min_terminated_length", "shortest", Stroke::Dashed},
+                  {"completions/max_terminated_length", "longest", Stroke::Dashed}},
+       .start = AxisStart::AtZero},
+      {.title = "Truncated completions",
+       .note = "Share that reached the limit before an end",
+       .curves = {{"completions/clipped_ratio", "train"}, eval_curve("completions/clipped_ratio")},
+       .unit = Unit::Share,
+       .is_share = true},
+      {.title = "Groups without signal",
+       .note = "Share of prompts whose completions all have the same reward",
+       .curves = {{"frac_reward_zero_std", "train"}, eval_curve("frac_reward_zero_std")},
+       .unit = Unit::Share,
+       .is_share = true}};
 }
 
 }  // namespace
@@ -86,11 +96,33 @@ std::vector<ChartPlan> reward_charts(const Runs& runs) {
 
 std::vector<ChartPlan> critic_charts(const Runs& runs) {
   std::vector<ChartPlan> plans;
+  ChartPlan memory{.title = "Critic memory",
+                   .note = "",
+                   .curves = {},
+                   .unit = Unit::Bytes,
+                   .start = AxisStart::AtZero};
+  ChartPlan time{.title = "Critic recompute",
+                 .note = "",
+                 .curves = {},
+                 .unit = Unit::Milliseconds,
+                 .start = AxisStart::AtZero};
   for (const Curve& curve : curves_between(keys_of(runs), "critic/", "")) {
+    const Unit unit = unit_of(curve.key);
+    if (unit == Unit::Bytes || unit == Unit::Milliseconds) {
+      const bool is_bytes = unit == Unit::Bytes;
+      const size_t end = curve.name.rfind(is_bytes ? "_bytes" : "_ms");
+      std::string name = curve.name.substr(0, end);
+      std::replace(name.begin(), name.end(), '_', ' ');
+      (is_bytes ? memory : time).curves.push_back({curve.key, name});
+      continue;
+    }
     plans.push_back({.title = label_of("critic_" + curve.name),
                      .note = "",
-                     .curves = {{curve.key, curve.name}}});
+                     .curves = {{curve.key, curve.name}},
+                     .unit = unit});
   }
+  plans.push_back(std::move(memory));
+  plans.push_back(std::move(time));
   return plans;
 }
 

@@ -21,12 +21,16 @@ const Json* find_value(const Json& record, const std::string& key) {
   if (const auto flat = record.find(key); flat != record.end()) {
     return &*flat;
   }
-  const size_t slash = key.find('/');
-  if (slash == std::string::npos) {
-    return nullptr;
+  // "critic/memory/logits" is logits of critic/memory.
+  for (size_t slash = key.find('/'); slash != std::string::npos; slash = key.find('/', slash + 1)) {
+    const auto outer = record.find(key.substr(0, slash));
+    if (outer != record.end()) {
+      if (const Json* const found = find_value(*outer, key.substr(slash + 1))) {
+        return found;
+      }
+    }
   }
-  const auto outer = record.find(key.substr(0, slash));
-  return outer == record.end() ? nullptr : find_value(*outer, key.substr(slash + 1));
+  return nullptr;
 }
 
 /// Integers beyond this are not exact as doubles.

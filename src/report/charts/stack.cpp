@@ -36,16 +36,16 @@ double highest_total(const Stack& stack) {
 }
 
 void thin_together(std::vector<Line>& lines) {
-  constexpr size_t kStretches = 400;
+  constexpr size_t kIntervals = 400;
   const Stack stack = stack_of(lines);
-  if (stack.steps.size() <= kStretches) {
+  if (stack.steps.size() <= kIntervals) {
     return;
   }
   const std::vector<double>& totals = stack.tops.back();
   std::set<double> kept = {stack.steps.front(), stack.steps.back()};
-  for (size_t stretch = 0; stretch < kStretches; ++stretch) {
+  for (size_t stretch = 0; stretch < kIntervals; ++stretch) {
     const auto at = [&](size_t number) {
-      return totals.begin() + static_cast<std::ptrdiff_t>(number * totals.size() / kStretches);
+      return totals.begin() + static_cast<std::ptrdiff_t>(number * totals.size() / kIntervals);
     };
     const auto highest = std::max_element(at(stretch), at(stretch + 1));
     kept.insert(stack.steps[static_cast<size_t>(highest - totals.begin())]);

@@ -91,6 +91,7 @@ Figures figures_of(const ReportRun& run) {
   figures.step_ms = median("step_ms");
   figures.recompute_ms = median("recompute_ms");
   figures.tokens_per_second = median_of(ratio_of(run.steps, "tokens", "step_ms", 1000));
+  figures.planning_ms = sum_of(series_of(run.steps, "budget/planning_ms"));
   figures.total_ms = sum_of(series_of(run.steps, "step_ms"));
   figures.total_tokens = sum_of(series_of(run.steps, "tokens"));
   return figures;

@@ -19,6 +19,7 @@ struct Figures {
   std::optional<double> step_ms, recompute_ms;   ///< medians, since the first steps are slower
   std::optional<double> tokens_per_second;
   double total_ms = 0;
+  double planning_ms = 0;  ///< of memory plans, beside total_ms
   double total_tokens = 0;
   size_t steps = 0;
 

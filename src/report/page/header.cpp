@@ -6,6 +6,7 @@
 #include <reprise/report/units.h>
 
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -20,7 +21,10 @@ std::string fact_html(const Runs& runs, const char* key, const char* label) {
       return {};
     }
   }
-  return element("div", "", text_element("dt", "", label) + text_element("dd", "", text));
+  const bool is_long = std::string_view(key) == "command";
+  return element("div",
+                 is_long ? "class=\"command\"" : "",
+                 text_element("dt", "", label) + text_element("dd", "", text));
 }
 
 void add_broken(std::vector<std::string>& warnings, const ReportRun& run, const char* key) {
@@ -75,7 +79,14 @@ std::string header_html(const Runs& runs) {
   for (const auto& [key, label] : {std::pair{"model", "Model"},
                                    std::pair{"data", "Data"},
                                    std::pair{"objective", "Objective"},
-                                   std::pair{"checkpointing", "Checkpointing"}}) {
+                                   std::pair{"checkpointing", "Checkpointing"},
+                                   std::pair{"date", "Date"},
+                                   std::pair{"host", "Host"},
+                                   std::pair{"device_name", "Device"},
+                                   std::pair{"version", "Reprise"},
+                                   std::pair{"libtorch", "LibTorch"},
+                                   std::pair{"seed", "Seed"},
+                                   std::pair{"command", "Command"}}) {
     facts += fact_html(runs, key, label);
   }
   return element("header",

@@ -69,6 +69,12 @@ const std::vector<Headline>& headlines() {
       {"Throughput",
        [](const Figures& f) { return shown_count(f.tokens_per_second); },
        [](const Figures&) { return "tokens per second"; }},
+      {"Planning",
+       [](const Figures& f) {
+         return f.planning_ms > 0 ? std::optional(human_seconds(f.planning_ms / 1000))
+                                  : std::nullopt;
+       },
+       [](const Figures&) { return "not part of the steps"; }},
       {"Training time",
        [](const Figures& f) {
          return f.total_ms > 0 ? std::optional(human_seconds(f.total_ms / 1000)) : std::nullopt;

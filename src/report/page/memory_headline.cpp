@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <string>
+#include <vector>
 
 namespace reprise::report {
 namespace {
@@ -36,10 +37,26 @@ std::string fact_html(const char* label, const std::string& text) {
              : element("div", "", text_element("dt", "", label) + text_element("dd", "", text));
 }
 
-/// Fixed bytes and the activations of one of the two steps, on a common scale.
-std::string bars_html(const MemoryReport& report,
-                      const std::string& heading,
-                      int64_t activations,
+/// The training report's colour of a class.
+int color_of(const std::string& name) {
+  return name == "parameters"                            ? 0
+         : name == "optimizer"                           ? 5
+         : name.find("activations") != std::string::npos ? 1
+                                                         : 2;
+}
+
+int64_t total_of(const std::vector<FixedMemory>& classes) {
+  int64_t total = 0;
+  for (const FixedMemory& each : classes) {
+    total += each.bytes;
+  }
+  return total;
+}
+
+/// Bytes by class of one of the two steps, on a common scale.
+std::string bars_html(const std::string& heading,
+                      const std::vector<FixedMemory>& classes,
+                      const char* sum,
                       int64_t longest) {
   const auto bar = [&](const std::string& name, int64_t bytes, int color) {
     return bar_html(name,
@@ -48,15 +65,17 @@ std::string bars_html(const MemoryReport& report,
                     color);
   };
   std::string bars = text_element("h4", "", heading);
-  int64_t total = activations;
-  int color = 0;
-  for (const FixedMemory& fixed : report.fixed) {
-    bars += bar(fixed.name, fixed.bytes, color);
-    color =
-        color == 0 ? 5 : 2;  // the training report's colours of parameters, gradients and the rest
-    total += fixed.bytes;
+  for (const FixedMemory& each : classes) {
+    bars += bar(each.name, each.bytes, color_of(each.name));
   }
-  return element("div", "", bars + bar("activations", activations, 1) + bar("together", total, 6));
+  return element("div", "", bars + bar(sum, total_of(classes), 6));
+}
+
+/// Maxima that need not come at the same moment: their sum is a bound.
+std::vector<FixedMemory> with_activations(const MemoryReport& report, int64_t activations) {
+  auto classes = report.fixed;
+  classes.push_back({"activations", activations});
+  return classes;
 }
 
 }  // namespace
@@ -133,17 +152,25 @@ std::string memory_tiles_html(const MemoryReport& report) {
 }
 
 std::string memory_classes_html(const MemoryReport& report) {
-  if (report.fixed.empty()) {
+  if (report.fixed.empty() && report.measured.empty()) {
     return {};
   }
-  const int64_t plain = report.plain_timeline.peak();
-  int64_t longest = std::max(plain, report.peak_bytes);
-  for (const FixedMemory& fixed : report.fixed) {
-    longest += fixed.bytes;
-  }
-  std::string columns = bars_html(report, "With the plan", report.peak_bytes, longest);
-  if (plain > 0) {
-    columns += bars_html(report, "Without checkpointing", plain, longest);
+  const bool is_measured = !report.measured.empty();
+  const int64_t plain_peak = report.plain_timeline.peak();
+  const auto with_plan =
+      is_measured ? report.measured : with_activations(report, report.peak_bytes);
+  const auto without = is_measured ? report.plain : with_activations(report, plain_peak);
+  const bool has_plain = is_measured ? !without.empty() : plain_peak > 0;
+  const int64_t longest = std::max(total_of(with_plan), has_plain ? total_of(without) : 0);
+  std::string columns = bars_html(is_measured ? "With the plan, measured" : "With the plan",
+                                  with_plan,
+                                  is_measured ? "peak" : "at most",
+                                  longest);
+  if (has_plain) {
+    columns += bars_html(is_measured ? "Without checkpointing, predicted" : "Without checkpointing",
+                         without,
+                         is_measured ? "peak" : "at most",
+                         longest);
   }
   return section_html(
       "On the device at the peak",

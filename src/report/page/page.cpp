@@ -14,7 +14,8 @@ std::string report_html(const std::vector<ReportRun>& runs) {
   TORCH_CHECK(!runs.empty(), "[report] expected at least one run, found none");
   const std::string body = header_html(runs) + warnings_html(runs) + headline_html(runs) +
                            learning_html(runs) + checkpointing_html(runs) + resources_html(runs) +
-                           other_charts_html(runs) + samples_html(runs) + tables_html(runs);
+                           other_charts_html(runs) + constants_html(runs) + samples_html(runs) +
+                           tables_html(runs);
   return page_html(title_of(runs), body);
 }
 

@@ -15,8 +15,11 @@ std::string page_html(const std::string& title, const std::string& body_html) {
       "<meta name=\"color-scheme\" content=\"light dark\">\n" +
       text_element("title", "", title + " – Reprise") + "\n" + element("style", "", page_style()) +
       "\n";
+  const std::string script = "\"use strict\";\n(() => {" + std::string(page_script()) +
+                             std::string(chart_script()) + std::string(control_script()) +
+                             "})();\n";
   const std::string body = element("main", "", body_html) + element("div", "id=\"tip\"", "") +
-                           element("script", "", page_script());
+                           element("script", "", script);
   const std::string page = element("head", "", head) + element("body", "", body);
   return "<!DOCTYPE html>\n" + element("html", "lang=\"en\"", page) + "\n";
 }
@@ -24,10 +27,6 @@ std::string page_html(const std::string& title, const std::string& body_html) {
 std::string section_html(const std::string& heading, const std::string& content) {
   return content.empty() ? content
                          : element("section", "", text_element("h2", "", heading) + content) + "\n";
-}
-
-std::string grid_html(const std::string& charts) {
-  return charts.empty() ? charts : element("div", "class=\"charts\"", charts);
 }
 
 std::string table_html(const std::string& head_html, const std::string& body_html) {

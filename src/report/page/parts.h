@@ -12,9 +12,6 @@ std::string page_html(const std::string& title, const std::string& body_html);
 /// <section> with a heading; "" if `content` is empty.
 std::string section_html(const std::string& heading, const std::string& content);
 
-/// Charts side by side; "" if there are none.
-std::string grid_html(const std::string& charts);
-
 /// A card with a table that has one head row.
 std::string table_html(const std::string& head_html, const std::string& body_html);
 

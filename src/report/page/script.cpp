@@ -1,13 +1,12 @@
-// The page's script: values under the pointer, and legend items that hide their lines. Text is
-// always set as text, never as markup.
+// What the script of the charts uses: units, axes with round ticks as in axis.cpp, shapes, and the
+// tooltip. Text is always set as text, never as markup.
 #include "report/page/assets.h"
 
 namespace reprise::report {
 
 std::string_view page_script() {
   return R"js(
-"use strict";
-(() => {
+  document.documentElement.classList.add("js");
   const tip = document.getElementById("tip");
 
   function scaled(value, units, base) {
@@ -21,17 +20,82 @@ std::string_view page_script() {
   }
 
   function milliseconds(value) {
-    if (value < 1000) return value.toPrecision(3) + " ms";
+    if (value < 1000) return Number(value.toPrecision(3)) + " ms";
     return value < 60000 ? (value / 1000).toFixed(2) + " s" : (value / 60000).toFixed(1) + " min";
+  }
+
+  function seconds(value) {
+    if (value < 120) return Number(value.toPrecision(3)) + " s";
+    return value < 7200 ? (value / 60).toFixed(1) + " min" : (value / 3600).toFixed(1) + " h";
   }
 
   const formats = {
     number: (value) => String(Number.isInteger(value) ? value : Number(value.toPrecision(6))),
     bytes: (value) => scaled(value, [" B", " KiB", " MiB", " GiB", " TiB", " PiB"], 1024),
     ms: milliseconds,
+    seconds: seconds,
     rate: (value) => scaled(value, ["", "k", "M", "G", "T"], 1000) + " tokens/s",
-    share: (value) => (100 * value).toFixed(1) + " %",
+    share: (value) => Number((100 * value).toFixed(1)) + " %",
   };
+
+  function roundStep(range, unit) {
+    const rough = range / 5;
+    if (unit === "bytes") return 2 ** Math.ceil(Math.log2(Math.max(rough, 1)));
+    const power = 10 ** Math.floor(Math.log10(rough));
+    const digit = rough / power;
+    return power * (digit <= 1.5 ? 1 : digit <= 3 ? 2 : digit <= 7 ? 5 : 10);
+  }
+
+  /* Labels of ticks: short, and for numbers with the same decimals. */
+  function label(value, step, unit) {
+    if (unit === "rate") return scaled(value, ["", "k", "M", "G", "T"], 1000);
+    if (unit !== "number") return formats[unit](value);
+    if (Math.abs(value) < step / 2) return "0";
+    if (Math.abs(value) >= 1e6 || step < 5e-4) {
+      return value.toExponential(2).replace(/\.?0+e/, "e").replace("e+", "e");
+    }
+    return value.toFixed(Math.max(0, -Math.floor(Math.log10(step) + 1e-9)));
+  }
+
+  function linearAxis(low, high, unit, isExact) {
+    if (!(high > low)) {
+      const more = Math.abs(low) * 0.05 || 1;
+      high += more;
+      low -= isExact || low === 0 ? 0 : more;
+    }
+    const step = roundStep(high - low, unit);
+    const axis = { low: low, high: high, log: false, ticks: [] };
+    if (!isExact) {
+      axis.low = Math.floor(low / step + 1e-9) * step;
+      axis.high = Math.ceil(high / step - 1e-9) * step;
+    }
+    const first = Math.ceil(axis.low / step - 1e-9);
+    for (let i = first; i * step <= axis.high + step * 1e-6 && i < first + 40; i += 1) {
+      axis.ticks.push([i * step, label(i * step, step, unit)]);
+    }
+    return axis;
+  }
+
+  /* Ticks at 1, 2 and 5 times powers of ten; the powers alone if there are many of them. */
+  function logAxis(low, high, unit) {
+    const axis = { low: low / 1.05, high: high * 1.05, log: true, ticks: [] };
+    const first = Math.floor(Math.log10(axis.low)), last = Math.ceil(Math.log10(axis.high));
+    const digits = last - first <= 2 ? [1, 2, 5] : [1];
+    const every = 1 + Math.floor((last - first) / 8);
+    for (let power = first; power <= last; power += every) {
+      for (const digit of digits) {
+        const tick = digit * 10 ** power;
+        if (tick >= axis.low && tick <= axis.high) {
+          axis.ticks.push([tick, unit === "number" ? String(Number(tick.toPrecision(3)))
+                                                   : label(tick, tick, unit)]);
+        }
+      }
+    }
+    if (axis.ticks.length < 2) {  /* less than one power of ten */
+      axis.ticks = linearAxis(low, high, unit, true).ticks.filter((tick) => tick[0] > 0);
+    }
+    return axis;
+  }
 
   function place(axis, value) {
     if (axis.log) return Math.log(value / axis.low) / Math.log(axis.high / axis.low);
@@ -55,15 +119,26 @@ std::string_view page_script() {
     return index > 0 && list[index] > wanted ? index - 1 : index;
   }
 
+  /* A moving average with weights that halve with age, without a bias at the start. */
+  function smoothed(values, weight) {
+    let sum = 0, total = 0;
+    return values.map((value) => {
+      sum = sum * weight + value;
+      total = total * weight + 1;
+      return sum / total;
+    });
+  }
+
   function child(parent, name, text) {
     const node = parent.appendChild(document.createElement(name));
     if (text !== undefined) node.textContent = text;
     return node;
   }
 
-  function shape(parent, name, attributes) {
+  function shape(parent, name, attributes, text) {
     const node = document.createElementNS(parent.namespaceURI, name);
     for (const key in attributes) node.setAttribute(key, attributes[key]);
+    if (text !== undefined) node.textContent = text;
     return parent.appendChild(node);
   }
 
@@ -83,75 +158,6 @@ std::string_view page_script() {
     const top = Math.min(Math.max(8, event.clientY - height / 2), innerHeight - height - 8);
     tip.style.transform = `translate(${Math.max(8, left)}px, ${top}px)`;
   }
-
-  for (const figure of document.querySelectorAll("figure.chart")) {
-    const data = JSON.parse(figure.querySelector("script").textContent);
-    const svg = figure.querySelector("svg");
-    const pointer = svg.querySelector(".pointer");
-    const [left, right, top, bottom] = data.plot;
-    const hidden = new Set();  // allow: owning-new
-    const x = (step) => left + place(data.steps, step) * (right - left);
-    const y = (value) => bottom - place(data.values, value) * (bottom - top);
-
-    function draw(event) {
-      const box = svg.getBoundingClientRect();
-      const at = (event.clientX - box.left) / box.width * svg.viewBox.baseVal.width;
-      const wanted = data.steps.low +
-        (at - left) / (right - left) * (data.steps.high - data.steps.low);
-      const shown = data.series.filter((series) => !hidden.has(series.group));
-      if (!shown.length) return leave();
-      const find = data.held ? upTo : nearest;
-      const steps = shown.map((series) => series.x[find(series.x, wanted)]);
-      const step = steps.reduce((a, b) => Math.abs(b - wanted) < Math.abs(a - wanted) ? b : a);
-      /* Thinned lines have no point at each step: one within a few pixels stands for it. */
-      const reach = (data.steps.high - data.steps.low) / 200;
-      pointer.replaceChildren();
-      tip.replaceChildren();
-      shape(pointer, "line", { x1: x(step), x2: x(step), y1: top, y2: bottom });
-      const stage = data.stages[upTo(data.stages.map((entry) => entry[0]), step)];
-      child(tip, "p", (stage ? stage[1] + ", " : "") + data.step.name + " " +
-                      formats[data.step.unit](step));
-      const rows = [];
-      let total = 0;
-      for (const series of shown) {
-        const index = nearest(series.x, step);
-        if (Math.abs(series.x[index] - step) > reach) continue;
-        const value = series.y[index];
-        total += value;
-        const height = y(data.stacked ? total : value);
-        shape(pointer, "circle", { class: series.color, cx: x(series.x[index]), cy: height, r: 4 });
-        rows.push([series.color, series.name, formats[data.unit](value)]);
-      }
-      if (data.stacked) {
-        rows.reverse();
-        rows.push(["", "total", formats[data.unit](total)]);
-      }
-      for (const entry of rows) row(...entry);
-      showTip(event);
-    }
-
-    function leave() {
-      pointer.replaceChildren();
-      tip.style.visibility = "hidden";
-    }
-
-    svg.addEventListener("pointermove", draw);
-    svg.addEventListener("pointerdown", draw);
-    svg.addEventListener("pointerleave", leave);
-    for (const button of figure.querySelectorAll("button.key")) {
-      button.addEventListener("click", () => {
-        const group = Number(button.dataset.group);
-        const hide = !hidden.has(group);
-        if (hide) hidden.add(group);
-        else hidden.delete(group);
-        button.setAttribute("aria-pressed", String(!hide));
-        for (const lines of svg.querySelectorAll(`g[data-group="${group}"]`)) {
-          lines.style.display = hide ? "none" : "";
-        }
-      });
-    }
-  }
-})();
 )js";
 }
 

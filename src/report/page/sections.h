@@ -24,6 +24,8 @@ std::string learning_html(const Runs& runs);
 std::string resources_html(const Runs& runs);
 /// All other charts: the optimizer's, and unknown keys.
 std::string other_charts_html(const Runs& runs);
+/// Metrics with one value over the whole run, which have no chart.
+std::string constants_html(const Runs& runs);
 /// What checkpointing saved and what it cost.
 std::string checkpointing_html(const Runs& runs);
 /// Sampled completions and their rewards.

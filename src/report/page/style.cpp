@@ -39,6 +39,9 @@ h4 { font-size: 13px; font-weight: 600; color: var(--soft); margin: 0 0 8px; }
   text-transform: uppercase; color: var(--c0); }
 .facts { display: flex; flex-wrap: wrap; gap: 10px 36px; margin: 0 0 26px; }
 .facts dt { font-size: 12px; color: var(--soft); }
+.facts .command { flex-basis: 100%; }
+.facts .command dd { font-size: 12.5px;
+  font-family: ui-monospace, "SF Mono", Menlo, Consolas, "DejaVu Sans Mono", monospace; }
 .facts dd { margin: 0; font-weight: 500; overflow-wrap: anywhere; }
 .card, .tile, .chart { background: var(--card); border: 1px solid var(--edge);
   border-radius: 10px; }
@@ -68,8 +71,21 @@ button.key[aria-pressed="false"] { opacity: 0.4; text-decoration: line-through; 
 .key i.dashed { background: repeating-linear-gradient(90deg, var(--c) 0 5px, transparent 5px 8px); }
 div.key i { width: 10px; height: 10px; border-radius: 3px; }
 .plot { overflow-x: auto; margin-top: auto; }
-svg { display: block; width: 100%; height: auto; min-width: 440px; touch-action: pan-y; }
-.full svg { min-width: 720px; }
+.plot > svg { display: block; width: 100%; height: auto; min-width: 440px; touch-action: pan-y; }
+.full .plot > svg { min-width: 720px; }
+.js .plot { overflow: hidden; }
+.js .chart .plot > svg { min-width: 0; cursor: crosshair; user-select: none; }
+.chart figcaption { position: relative; }
+.tools { position: absolute; right: 0; top: 0; display: flex; gap: 6px; }
+.tools button, .controls button { border: 1px solid var(--edge); border-radius: 6px;
+  padding: 1px 8px; background: none; color: var(--soft); font: inherit; font-size: 12px;
+  cursor: pointer; }
+.tools button[aria-pressed="true"], .controls button[aria-pressed="true"] { color: var(--card);
+  background: var(--c0); border-color: var(--c0); }
+.controls { display: flex; flex-wrap: wrap; align-items: center; gap: 6px 18px; margin: 0 0 16px;
+  font-size: 12.5px; color: var(--soft); }
+.controls label { display: inline-flex; align-items: center; gap: 8px; }
+.controls input { width: 130px; accent-color: var(--c0); }
 svg text { font-size: 11.5px; fill: var(--soft); }
 .grid { stroke: var(--grid); } .base, .tick { stroke: var(--axis); }
 .s0 { --c: var(--c0); } .s1 { --c: var(--c1); } .s2 { --c: var(--c2); } .s3 { --c: var(--c3); }
@@ -86,6 +102,7 @@ svg text { font-size: 11.5px; fill: var(--soft); }
 .marks text { fill: var(--ink); paint-order: stroke; stroke: var(--card); stroke-width: 4px;
   stroke-linejoin: round; }
 .pointer line { stroke: var(--axis); stroke-dasharray: 3 3; }
+.pointer rect { fill: var(--c0); opacity: 0.15; }
 .pointer circle { fill: var(--c); stroke: var(--card); stroke-width: 1.5; }
 #tip { position: fixed; z-index: 2; pointer-events: none; visibility: hidden; left: 0; top: 0;
   background: var(--card); border: 1px solid var(--edge); border-radius: 8px; padding: 8px 11px;
@@ -147,6 +164,19 @@ summary { cursor: pointer; padding: 6px 2px; color: var(--soft); }
 @media (max-width: 860px) {
   main { padding: 24px 14px 40px; }
   .charts { grid-template-columns: minmax(0, 1fr); }
+}
+@media (max-width: 520px) {
+  h1 { font-size: 24px; }
+  .facts { gap: 8px 22px; }
+  .tiles, .tiles.many { grid-template-columns: repeat(2, minmax(0, 1fr)); }
+  .tile strong { font-size: 19px; white-space: normal; }
+  .columns { grid-template-columns: minmax(0, 1fr); }
+  .bar { grid-template-columns: 96px 1fr 76px; }
+  .chart { padding: 12px 12px 6px; }
+  .table { padding: 4px 12px; }
+  th, td { padding-right: 12px; }
+  tbody th { min-width: 90px; }
+  .controls span { display: none; }
 }
 @media print {
   body { background: none; }

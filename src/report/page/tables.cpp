@@ -1,5 +1,6 @@
 // The summary and the configuration, as tables of flattened JSON.
 #include "report/charts/axis.h"
+#include "report/charts/other_charts.h"
 #include "report/charts/series.h"
 #include "report/page/html.h"
 #include "report/page/parts.h"
@@ -104,12 +105,6 @@ std::string json_table(const Runs& runs, Json ReportRun::*member) {
     head += text_element("th", "", runs.size() == 1 ? "Value" : run.name);
   }
   return body.empty() ? body : table_html(head, body);
-}
-
-Unit unit_of(const std::string& key) {
-  return key.ends_with("_bytes") ? Unit::Bytes
-         : key.ends_with("_ms")  ? Unit::Milliseconds
-                                 : Unit::Number;
 }
 
 /// First, last, lowest and highest values of a single run. Several runs have the headline table.

@@ -76,6 +76,27 @@ const ShapePlan* largest(const ShapePlans& plans) {
   return found;
 }
 
+// The measured peak by class, and what the same step would take without checkpointing. `gradients`:
+// those of earlier micro-batches.
+void add_classes(MemoryReport& report,
+                 const ShapePlan& plan,
+                 const MemoryClasses& most,
+                 int64_t gradients) {
+  if (most.total() == 0) {
+    return;
+  }
+  const Json classes = most.to_json();
+  for (const auto& [name, bytes] : classes.items()) {
+    report.measured.push_back({name, bytes.get<int64_t>()});
+  }
+  const auto counted =
+      gradients > 0 ? planning::Counted::Activations : planning::Counted::WithGradients;
+  report.plain = {{"parameters", most.parameters},
+                  {"optimizer", most.optimizer},
+                  {"gradients and activations",
+                   gradients + planning::plain_timeline(*plan.trace, counted).peak()}};
+}
+
 }  // namespace
 
 std::string plan_fingerprint(const Model& model) {
@@ -145,7 +166,8 @@ LoadedPlans read_plan_file(const std::filesystem::path& path,
 
 void write_memory_page(const std::filesystem::path& path,
                        const BudgetedModel& model,
-                       const std::vector<int64_t>& measured) {
+                       const MemoryClasses& most,
+                       bool accumulates) {
   const ShapePlan* plan = largest(model.budget.plans());
   if (plan == nullptr) {
     return;
@@ -171,6 +193,7 @@ void write_memory_page(const std::filesystem::path& path,
   } else {
     report.notes.emplace_back("The budget is for all memory; shown are activations and gradients.");
   }
+  add_classes(report, *plan, most, accumulates ? model.budget.gradient_bytes() : 0);
   report.timeline = planning::step_timeline(*plan->trace, decisions, counted);
   report.plain_timeline = planning::plain_timeline(*plan->trace, counted);
   if (model.budget.limits().allow_lossy) {
@@ -181,7 +204,7 @@ void write_memory_page(const std::filesystem::path& path,
   for (const auto& point : plan->planner->curve()) {
     report.curve.push_back({.peak_bytes = point.peak_bytes, .extra_ms = point.extra_ms});
   }
-  for (const int64_t bytes : measured) {
+  for (const int64_t bytes : model.budget.measured()) {
     report.measured_peaks.push_back(bytes - above);
   }
   write_memory_report(path, report);

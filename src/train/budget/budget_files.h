@@ -2,6 +2,7 @@
 // all batch shapes, and memory.html, which shows the plan with the largest peak.
 #pragma once
 
+#include "train/budget/memory_meter.h"
 #include "train/budget/shape_plans.h"
 #include "train/budget/step_budget.h"
 
@@ -40,10 +41,12 @@ LoadedPlans read_plan_file(const std::filesystem::path& path,
                            const std::string& role,
                            const Model& model);
 
-/// Writes the page of the plan with the largest peak. `measured`: peaks of the steps so far. Writes
-/// nothing if all plans were read from a file.
+/// Writes the page of the plan with the largest peak. `most`: the step so far with the largest
+/// peak; all zero before the first. `accumulates`: steps have several micro-batches. Writes nothing
+/// if all plans were read from a file.
 void write_memory_page(const std::filesystem::path& path,
                        const BudgetedModel& model,
-                       const std::vector<int64_t>& measured);
+                       const MemoryClasses& most,
+                       bool accumulates);
 
 }  // namespace reprise

@@ -244,7 +244,9 @@ void StepBudget::begin_step(const std::vector<MicroBatch>& micro_batches) {
     outcome_.predicted_bytes = std::max(outcome_.predicted_bytes, plan->peak_bytes);
   }
   outcome_.budget_bytes = budget_bytes_;
-  outcome_.planning_ms = std::chrono::duration<double, std::milli>(Clock::now() - begun).count();
+  const double ms = std::chrono::duration<double, std::milli>(Clock::now() - begun).count();
+  outcome_.planning_in_step_ms = ms;
+  outcome_.planning_ms = ms + std::exchange(ahead_ms_, 0.0);
   if (is_total()) {
     TORCH_CHECK_WITH(OutOfMemoryError,
                      start_bytes_ < budget_bytes_,
@@ -267,14 +269,20 @@ void StepBudget::plan_ahead(const MicroBatch& micro_batch, bool repeats) {
                                                     " tokens,"));
   begin_step(std::vector<MicroBatch>(repeats ? 2 : 1, micro_batch));
   planned_for_ = before;
+  ahead_ms_ = outcome_.planning_ms;
   watch_.reset();
   step_.clear();
 }
 
-StepBudget::Use::Use(StepBudget& budget, size_t index)
+StepBudget::Use::Use(StepBudget& budget,
+                     size_t index,
+                     planning::GradientHooks::Listener on_gradient)
     : budget_(budget), index_(index), guard_(std::in_place, budget.step_[index]->step) {
-  if (!budget.is_total()) {
-    meter_.emplace(budget.model_.device(), budget.trained_, budget.limit_above(0));
+  const auto device = budget.model_.device();
+  if (budget.is_total()) {
+    hooks_.emplace(device, planning::unwatched(budget.trained_), on_gradient);
+  } else {
+    meter_.emplace(device, budget.trained_, budget.limit_above(0), std::move(on_gradient));
   }
 }
 
@@ -287,7 +295,10 @@ void StepBudget::Use::end_backward() {
   if (meter_) {
     budget_.outcome_.measured_bytes = std::max(budget_.outcome_.measured_bytes, meter_->peak());
     meter_.reset();
-  } else if (index_ == 0) {
+    return;
+  }
+  hooks_.reset();
+  if (index_ == 0) {
     // Allocators round gradients up; now it is known by how much.
     budget_.gradient_bytes_ = std::max(budget_.gradient_bytes_,
                                        live_bytes(budget_.model_.device()) - budget_.start_bytes_);

@@ -38,7 +38,8 @@ struct BudgetOutcome {
   int64_t budget_bytes = 0;     ///< for what the limits cover
   int64_t predicted_bytes = 0;  ///< maximum over its micro-batches
   int64_t measured_bytes = 0;
-  double planning_ms = 0;  ///< spent before the step
+  double planning_ms = 0;          ///< spent before the step, and before the run for its first step
+  double planning_in_step_ms = 0;  ///< the part of it since the step began
 
   Json to_json() const;
 };
@@ -71,7 +72,8 @@ class StepBudget {
   /// Applies the plan around the forward and backward of micro-batch `index`.
   class Use {
    public:
-    Use(StepBudget& budget, size_t index);
+    /// `on_gradient` hears of gradients in place.
+    Use(StepBudget& budget, size_t index, planning::GradientHooks::Listener on_gradient);
     void end_forward();  ///< throws if the forward was not the planned one
     void end_backward();
 
@@ -80,6 +82,7 @@ class StepBudget {
     size_t index_;
     std::optional<planning::DecisionsGuard> guard_;
     std::optional<planning::ActivationMeter> meter_;
+    std::optional<planning::GradientHooks> hooks_;  // if there is no meter
   };
 
   /// Call after the optimizer's update.
@@ -125,6 +128,7 @@ class StepBudget {
   std::string planned_for_ = "such a micro-batch";  // in messages
   std::optional<memory::AllocationWatch> watch_;    // enforces a total budget
   BudgetOutcome outcome_;
+  double ahead_ms_ = 0;  // spent on plan_ahead since the last step
   std::vector<int64_t> measured_;
   std::optional<OffloadSettings> settings_before_;  // the process's, to be restored
 };

@@ -28,6 +28,11 @@ std::string block_list(const std::vector<int64_t>& blocks) {
 
 }  // namespace
 
+int64_t bytes_dropped(const RegionStats& total) {
+  return static_cast<int64_t>(total.bytes_dropped + total.bytes_offloaded) -
+         static_cast<int64_t>(total.bytes_unsaved);
+}
+
 EffectCheck::EffectCheck(const Model& model)
     : model_(model), requested_(model.checkpointed_blocks()), expected_(model.recomputed_blocks()) {
   TORCH_CHECK(requested_.empty() || !expected_.empty(),
@@ -109,8 +114,8 @@ CheckpointingEffect EffectCheck::compare(int64_t micro_batches,
     }
   }
   effect.recomputed = static_cast<int64_t>(stats.total.recomputed);
-  effect.bytes_dropped =
-      static_cast<int64_t>(stats.total.bytes_dropped) / std::max<int64_t>(micro_batches, 1);
+  effect.bytes_dropped = bytes_dropped(stats.total) / std::max<int64_t>(micro_batches, 1);
+  effect.knows_bytes_dropped = stats.total.recomputed == 0 || stats.total.tensors_dropped > 0;
   effect.recompute_ms =
       std::chrono::duration<double, std::milli>(stats.total.recompute_time).count();
   return effect;

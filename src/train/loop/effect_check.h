@@ -20,6 +20,9 @@ struct RegionRuns {
   size_t recomputed = 0;
 };
 
+/// What plain execution would hold between forward and backward beyond what regions hold.
+REPRISE_API int64_t bytes_dropped(const RegionStats& total);
+
 /// Compares the checkpointing requested of a model with what the engine counted. The counters are
 /// those of the whole process, so only one check may be in progress at a time.
 class REPRISE_API EffectCheck {

@@ -19,7 +19,7 @@ namespace {
 
 /// Sums over the batches of an evaluation.
 struct Sums {
-  MetricSums metrics;
+  MetricSums metrics = MetricSums(MetricSums::Of::Evaluation);
   double loss = 0;
   double weight = 0;
 };

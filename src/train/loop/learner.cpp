@@ -50,6 +50,9 @@ Learner::Learner(std::string name,
   if (options.ema_decay > 0) {
     average_ = std::make_unique<MovingAverage>(*optimizer_, options.ema_decay);
   }
+  for (const auto& named : optimizer_->parameters()) {
+    trained_.push_back(named.second);
+  }
   if (options.memory.is_set()) {
     budget_ = std::make_unique<StepBudget>(options.memory, name_, model, *optimizer_);
   }
@@ -71,6 +74,9 @@ StepOutcome Learner::step(int64_t step, MicroBatches& micro_batches) {
     TORCH_CHECK(false, explain_memory(error, step, micro_batches));
   }
   meter_.end_step();
+  if (meter_.peak_bytes() > most_.total()) {
+    most_ = meter_.classes();
+  }
   optimizer_->zero_grad();
   if (average_ != nullptr) {
     average_->update();
@@ -82,6 +88,9 @@ StepOutcome Learner::step(int64_t step, MicroBatches& micro_batches) {
   } else {
     outcome.effect = effect_.end_step(count);
   }
+  outcome.effect.bytes_dropped = plain_bytes_ - meter_.activation_bytes();
+  outcome.effect.activation_peak_bytes = meter_.activation_peak_bytes();
+  outcome.effect.planning_ms = outcome.budget ? outcome.budget->planning_ms : 0;
   return outcome;
 }
 
@@ -172,12 +181,11 @@ at::Tensor Learner::run_micro_batches(MicroBatches& micro_batches,
                                       double total_weight,
                                       MetricSums& metrics) {
   const StepContext context{total_weight, &meter_};
+  plain_bytes_ = 0;
   std::vector<at::Tensor> losses;
   for (micro_batch_ = 0; micro_batch_ < micro_batches.size(); ++micro_batch_) {
     const auto part = forward_backward(micro_batch_, micro_batches, context);
-    if (!micro_batches.is_filler(micro_batch_)) {
-      metrics.add(part.metrics);
-    }
+    metrics.add(micro_batches.is_filler(micro_batch_) ? std::vector<Metric>() : part.metrics);
     losses.push_back(part.part.detach());
   }
   return at::stack(losses);
@@ -193,10 +201,24 @@ BatchLoss Learner::forward(size_t index, MicroBatches& micro_batches, const Step
 BatchLoss Learner::forward_backward(size_t index,
                                     MicroBatches& micro_batches,
                                     const StepContext& context) {
+  try {
+    return measured(index, micro_batches, context);
+  } catch (...) {
+    meter_.give_up();
+    throw;
+  }
+}
+
+BatchLoss Learner::measured(size_t index, MicroBatches& micro_batches, const StepContext& context) {
+  const auto on_gradient = [this](int64_t bytes) { meter_.note_gradient(bytes); };
+  const int64_t dropped_before = bytes_dropped(checkpoint_stats().total);
   meter_.begin_forward();
   std::optional<StepBudget::Use> plan;
+  std::optional<planning::GradientHooks> hooks;
   if (budget_ != nullptr) {
-    plan.emplace(*budget_, index);
+    plan.emplace(*budget_, index, on_gradient);
+  } else {
+    hooks.emplace(model_.device(), planning::unwatched(trained_), on_gradient);
   }
   if (sharded_ != nullptr) {
     sharded_->begin_micro_batch(/*is_last=*/index + 1 == micro_batches.size());
@@ -209,15 +231,43 @@ BatchLoss Learner::forward_backward(size_t index,
     plan->end_forward();
   }
   meter_.end_loss();
+  plain_bytes_ = std::max(
+      plain_bytes_,
+      meter_.latest_activation_bytes() + bytes_dropped(checkpoint_stats().total) - dropped_before);
   result.part.backward();
   if (plan) {
     plan->end_backward();
   }
+  hooks.reset();
   if (sharded_ != nullptr) {
     sharded_->end_backward();
   }
   meter_.end_backward();
   return result;
+}
+
+// The bytes by class of the process with the largest peak, so that they add up to `peak_bytes`.
+Json Learner::largest_memory() const {
+  Json largest = meter_.classes().to_json();
+  if (world_.size() == 1) {
+    return largest;
+  }
+  const auto total = [](const Json& classes) {
+    int64_t sum = 0;
+    for (const Json& bytes : classes) {
+      sum += bytes.get<int64_t>();
+    }
+    return sum;
+  };
+  const auto bytes = Json::to_msgpack(largest);
+  for (const auto& theirs :
+       world_.all_gather(std::string(bytes.begin(), bytes.end()), "the memory used")) {
+    auto classes = Json::from_msgpack(theirs);
+    if (total(classes) > total(largest)) {
+      largest = std::move(classes);
+    }
+  }
+  return largest;
 }
 
 void Learner::write_metrics(const StepOutcome& outcome, Json& record) const {
@@ -229,17 +279,18 @@ void Learner::write_metrics(const StepOutcome& outcome, Json& record) const {
   record["learning_rate"] = outcome.learning_rate;
   record["peak_bytes"] = most(meter_.peak_bytes());
   record["activation_bytes"] = most(meter_.activation_bytes());
+  record["activation_peak_bytes"] = most(meter_.activation_peak_bytes());
   record["recompute_ms"] = outcome.effect.recompute_ms;
   record["regions_recomputed"] = outcome.effect.recomputed;
-  const auto without = most(meter_.activation_bytes() + outcome.effect.bytes_dropped);
-  if (outcome.effect.blocks.empty() || outcome.effect.bytes_dropped > 0) {
+  const auto without = most(plain_bytes_);
+  if (outcome.effect.knows_bytes_dropped) {
     record["estimated_activation_bytes"] = without;
   }
   if (outcome.budget) {
     record["budget"] = outcome.budget->to_json();
   }
   outcome.metrics.write_to(record, world_);
-  record["memory"] = meter_.classes().to_json();
+  record["memory"] = largest_memory();
 }
 
 }  // namespace reprise

@@ -5,6 +5,7 @@
 // and then checks that checkpointing did what was requested.
 #pragma once
 
+#include "plan/measure/gradient_hooks.h"
 #include "train/budget/memory_meter.h"
 #include "train/budget/step_budget.h"
 #include "train/loop/effect_check.h"
@@ -62,6 +63,9 @@ class Learner {
   /// Runs forward and backward within the memory budget without updating any weight.
   StepTrial trial_step(MicroBatches& micro_batches);
 
+  /// The step so far with the largest peak.
+  const MemoryClasses& most() const { return most_; }
+
   /// Adds the metrics of a step to its line of metrics.jsonl. A collective.
   void write_metrics(const StepOutcome& outcome, Json& record) const;
 
@@ -82,7 +86,9 @@ class Learner {
                                MetricSums& metrics);
   BatchLoss forward(size_t index, MicroBatches& micro_batches, const StepContext& context);
   BatchLoss forward_backward(size_t index, MicroBatches& micro_batches, const StepContext& context);
+  BatchLoss measured(size_t index, MicroBatches& micro_batches, const StepContext& context);
   double clip_gradients() const;
+  Json largest_memory() const;
   int64_t resident_bytes(const MicroBatches& micro_batches) const;
 
   // In learner_errors.cpp.
@@ -108,7 +114,10 @@ class Learner {
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<MovingAverage> average_;
   std::unique_ptr<StepBudget> budget_;  // null: none
-  size_t micro_batch_ = 0;              // the index that is being processed
+  std::vector<at::Tensor> trained_;
+  size_t micro_batch_ = 0;   // the index that is being processed
+  int64_t plain_bytes_ = 0;  // that forward would keep without regions; most of the step so far
+  MemoryClasses most_;
 };
 
 }  // namespace reprise

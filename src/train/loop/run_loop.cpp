@@ -139,9 +139,14 @@ void RunLoop::save_plans(bool is_end) {
   }
   plans_saved_ = plans;
   write_plan_file(options_.output / "memory_plan.json", models);
-  for (const BudgetedModel& each : models) {
-    const std::string role = each.role.empty() ? "" : "." + each.role;
-    write_memory_page(options_.output / ("memory" + role + ".html"), each, each.budget.measured());
+  for (const auto* learner : learners()) {
+    if (const auto* budget = learner->budget()) {
+      const std::string role = learner->name().empty() ? "" : "." + learner->name();
+      write_memory_page(options_.output / ("memory" + role + ".html"),
+                        {learner->name(), learner->model(), *budget},
+                        learner->most(),
+                        options_.accumulation > 1);
+    }
   }
 }
 

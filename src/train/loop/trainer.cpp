@@ -63,12 +63,13 @@ class DatasetRun final : public RunLoop {
         world_.sum(static_cast<double>(micro_batches->tokens()), "the tokens of a step"));
     state_.tokens += tokens;
     note_outcome(outcome, learner_);
-    Json record{
-        {"step", state_.step},
-        {"tokens", tokens},
-        {"step_ms", std::chrono::duration<double, std::milli>(Clock::now() - start).count()},
-        {"epoch", plan_.epoch_after(state_.step)},
-        {"num_tokens", state_.tokens}};
+    const double planning_ms = outcome.budget ? outcome.budget->planning_in_step_ms : 0;
+    const std::chrono::duration<double, std::milli> taken = Clock::now() - start;
+    Json record{{"step", state_.step},
+                {"tokens", tokens},
+                {"step_ms", taken.count() - planning_ms},
+                {"epoch", plan_.epoch_after(state_.step)},
+                {"num_tokens", state_.tokens}};
     learner_.write_metrics(outcome, record);
     return record;
   }

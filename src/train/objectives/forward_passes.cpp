@@ -74,8 +74,8 @@ double trained_tokens(const Batch& batch) {
   return batch.main.labels.slice(1, 1).ne(kIgnoredLabel).sum().item<double>();
 }
 
-Metric metric_of(const char* name, const at::Tensor& sum, double weight) {
-  return {name, sum.detach(), at::scalar_tensor(weight, at::kDouble)};
+Metric metric_of(const char* name, const at::Tensor& sum, double weight, MetricMean mean) {
+  return {name, sum.detach(), at::scalar_tensor(weight, at::kDouble), mean};
 }
 
 Metric mean_metric(const char* name, const at::Tensor& values) {
@@ -83,7 +83,10 @@ Metric mean_metric(const char* name, const at::Tensor& values) {
 }
 
 Metric token_metric(const char* name, const at::Tensor& values, const at::Tensor& mask) {
-  return {name, values.detach().masked_fill(mask.logical_not(), 0).sum(), mask.sum()};
+  return {name,
+          values.detach().masked_fill(mask.logical_not(), 0).sum(),
+          mask.sum(),
+          MetricMean::OfMicroBatches};
 }
 
 }  // namespace reprise

@@ -43,7 +43,10 @@ double trained_tokens(const Batch& batch);
 
 /// A metric that is a mean over `weight` elements, from their sum on any device. These functions do
 /// not wait for the device.
-Metric metric_of(const char* name, const at::Tensor& sum, double weight);
+Metric metric_of(const char* name,
+                 const at::Tensor& sum,
+                 double weight,
+                 MetricMean mean = MetricMean::OfMicroBatches);
 /// A metric that is the mean of a tensor's elements.
 Metric mean_metric(const char* name, const at::Tensor& values);
 

@@ -54,9 +54,10 @@ class Kd final : public TrainingObjective {
     const auto tokens = weight(batch);
     BatchLoss out;
     out.part = result.sum / context.total_weight;
-    out.metrics = {metric_of("kd_loss", result.divergence, tokens)};
+    out.metrics = {metric_of("kd_loss", result.divergence, tokens, MetricMean::Pooled)};
     if (options_.coefficient < 1) {
-      out.metrics.push_back(metric_of("gpt_loss", result.cross_entropy, tokens));
+      out.metrics.push_back(
+          metric_of("gpt_loss", result.cross_entropy, tokens, MetricMean::Pooled));
       out.metrics.push_back(metric_of("entropy", result.entropy, tokens));
       out.metrics.push_back(metric_of("mean_token_accuracy", result.correct, tokens));
     }

@@ -81,7 +81,11 @@ void Completions::write_metrics(const RewardList& sources,
   put("completions/min_length", lengths.min().item<double>());
   put("completions/max_length", lengths.max().item<double>());
   put("completions/clipped_ratio", 1 - finished.to(at::kDouble).mean().item<double>());
-  put("completions/mean_terminated_length", mean_of(lengths.masked_select(finished)));
+  const auto terminated = lengths.masked_select(finished);
+  const auto or_zero = terminated.numel() > 0 ? terminated : at::zeros({1}, at::kDouble);
+  put("completions/mean_terminated_length", or_zero.mean().item<double>());
+  put("completions/min_terminated_length", or_zero.min().item<double>());
+  put("completions/max_terminated_length", or_zero.max().item<double>());
 }
 
 std::vector<Json> Completions::samples(const RewardList& sources,

@@ -86,9 +86,11 @@ BatchLoss PolicyMicroBatches::pretraining_loss(const Batch& batch,
                                                const StepContext& context) const {
   const double total = pretraining_.total_weight;
   const auto result = pretraining_objective_->loss(batch, StepContext{total, context.meter});
-  return {
-      result.part * options_.pretraining_coef,
-      {metric_of("ptx_loss", result.part.detach() * total, pretraining_objective_->weight(batch))}};
+  return {result.part * options_.pretraining_coef,
+          {metric_of("ptx_loss",
+                     result.part.detach() * total,
+                     pretraining_objective_->weight(batch),
+                     MetricMean::Pooled)}};
 }
 
 BatchShape PolicyMicroBatches::shape(size_t index) const {

@@ -118,6 +118,7 @@ class OnlineRun final : public RunLoop {
         update_.move_optimizers(at::kCPU);
       }
     }
+    update_ms -= update_.planning_ms();
     state_.tokens += batch.text_tokens;
     record["tokens"] = batch.text_tokens;
     record["num_tokens"] = state_.tokens;
@@ -125,6 +126,7 @@ class OnlineRun final : public RunLoop {
     record["update_ms"] = update_ms;
     record["step_ms"] =
         update_ms + record.value("rollout_ms", 0.0) + record.value("scoring_ms", 0.0);
+    record["step_time"] = record["step_ms"].get<double>() / 1000;  // under TRL's name
     if (state_.step % sizes_.steps == 0) {
       experience_ = {};
     }

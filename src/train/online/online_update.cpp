@@ -50,13 +50,15 @@ std::optional<StepOutcome> OnlineUpdate::step(int64_t step,
                                               const UpdateBatch& batch,
                                               Json& record) {
   int64_t peak = 0;
+  planning_ms_ = 0;
   if (critic_ != nullptr) {
-    step_critic(step, batch, record);
+    planning_ms_ = step_critic(step, batch, record);
     peak = critic_->meter().peak_bytes();
   }
   std::optional<StepOutcome> outcome;
   if (step >= options_.critic_warmup_steps) {
     outcome = step_policy(step, batch, record);
+    planning_ms_ += outcome->budget ? outcome->budget->planning_in_step_ms : 0;
     peak = std::max(peak, policy_.meter().peak_bytes());
   }
   record["update_peak_bytes"] = peak;
@@ -81,7 +83,7 @@ StepOutcome OnlineUpdate::step_policy(int64_t step, const UpdateBatch& batch, Js
   return outcome;
 }
 
-void OnlineUpdate::step_critic(int64_t step, const UpdateBatch& batch, Json& record) {
+double OnlineUpdate::step_critic(int64_t step, const UpdateBatch& batch, Json& record) {
   CriticMicroBatches micro_batches(job_, options_, batch);
   const auto outcome = critic_->step(step, micro_batches);
   Json metrics = Json::object();
@@ -89,6 +91,7 @@ void OnlineUpdate::step_critic(int64_t step, const UpdateBatch& batch, Json& rec
   for (const auto& [name, value] : metrics.items()) {
     record["critic/" + name] = value;
   }
+  return outcome.budget ? outcome.budget->planning_in_step_ms : 0;
 }
 
 PretrainingBatches OnlineUpdate::pretraining_batches(int64_t step) {

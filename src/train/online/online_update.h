@@ -28,12 +28,16 @@ class OnlineUpdate {
   Learner& policy() { return policy_; }
   Learner* critic() { return critic_.get(); }  ///< null: none
 
+  /// Milliseconds that the latest step spent planning.
+  double planning_ms() const { return planning_ms_; }
+
   /// Moves the optimizers' state to a device, if offload_optimizer is set.
   void move_optimizers(const at::Device& device);
 
  private:
   StepOutcome step_policy(int64_t step, const UpdateBatch& batch, Json& record);
-  void step_critic(int64_t step, const UpdateBatch& batch, Json& record);
+  /// Returns the time spent planning.
+  double step_critic(int64_t step, const UpdateBatch& batch, Json& record);
   PretrainingBatches pretraining_batches(int64_t step);
 
   const OnlineJob& job_;
@@ -44,6 +48,7 @@ class OnlineUpdate {
   std::unique_ptr<Learner> critic_;
   std::unique_ptr<TrainingObjective> pretraining_;  // null: none
   std::unique_ptr<BatchPlan> pretraining_plan_;
+  double planning_ms_ = 0;
 };
 
 }  // namespace reprise

@@ -82,6 +82,56 @@ TEST(MemoryMeter, SharesOutThePeakOfBackward) {
   EXPECT_EQ(classes.total(), meter.peak_bytes());
 }
 
+// Backward has freed most of what forward kept when it needs the most, and half of the gradients
+// come later.
+TEST(MemoryMeter, CountsWhatIsThereAtThePeakAndNotWhatWasThereBefore) {
+  const int64_t before = live_bytes(at::kCPU);
+  MemoryMeter meter(at::kCPU);
+  meter.begin_step({.parameters = before});
+  meter.begin_forward();
+  auto early = tensor_of(4 * kMiB), late = tensor_of(2 * kMiB);
+  meter.end_forward();
+  auto logits = tensor_of(3 * kMiB);
+  meter.end_loss();
+  logits.reset();
+  late.reset();
+  const auto first = tensor_of(kMiB);
+  meter.note_gradient(kMiB);
+  tensor_of(9 * kMiB);
+  early.reset();
+  const auto second = tensor_of(kMiB);
+  meter.note_gradient(kMiB);
+  meter.end_backward();
+  meter.end_step();
+  expect_about(meter.activation_bytes(), 6 * kMiB);
+  expect_about(meter.activation_peak_bytes(), (4 + 9) * kMiB);
+  expect_about(meter.peak_bytes(), before + (4 + 1 + 9) * kMiB);
+  const auto classes = meter.classes();
+  expect_about(classes.activations, 4 * kMiB);
+  expect_about(classes.logits, 0);
+  expect_about(classes.gradients, kMiB);
+  expect_about(classes.recompute, 9 * kMiB);
+  expect_about(classes.other, 0);
+  EXPECT_EQ(classes.total(), meter.peak_bytes());
+}
+
+// The first update makes the optimizer's state, beside gradients and memory to work with.
+TEST(MemoryMeter, CountsStateThatTheUpdateMadeAsTheOptimizers) {
+  const int64_t before = live_bytes(at::kCPU);
+  MemoryMeter meter(at::kCPU);
+  meter.begin_step({.parameters = before});
+  const auto gradient = run_micro_batch(meter);
+  const auto state = tensor_of(20 * kMiB);
+  tensor_of(kMiB);
+  meter.end_step();
+  const auto classes = meter.classes();
+  expect_about(meter.peak_bytes(), before + (1 + 20 + 1) * kMiB);
+  expect_about(classes.gradients, kMiB);
+  expect_about(classes.optimizer, 20 * kMiB);
+  expect_about(classes.other, kMiB);
+  EXPECT_EQ(classes.total(), meter.peak_bytes());
+}
+
 TEST(MemoryMeter, ShowsTheMostOfTheMicroBatches) {
   MemoryMeter meter(at::kCPU);
   meter.begin_step({});

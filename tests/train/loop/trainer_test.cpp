@@ -60,7 +60,8 @@ TEST_F(Trainer, AccumulatingIsOneLargeBatch) {
     run["arguments"]["gradient_accumulation_steps"] = accumulation;
     auto& parts = make("sft", run);
     const auto found = train(parts);
-    for (const char* name : {"loss", "grad_norm", "entropy", "mean_token_accuracy"}) {
+    // Entropy and accuracy are means of those of the micro-batches, as in TRL.
+    for (const char* name : {"loss", "grad_norm"}) {
       const auto series = found.all(name), same = expected.all(name);
       for (size_t i = 0; i < same.size(); ++i) {
         EXPECT_NEAR(series[i], same[i], 1e-6 * std::max(1.0, same[i]))

@@ -102,17 +102,25 @@ void RunObserver::on_step_end(const RunProgress& progress, const Json& record) {
 
 void RunObserver::on_checkpointing_checked(const CheckpointingEffect& effect,
                                            int64_t activation_bytes) {
-  const auto with = static_cast<double>(activation_bytes);
-  if (effect.blocks.empty()) {
-    line_.print("activations: " + human_bytes(with) + " per micro-batch");
-    return;
+  const auto kept = static_cast<double>(activation_bytes);
+  std::string text =
+      "activations: " + human_bytes(static_cast<double>(effect.activation_peak_bytes)) +
+      " at most in a micro-batch (what --activation_memory_budget limits); forward "
+      "keeps " +
+      human_bytes(kept);
+  if (!effect.blocks.empty()) {
+    text += effect.knows_bytes_dropped
+                ? ", without checkpointing " +
+                      human_bytes(kept + static_cast<double>(effect.bytes_dropped))
+                : ", without checkpointing an unknown amount";
+    text +=
+        "; recomputing took " + human_seconds(effect.recompute_ms / 1000.0) + " of the first step";
   }
-  std::string text = "activations: " + human_bytes(with) + " per micro-batch with checkpointing";
-  if (effect.bytes_dropped > 0) {  // unknown for the reentrant variant
-    text += ", about " + human_bytes(with + static_cast<double>(effect.bytes_dropped)) + " without";
+  line_.print(text);
+  if (effect.planning_ms > 0) {
+    line_.print("planning took " + human_seconds(effect.planning_ms / 1000.0) +
+                ", which is not part of the steps' times");
   }
-  line_.print(text + "; recomputing took " + human_seconds(effect.recompute_ms / 1000.0) +
-              " of the first step");
 }
 
 void RunObserver::on_evaluate(const RunProgress& progress, const Json& record) {

@@ -4,6 +4,7 @@
 #include "reprise/training/effects/same_run.h"
 #include "reprise/training/options/kernel_choice.h"
 #include "reprise/training/options/role_checkpointing.h"
+#include "reprise/training/run/run_facts.h"
 #include "reprise/training/run/stop_signal.h"
 #include "reprise/training/setup/output_dir.h"
 
@@ -157,6 +158,7 @@ Json TrainingRun::report_configuration(const Model& model) const {
              {"blocks", model.config().layers},
              {"checkpointed_blocks", observer_->checkpointed_blocks()}};
   shown.update(configuration_);
+  shown.update(run_facts(REPRISE_VERSION));
   shown["attention"] = attention_;
   if (world_.is_joined()) {
     shown["processes"] = world_.describe();
