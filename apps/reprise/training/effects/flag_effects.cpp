@@ -211,10 +211,7 @@ void check_lora(const TrainingFlags& flags) {
            "because dropout is off: give --disable_dropout false to enable it");
   }
   if (!flags.adapter.empty()) {
-    refuse(flags, {"use_peft"}, "with --adapter, whose adapters are the ones trained");
-    for (const std::string& name : lora_settings()) {
-      refuse(flags, {name.c_str()}, "with --adapter, which brings its own settings");
-    }
+    check_adapter_settings(flags);
   }
 }
 

@@ -27,7 +27,8 @@ struct TrainingFlags : OnlineFlags {
 
   // Model
   std::string model;
-  std::string adapter;    ///< a LoRA adapter to train further
+  std::string adapter;    ///< a LoRA adapter to train further; also that of --model
+  std::string base;       ///< of an adapter given as --model; empty once `model` is that folder
   std::string ref_model;  ///< dpo, kto, grpo, ppo; empty: the model before training
   std::string teacher_model;
   std::string dtype;               ///< of the weights; empty: that of the checkpoint

@@ -9,11 +9,16 @@ namespace {
 using Flags = TrainingFlags;
 
 void add_models(FlagList& list, Objective objective) {
-  list.add("model", &Flags::model, "DIR", "Folder of the model to train")
+  list.add("model",
+           &Flags::model,
+           "DIR",
+           "Folder of the model to train, or of a LoRA adapter to train further")
       .required()
       .aliases(
           {"model_name_or_path", "model.model_name_or_path", "model.name_or_path", "pretrain"});
   list.add("adapter", &Flags::adapter, "DIR", "Folder of a LoRA adapter to train further");
+  list.add("base", &Flags::base, "DIR", "Base model, if --model is an adapter")
+      .if_unset("the folder that its adapter_config.json names");
   if (is_one_of(objective, {Objective::Dpo, Objective::Kto}) || is_online(objective)) {
     list.add("ref_model", &Flags::ref_model, "DIR", "Folder of the reference model")
         .if_unset("the model before training")

@@ -5,6 +5,7 @@
 #include "reprise/training/options/kernel_choice.h"
 #include "reprise/training/options/role_checkpointing.h"
 #include "reprise/training/run/stop_signal.h"
+#include "reprise/training/setup/check_inputs.h"
 #include "reprise/training/setup/output_dir.h"
 
 #include <reprise/io/file.h>
@@ -83,9 +84,11 @@ TrainingRun::TrainingRun(const TrainingFlags& flags, Json configuration, const R
     if (fs::is_directory(output_)) {
       lock_output();
     }
+    check_writable(output_);
     resume_from_ = check_output(flags_, configuration_, world_.world().size());
   });
   resume_from_ = world_.world().broadcast(resume_from_.string(), what);
+  world_.world().run_on_all("looking at the inputs", [&] { check_inputs(flags_); });
 }
 
 void TrainingRun::lock_output() {

@@ -21,7 +21,8 @@ namespace reprise::app {
 
 class TrainingRun {
  public:
-  /// Throws for a folder that contains another run, and for flags without effect on this machine.
+  /// Throws for a folder that contains another run or cannot be written to, for inputs that cannot
+  /// be read, and for flags without effect on this machine.
   /// `configuration`: resolved_configuration(flags). Only rank 0 accesses the folder and prints.
   TrainingRun(const TrainingFlags& flags, Json configuration, const RunWorld& world);
 

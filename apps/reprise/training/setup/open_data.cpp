@@ -1,5 +1,7 @@
 #include "reprise/training/setup/open_data.h"
 
+#include "reprise/adapter_folder.h"
+
 #include <reprise/io/file.h>
 
 #include <c10/util/Exception.h>
@@ -84,6 +86,10 @@ std::string data_key(const DatasetOptions& options, const RowOptions& rows) {
 
 }  // namespace
 
+std::string tokenizer_folder(const TrainingFlags& flags) {
+  return tokenizer_folder(ModelFolders{flags.model, flags.adapter});
+}
+
 std::shared_ptr<const Tokenizer> open_tokenizer(const std::string& folder,
                                                 const ModelConfig& config) {
   auto tokenizer = Tokenizer::open(folder);
@@ -131,13 +137,13 @@ TrainingData open_training_data(const TrainingFlags& flags,
                                 const ModelConfig& config,
                                 ProgressLine& progress) {
   TrainingData data;
-  data.tokenizer = open_tokenizer(flags.model, config);
+  data.tokenizer = open_tokenizer(tokenizer_folder(flags), config);
   DatasetOptions options;
   options.cache = flags.cache_dir;
   options.skip_bad_rows = flags.skip_bad_rows;
   options.seed = flags.seed;
   options.max_samples = flags.max_samples;
-  options.tokenizer_key = tokenizer_key(flags.model);
+  options.tokenizer_key = tokenizer_key(tokenizer_folder(flags));
   const auto open = [&](const std::string& files, bool packs, std::string& key) {
     const RowTokenizer rows(data.tokenizer, row_options(flags, packs));
     options.files = parse_data_files(files);

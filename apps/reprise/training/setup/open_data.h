@@ -10,6 +10,7 @@
 #include <reprise/text/tokenizer.h>
 
 #include <memory>
+#include <string>
 
 namespace reprise::app {
 
@@ -28,6 +29,9 @@ struct TrainingData {
 TrainingData open_training_data(const TrainingFlags& flags,
                                 const ModelConfig& config,
                                 ProgressLine& progress);
+
+/// The folder with the policy's tokenizer: see tokenizer_folder().
+std::string tokenizer_folder(const TrainingFlags& flags);
 
 /// The tokenizer of a model folder. Throws if it has more tokens than the model.
 std::shared_ptr<const Tokenizer> open_tokenizer(const std::string& folder,

@@ -1,5 +1,6 @@
 #include "reprise/training/setup/open_model.h"
 
+#include "reprise/adapter_folder.h"
 #include "reprise/model_options.h"
 #include "reprise/training/effects/flag_effects.h"
 #include "reprise/training/options/lora_config.h"
@@ -13,6 +14,7 @@
 
 #include <algorithm>
 #include <regex>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -158,12 +160,43 @@ bool has_own_modules(const TrainingFlags& flags, HeadKind head, bool keeps_refer
          (!flags.adapter.empty() && !LoraConfig::read(flags.adapter).modules_to_save.empty());
 }
 
+bool is_in_a_block(const std::string& name) {
+  static const std::regex block(R"(\.\d+\.)");
+  return std::regex_search(name, block);
+}
+
+// check_adapter_settings() cannot tell which layers "all-linear" means.
+void check_adapts_all_linear(const Model& model, const TrainingFlags& flags) {
+  if (!flags.given.contains("lora_target_modules") ||
+      flags.lora_target_modules != std::vector<std::string>{"all-linear"}) {
+    return;
+  }
+  constexpr std::string_view kWeight = ".weight";
+  constexpr int64_t kMatrix = 2;
+  const auto parameters = model.named_parameters();
+  for (const auto& item : parameters) {
+    if (item.key().ends_with(kWeight) && item.value().dim() == kMatrix &&
+        is_in_a_block(item.key())) {
+      const auto path = item.key().substr(0, item.key().size() - kWeight.size());
+      TORCH_CHECK(parameters.contains(path + ".lora.A"),
+                  "--lora_target_modules all-linear: the adapter ",
+                  flags.adapter,
+                  " is trained further, and ",
+                  path,
+                  " has none. Leave the flag out, or make a model of the adapter first, ",
+                  merge_command(flags.adapter),
+                  ", and train a new one on --model MERGED");
+    }
+  }
+}
+
 void add_adapters(TrainedModel& trained, const TrainingFlags& flags, bool keeps_reference) {
   if (!flags.adapter.empty()) {
     AdapterOptions options;
     options.is_trainable = true;
     options.keep_reference = keeps_reference;
     trained.lora = load_adapter(*trained.model, flags.adapter, options);
+    check_adapts_all_linear(*trained.model, flags);
   } else if (flags.use_peft) {
     trained.lora = lora_config(flags, flags.model);
     add_lora(*trained.model, *trained.lora, flags.seed);
@@ -209,6 +242,11 @@ TrainedModel open_trained_model(const TrainingFlags& flags,
         {.has_dropout = may_have_dropout || has_dropout(*trained.model, trained.lora),
          .is_all_float32 = is_float32});
   });
+  if (!flags.adapter.empty()) {
+    progress.print(flags.adapter + ": a LoRA adapter of " + flags.model +
+                   ", which is trained further" +
+                   (keeps_reference ? "; as it is now, it is the reference" : ""));
+  }
   enable_checkpointing(*trained.model, checkpointing_request(flags, Role::Actor));
   shard_and_print(trained, flags, world, progress);
   return trained;
@@ -240,9 +278,16 @@ std::shared_ptr<Model> open_frozen_model(const std::string& folder,
                                          const RunWorld& world,
                                          ProgressLine& progress) {
   std::shared_ptr<Model> model;
+  const auto folders = model_folders({folder, ""}, "");
+  const bool has_adapter = !folders.adapter.empty();
+  world.check_same_model(folders.model);
   world.check_same_model(folder);
   world.world().run_on_all("opening " + folder, [&] {
-    model = load(folder, load_options(flags, head, world, /*has_own_modules=*/false), progress);
+    model = load(folders.model, load_options(flags, head, world, has_adapter), progress);
+    if (has_adapter) {
+      load_adapter(*model, folders.adapter);
+      merge_lora(*model);
+    }
   });
   model->compute_head_in_float32(flags.cast_lm_head_to_fp32);
   for (auto& parameter : model->parameters()) {

@@ -34,7 +34,7 @@ TrainedModel open_critic(const std::string& folder,
                          const RunWorld& world,
                          ProgressLine& progress);
 
-/// A frozen model: a reference, a teacher or a reward model.
+/// A frozen model: a reference, a teacher or a reward model. An adapter is merged into its base.
 std::shared_ptr<Model> open_frozen_model(const std::string& folder,
                                          HeadKind head,
                                          const TrainingFlags& flags,

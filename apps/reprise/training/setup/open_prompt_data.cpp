@@ -80,7 +80,7 @@ std::shared_ptr<const Dataset> open_pretraining(const TrainingFlags& flags,
   options.cache = flags.cache_dir;
   options.skip_bad_rows = flags.skip_bad_rows;
   options.seed = flags.seed;
-  options.tokenizer_key = tokenizer_key(flags.model);
+  options.tokenizer_key = tokenizer_key(tokenizer_folder(flags));
   const auto opened = open_dataset(RowTokenizer(data.tokenizer, rows), options);
   print_report(flags.ptx_data, opened.report, opened.dataset->size(), "examples", progress);
   return opened.dataset;
@@ -98,7 +98,7 @@ std::string key_of(const TrainingFlags& flags) {
   if (!flags.chat_template.empty()) {
     files.emplace_back(flags.chat_template);
   }
-  return content_hash(files, {{"tokenizer", tokenizer_key(flags.model)}});
+  return content_hash(files, {{"tokenizer", tokenizer_key(tokenizer_folder(flags))}});
 }
 
 void show_first_prompt(const PromptSet& prompts, ProgressLine& progress) {
@@ -114,7 +114,7 @@ PromptData open_prompt_data(const TrainingFlags& flags,
                             const ModelConfig& config,
                             ProgressLine& progress) {
   PromptData data;
-  data.tokenizer = open_tokenizer(flags.model, config);
+  data.tokenizer = open_tokenizer(tokenizer_folder(flags), config);
   const auto options = prompt_options(flags, config);
   data.train = open_and_report(flags.data, data, options, progress);
   if (!flags.eval_data.empty()) {

@@ -1,6 +1,8 @@
 #include "reprise/training/setup/open_roles.h"
 
+#include "reprise/adapter_folder.h"
 #include "reprise/training/options/online_options.h"
+#include "reprise/training/setup/open_data.h"
 #include "reprise/training/setup/open_reference.h"
 
 #include <reprise/data/dataset.h>
@@ -27,13 +29,18 @@ struct CriticSource {
 // critic.
 CriticSource critic_source(const TrainingFlags& flags) {
   if (!flags.critic_model.empty()) {
+    TORCH_CHECK(!is_adapter_folder(flags.critic_model),
+                "--critic_model ",
+                flags.critic_model,
+                ": is a LoRA adapter; make a model of it first, by ",
+                merge_command(flags.critic_model));
     return {flags.critic_model, "--critic_model"};
   }
   if (flags.reward_model.size() != 1) {
     return {flags.model, "the policy's model, with a new head"};
   }
   const auto& reward_model = flags.reward_model.front();
-  if (tokenizer_key(reward_model) != tokenizer_key(flags.model)) {
+  if (tokenizer_key(reward_model) != tokenizer_key(tokenizer_folder(flags))) {
     return {flags.model,
             "the policy's model, with a new head: the reward model's tokenizer differs"};
   }
