@@ -34,13 +34,16 @@ class Readme : public testing::Training {
     std::string text, chats, pairs, problems, prompts;
     for (int i = 1; i <= 16; ++i) {
       const std::string n = std::to_string(i), sum = std::to_string(i + i);
+      const std::string question = "\"" + n + " and " + n + " is\"";
       text += n + " and " + n + " is " + sum + ".\n";
-      chats += R"({"messages": [{"role": "user", "content": "What is )" + n + " and " + n +
-               R"(?"}, {"role": "assistant", "content": ")" + sum + "\"}]}\n";
-      pairs += R"({"prompt": ")" + n + " and " + n + R"( is", "chosen": " )" + sum +
+      chats += R"({"messages": [{"role": "user", "content": )" + question +
+               R"(}, {"role": "assistant", "content": ")" + sum + "\"}]}\n";
+      pairs += R"({"prompt": )" + question + R"(, "chosen": " )" + sum +
                R"(", "rejected": " none"})" + "\n";
-      problems += R"({"prompt": ")" + n + " and " + n + R"( is", "answer": ")" + sum + "\"}\n";
-      prompts += R"({"prompt": ")" + n + " and " + n + " is\"}\n";
+      if (i <= 2) {  // completions of untrained models are as long as they may be
+        problems += R"({"prompt": )" + question + R"(, "answer": ")" + sum + "\"}\n";
+        prompts += R"({"prompt": )" + question + "}\n";
+      }
     }
     write("book.txt", text);
     write("chat.jsonl", chats);
@@ -48,9 +51,18 @@ class Readme : public testing::Training {
     write("pairs.jsonl", pairs);
     write("problems.jsonl", problems);
     write("prompts.jsonl", prompts);
-    fs::copy(training_fixture("models/score"), path("reward"));
     fs::create_directory(path("bin"));
     fs::create_symlink(fs::absolute(testing::program()), path("bin/reprise"));
+  }
+
+  /// What a command takes for granted.
+  void prepare(const std::string& command) {
+    if (contains(command, "--model M ")) {
+      fs::copy(path("model"), path("M"));
+    }
+    if (contains(command, "--reward_model reward ")) {
+      expect_runs("reprise rm --model model --data pairs.jsonl --output_dir reward");
+    }
   }
 
   /// As a shell in the folder runs it.
@@ -66,9 +78,7 @@ TEST_F(Readme, CommandsRunOneAfterTheOther) {
   const auto commands = readme_commands();
   ASSERT_GE(commands.size(), 8U);
   for (const auto& command : commands) {
-    if (contains(command, "--model M ")) {
-      fs::copy(path("model"), path("M"));
-    }
+    prepare(command);
     expect_runs(command);
   }
 }
@@ -83,6 +93,7 @@ TEST_F(Readme, CommandsRunOnTheAdapterOfTheirFirst) {
       command += " --lora_r 16";
       has_trained = true;
     }
+    prepare(command);
     expect_runs(command);
   }
   EXPECT_TRUE(has_trained);

@@ -72,21 +72,31 @@ TEST_F(TrainingInputs, AreRewardsToo) {
     words.insert(words.end(), more.begin(), more.end());
     return testing::run_program(words);
   };
-  expect_refused_at_once(grpo({"--reward_url", "nonsense"}), "nonsense");
+  expect_refused_at_once(grpo({"--reward_url", "nonsense"}), "expected a URL such as");
   expect_refused_at_once(grpo({"--reward_function", "no_such_function"}), "no_such_function");
   expect_refused_at_once(grpo({"--reward_model", training_fixture("models/policy")}),
                          "expected a reward model");
 }
 
 TEST_F(TrainingInputs, IncludeAFolderThatCanBeWritten) {
-  const std::string data = training_fixture("data/sft_text.jsonl");
+  const auto into = [&](const std::string& output) {
+    return testing::run_program({"sft",
+                                 "--model",
+                                 training_fixture("models/policy"),
+                                 "--data",
+                                 training_fixture("data/sft_text.jsonl"),
+                                 "--cache_dir",
+                                 path("cache"),
+                                 "--output_dir",
+                                 output});
+  };
   const auto file = write("file", "in the way");
-  expect_refused(sft(data, {"--output_dir", file}), "--output_dir " + file + ": is a file");
-  expect_refused(sft(data, {"--output_dir", file + "/below"}), "cannot be written");
+  expect_refused(into(file), "--output_dir " + file + ": is a file");
+  expect_refused(into(file + "/below"), "cannot be written");
   if (geteuid() != 0) {  // root may write anywhere
     fs::create_directory(path("closed"));
     fs::permissions(path("closed"), fs::perms::owner_read | fs::perms::owner_exec);
-    expect_refused(sft(data, {"--output_dir", path("closed/out")}), "Permission denied");
+    expect_refused(into(path("closed/out")), "Permission denied");
   }
   EXPECT_FALSE(fs::exists(path("cache")));
 }
