@@ -26,9 +26,14 @@ bool goes_by_documents(const ModelConfig& config,
                            .has_cache = state.has_cache});
 }
 
-// Rotary positions have no end; learned ones do.
+// Rotary positions have no end; learned ones do. Rows of several documents may be longer: each
+// document has its own positions.
 void check_length(const ModelConfig& config, const ModelInput& input, const AttentionState& state) {
-  const int64_t length = state.past + input.input_ids.size(1);
+  int64_t length = state.past + input.input_ids.size(1);
+  const bool has_own = input.position_ids.defined() && !input.position_ids.is_meta();
+  if (state.has_learned_positions && length > config.max_positions && has_own) {
+    length = input.position_ids.max().item<int64_t>() + 1;
+  }
   TORCH_CHECK(!state.has_learned_positions || length <= config.max_positions,
               "[model] a sequence of ",
               length,

@@ -19,7 +19,9 @@ namespace {
 // Settings that may change when a run resumes, as they do not change results. Memory policies are
 // among them: results are bitwise identical under all of them.
 constexpr std::array kFree =
-    std::to_array<std::string_view>({"logging_steps",
+    std::to_array<std::string_view>({"allow_untrained_positions",
+                                     "base",
+                                     "logging_steps",
                                      "save_steps",
                                      "save_total_limit",
                                      "resume_from_checkpoint",

@@ -41,6 +41,7 @@ struct TrainingFlags : OnlineFlags {
   std::vector<std::string> freeze;  ///< patterns of names of parameters that are not trained
   std::vector<std::string>
       train_only;  ///< patterns of names of the only parameters that are trained
+  bool allow_untrained_positions = false;
   double neftune_noise_alpha = 0;
 
   // LoRA

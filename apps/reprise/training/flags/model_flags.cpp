@@ -113,6 +113,11 @@ void add_model_flags(FlagList& list, Objective objective) {
            "PATTERN...",
            "Regular expressions for names of the only parameters that are trained")
       .many();
+  list.add("allow_untrained_positions",
+           &Flags::allow_untrained_positions,
+           "BOOL",
+           "Accept rows that are longer than what the model was trained with, its "
+           "max_position_embeddings; only for rotary positions");
   if (!is_online(objective)) {  // noise would change the probabilities of completions
     list.add("neftune_noise_alpha",
              &Flags::neftune_noise_alpha,

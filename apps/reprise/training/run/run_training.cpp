@@ -22,6 +22,8 @@ void run_training(const TrainingFlags& flags, const Json& configuration, const R
   const auto data = world.first_then_others(
       "reading " + flags.data, [&] { return open_training_data(flags, config, run.line()); });
   world.check_same_data(flags);
+  check_positions(flags, data.longest, run.line());
+  run.record({{"truncation", data.truncation}, {"eval_truncation", data.evaluation_truncation}});
   const TrainedModel trained = open_trained_model(flags, keeps_reference(flags), world, run.line());
   const auto objective = make_objective(flags, trained, data, world, run.line());
   auto options = trainer_options(flags, configuration, data.train_key, world.world());

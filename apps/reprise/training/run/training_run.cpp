@@ -154,6 +154,11 @@ Json TrainingRun::report_configuration(const Model& model) const {
              {"checkpointed_blocks", observer_->checkpointed_blocks()}};
   shown.update(configuration_);
   shown["attention"] = attention_;
+  for (const auto& [name, fact] : facts_.items()) {
+    if (fact != "") {
+      shown[name] = fact;
+    }
+  }
   if (world_.is_joined()) {
     shown["processes"] = world_.describe();
   }

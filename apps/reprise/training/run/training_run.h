@@ -34,6 +34,9 @@ class TrainingRun {
   /// other data, or if a process does not see the folder.
   TrainingObserver& begin(const Model& model, const std::string& data_key);
 
+  /// Adds facts about the run, by name, to its report.
+  void record(const Json& facts) { facts_.update(facts); }
+
   /// Whether to save the model of the best checkpoint.
   bool takes_best(const TrainingSummary& summary) const;
 
@@ -50,6 +53,7 @@ class TrainingRun {
   const TrainingFlags& flags_;
   const RunWorld& world_;
   Json configuration_;
+  Json facts_ = Json::object();
   std::chrono::steady_clock::time_point start_;
   ProgressLine line_;
   std::filesystem::path output_;

@@ -84,6 +84,25 @@ std::string data_key(const DatasetOptions& options, const RowOptions& rows) {
                       options.cache.empty() ? default_cache_folder() : options.cache);
 }
 
+// Of the documents that are packed: best fit truncates those that are longer than a row.
+LengthReport lengths_in_packs(const Dataset& data, const TrainingFlags& flags) {
+  LengthReport lengths;
+  for (int64_t i = 0; i < data.size(); ++i) {
+    const int64_t length = data.length(i);
+    const bool is_cut = flags.packing_strategy == "bfd" && length > flags.max_length;
+    lengths.add({.longest = flags.packing_strategy == "bfd" ? length : 0,
+                 .tokens = length,
+                 .lost = is_cut ? length - flags.max_length : 0});
+  }
+  return lengths;
+}
+
+struct OpenedRows {
+  std::shared_ptr<const Dataset> rows;
+  std::string truncation;
+  std::string key;
+};
+
 }  // namespace
 
 std::string tokenizer_folder(const TrainingFlags& flags) {
@@ -108,11 +127,20 @@ int64_t pad_id_of(const Tokenizer& tokenizer) {
   return special.pad.value_or(special.eos.value_or(0));
 }
 
-void print_report(const std::string& files,
-                  const DatasetReport& report,
-                  int64_t kept,
-                  const std::string& unit,
-                  ProgressLine& progress) {
+int64_t longest_of(const Dataset& data) {
+  int64_t longest = 0;
+  for (int64_t i = 0; i < data.size(); ++i) {
+    longest = std::max(longest, data.length(i));
+  }
+  return longest;
+}
+
+std::string print_report(const std::string& files,
+                         const DatasetReport& report,
+                         int64_t kept,
+                         const std::string& unit,
+                         const LengthLimit& limit,
+                         ProgressLine& progress) {
   std::string line = files + ": " + report.format + "; " + std::to_string(report.rows) + " rows, " +
                      std::to_string(kept) + " " + unit;
   if (report.from_cache) {
@@ -121,6 +149,10 @@ void print_report(const std::string& files,
   progress.print(line);
   for (const auto& [reason, count] : report.dropped) {
     progress.print("  " + std::to_string(count) + " dropped: " + reason);
+  }
+  const std::string truncation = truncation_text(report.lengths, limit, unit);
+  if (!truncation.empty()) {
+    progress.print("  " + truncation);
   }
   if (report.hint_count > 0) {
     progress.print("  " + report.hint + " (in " + std::to_string(report.hint_count) + " rows)");
@@ -131,6 +163,7 @@ void print_report(const std::string& files,
       progress.print("    " + row);
     }
   }
+  return truncation.empty() ? "none" : truncation;
 }
 
 TrainingData open_training_data(const TrainingFlags& flags,
@@ -144,25 +177,43 @@ TrainingData open_training_data(const TrainingFlags& flags,
   options.seed = flags.seed;
   options.max_samples = flags.max_samples;
   options.tokenizer_key = tokenizer_key(tokenizer_folder(flags));
-  const auto open = [&](const std::string& files, bool packs, std::string& key) {
+  const LengthLimit limit{"max_length", flags.max_length};
+  const auto open = [&](const std::string& flag, const std::string& files, bool packs) {
     const RowTokenizer rows(data.tokenizer, row_options(flags, packs));
     options.files = parse_data_files(files);
-    const auto opened = open_dataset(rows, options);
-    print_report(files, opened.report, opened.dataset->size(), "examples", progress);
-    data.ends_with_pad |= opened.report.ends_with_pad_count > 0;
-    key = data_key(options, rows.options());
-    if (!packs) {
-      return opened.dataset;
+    auto opened = open_dataset(rows, options);
+    if (packs) {
+      opened.report.lengths = lengths_in_packs(*opened.dataset, flags);
     }
-    auto packed = pack(opened.dataset, packing_named(flags.packing_strategy), flags.max_length);
-    progress.print("  packed into " + std::to_string(packed->size()) + " rows of at most " +
-                   std::to_string(flags.max_length) + " tokens");
-    return packed;
+    OpenedRows result{opened.dataset, "", data_key(options, rows.options())};
+    result.truncation =
+        print_report(files, opened.report, opened.dataset->size(), "examples", limit, progress);
+    data.ends_with_pad |= opened.report.ends_with_pad_count > 0;
+    int64_t longest = longest_of(*opened.dataset);
+    if (packs) {
+      result.rows = pack(opened.dataset, packing_named(flags.packing_strategy), flags.max_length);
+      progress.print("  packed into " + std::to_string(result.rows->size()) + " rows of at most " +
+                     std::to_string(flags.max_length) + " tokens");
+    }
+    if (packs && flags.packing_strategy == "wrapped") {
+      longest = longest_of(*result.rows);
+    }
+    if (flags.max_length > 0) {  // kto truncates when it makes batches, packing when it packs
+      longest = std::min(longest, flags.max_length);
+    }
+    data.longest.push_back({"--" + flag + " " + files, longest, limit.flag});
+    return result;
   };
-  data.train = open(flags.data, flags.packing, data.train_key);
+  auto train = open("data", flags.data, flags.packing);
+  data.train = std::move(train.rows);
+  data.train_key = std::move(train.key);
+  data.truncation = std::move(train.truncation);
   if (!flags.eval_data.empty()) {
-    data.evaluation = open(
-        flags.eval_data, flags.packing && flags.eval_packing.value_or(true), data.evaluation_key);
+    auto evaluation =
+        open("eval_data", flags.eval_data, flags.packing && flags.eval_packing.value_or(true));
+    data.evaluation = std::move(evaluation.rows);
+    data.evaluation_key = std::move(evaluation.key);
+    data.evaluation_truncation = std::move(evaluation.truncation);
   }
   if (flags.show_example) {
     show_first_example(*data.tokenizer, *data.train, progress);

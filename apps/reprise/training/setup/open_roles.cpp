@@ -64,7 +64,8 @@ void check_critic(const Model& critic,
   const int64_t used = flags.max_prompt_length > 0
                            ? flags.max_prompt_length + flags.max_completion_length
                            : policy.config().max_positions;
-  TORCH_CHECK(used <= config.max_positions,
+  const bool may_exceed = flags.allow_untrained_positions && config.rope.dims > 0;
+  TORCH_CHECK(may_exceed || used <= config.max_positions,
               "critic ",
               folder,
               ": has ",
