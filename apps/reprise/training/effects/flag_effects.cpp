@@ -112,6 +112,9 @@ void check_evaluation(const TrainingFlags& flags) {
   if (flags.save_steps == 0 && flags.metric_for_best_model.empty()) {
     refuse(flags, {"save_total_limit"}, "with --save_steps 0: no checkpoints are made");
   }
+  if (flags.resume_from_checkpoint.empty()) {
+    refuse(flags, {"allow_changes"}, "without --resume_from_checkpoint");
+  }
   TORCH_CHECK(flags.resume_from_checkpoint.empty() || !flags.overwrite_output_dir,
               "--overwrite_output_dir would remove the checkpoint of --resume_from_checkpoint");
 }

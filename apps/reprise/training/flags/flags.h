@@ -160,6 +160,7 @@ struct TrainingFlags : OnlineFlags {
   int64_t early_stopping_patience = 0;
   std::string resume_from_checkpoint;  ///< auto, or a folder; empty: no
   bool overwrite_output_dir = false;
+  bool allow_changes = false;
 };
 
 /// The flags of an objective with their default values.

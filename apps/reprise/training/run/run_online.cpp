@@ -59,7 +59,8 @@ void run_online(const TrainingFlags& flags, const Json& configuration, const Run
       "reading " + flags.data, [&] { return open_prompt_data(flags, config, run.line()); });
   world.check_same_data(flags);
   run.record({{"truncation", data.truncation}, {"eval_truncation", data.evaluation_truncation}});
-  const auto options = all_options(flags, configuration, data, config, world.world());
+  const auto options =
+      all_options(flags, run.recorded_configuration(), data, config, world.world());
   const auto rewards = open_rewards(flags, *data.train, data.evaluation.get(), world, run.line());
   const auto roles = open_roles(flags, *data.tokenizer, world, run.line());
   TrainingObserver& observer = run.begin(*roles.policy.model, data.key);

@@ -26,7 +26,8 @@ void run_training(const TrainingFlags& flags, const Json& configuration, const R
   run.record({{"truncation", data.truncation}, {"eval_truncation", data.evaluation_truncation}});
   const TrainedModel trained = open_trained_model(flags, keeps_reference(flags), world, run.line());
   const auto objective = make_objective(flags, trained, data, world, run.line());
-  auto options = trainer_options(flags, configuration, data.train_key, world.world());
+  auto options =
+      trainer_options(flags, run.recorded_configuration(), data.train_key, world.world());
   options.collate = data.collate;
   TrainingObserver& observer = run.begin(*trained.model, data.train_key);
   const TrainingJob job{*objective,
