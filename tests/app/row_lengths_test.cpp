@@ -146,7 +146,7 @@ TEST_F(RowLengths, OfPromptsAndCompletionsMayGoBeyondToo) {
               "--output_dir",
               path("out")};
   const auto refused = run_program(words);
-  EXPECT_TRUE(contains(refused.err, "give --allow_untrained_positions and --max_prompt_length"))
+  EXPECT_TRUE(contains(refused.err, "Give --allow_untrained_positions and --max_prompt_length"))
       << refused.err;
   words.insert(words.end(), {"--allow_untrained_positions", "--max_prompt_length", "32"});
   const auto result = run_program(words);

@@ -5,8 +5,10 @@
 #include "reprise/training/effects/flag_effects.h"
 #include "reprise/training/options/lora_config.h"
 #include "reprise/training/options/role_checkpointing.h"
+#include "reprise/training/setup/model_card.h"
 
 #include <reprise/io/dtype.h>
+#include <reprise/io/file.h>
 #include <reprise/model/pretrained.h>
 #include <reprise/report/units.h>
 
@@ -247,6 +249,9 @@ TrainedModel open_trained_model(const TrainingFlags& flags,
                    ", which is trained further" +
                    (keeps_reference ? "; as it is now, it is the reference" : ""));
   }
+  trained.tokenizer = tokenizer_folder(ModelFolders{flags.model, flags.adapter});
+  trained.chat_template = flags.chat_template;
+  trained.card = model_card(flags, flags.model, trained.lora ? CardOf::Adapter : CardOf::Model);
   enable_checkpointing(*trained.model, checkpointing_request(flags, Role::Actor));
   shard_and_print(trained, flags, world, progress);
   return trained;
@@ -267,6 +272,8 @@ TrainedModel open_critic(const std::string& folder,
       add_lora(*critic.model, *critic.lora, flags.seed);
     }
   });
+  critic.tokenizer = folder;
+  critic.card = model_card(flags, folder, critic.lora ? CardOf::Adapter : CardOf::Model);
   enable_checkpointing(*critic.model, checkpointing_request(flags, Role::Critic));
   shard_and_print(critic, flags, world, progress);
   return critic;
@@ -298,12 +305,26 @@ std::shared_ptr<Model> open_frozen_model(const std::string& folder,
 }
 
 void save_trained_model(const TrainedModel& trained, const std::filesystem::path& folder) {
+  const auto* const sharded = trained.model->sharded_parameters();
+  const World& world = sharded == nullptr ? World::single() : sharded->world();
+  world.run_on_first("writing the tokenizer into " + folder.string(), [&] {
+    create_folder(folder);
+    write_model_card(folder, trained.card);
+    if (trained.lora) {
+      copy_tokenizer(trained.tokenizer, folder);
+    }
+  });
   if (trained.lora) {
     save_adapter(*trained.model, folder, *trained.lora);
   } else {
     SaveOptions options;
     options.source = trained.source;
     save_model(*trained.model, folder, options);
+  }
+  if (!trained.chat_template.empty()) {  // what the model was trained with
+    world.run_on_first("writing the chat template into " + folder.string(), [&] {
+      write_file(folder / "chat_template.jinja", read_file(trained.chat_template));
+    });
   }
 }
 

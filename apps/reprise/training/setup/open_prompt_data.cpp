@@ -25,8 +25,10 @@ int64_t prompt_limit(const TrainingFlags& flags, const ModelConfig& config) {
   const int64_t room = config.max_positions - flags.max_completion_length;
   const bool is_free = flags.allow_untrained_positions && flags.max_prompt_length > 0;
   const std::string advice =
-      is_learned ? ""
-                 : ". To go beyond them, give --allow_untrained_positions and --max_prompt_length";
+      is_learned ? std::string()
+                 : ". Give --allow_untrained_positions " +
+                       std::string(flags.max_prompt_length > 0 ? "" : "and --max_prompt_length ") +
+                       "to go beyond them";
   TORCH_CHECK(is_free || room > 0,
               "--max_completion_length ",
               flags.max_completion_length,
