@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <regex>
 #include <sstream>
 #include <string_view>
 #include <vector>
@@ -79,6 +80,23 @@ std::string listed(const std::vector<std::string>& names) {
   return text;
 }
 
+// The model's name on the Hub, which checks that front matter has one: that of its cache's folder
+// (models--org--name/snapshots/…), a name of one or two parts as it is, otherwise the folder's
+// name.
+std::string hub_name(const std::string& base) {
+  static const std::regex in_cache(R"(models--([\w.-]+?)--([\w.-]+)/snapshots/)");
+  static const std::regex is_name(R"([\w-][\w.-]*(/[\w-][\w.-]*)?)");
+  std::smatch found;
+  if (std::regex_search(base, found, in_cache)) {
+    return found[1].str() + "/" + found[2].str();
+  }
+  if (std::regex_match(base, is_name)) {
+    return base;
+  }
+  const auto folder = fs::absolute(base).lexically_normal();
+  return (folder.has_filename() ? folder : folder.parent_path()).filename().string();
+}
+
 // A JSON string is a YAML string, whatever is in it.
 std::string quoted(const std::string& text) {
   return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -109,9 +127,12 @@ void write_front_matter(std::ostream& out,
 void write_settings(std::ostream& out, const TrainingFlags& flags, CardOf kind) {
   const Json configuration = resolved_configuration(flags);
   out << "| setting | value |\n|---|---|\n";
+  const auto is_unused = [&](std::string_view name) {
+    return name == (flags.max_steps > 0 ? "num_train_epochs" : "max_steps");
+  };
   const auto write = [&](std::string_view name) {
     const auto value = configuration.find(name);
-    if (value != configuration.end() && !value->is_null() && *value != "") {
+    if (value != configuration.end() && !value->is_null() && *value != "" && !is_unused(name)) {
       out << "| `" << name << "` | "
           << (value->is_string() ? value->get<std::string>() : value->dump()) << " |\n";
     }
@@ -128,7 +149,8 @@ void write_settings(std::ostream& out, const TrainingFlags& flags, CardOf kind) 
 
 }  // namespace
 
-std::string model_card(const TrainingFlags& flags, const std::string& base, CardOf kind) {
+std::string model_card(const TrainingFlags& flags, const std::string& folder, CardOf kind) {
+  const std::string base = hub_name(folder);
   std::ostringstream out;
   write_front_matter(out, flags, base, kind);
   const auto data = data_names(flags.data);

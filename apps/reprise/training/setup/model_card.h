@@ -12,10 +12,10 @@ namespace reprise::app {
 
 enum class CardOf : uint8_t { Model, Adapter };
 
-/// The card. It has names of files, not their folders, and of the settings only those that are
-/// listed as harmless: never a command, a URL or the name of a secret's file. `base`: the model
-/// that was trained, as the user named it.
-std::string model_card(const TrainingFlags& flags, const std::string& base, CardOf kind);
+/// The card. It has names of models and files, not their folders, and of the settings only those
+/// that are listed as harmless: never a command, a URL or the name of a secret's file. `folder`: of
+/// the model that was trained.
+std::string model_card(const TrainingFlags& flags, const std::string& folder, CardOf kind);
 
 /// Writes README.md, unless there is one that somebody else wrote.
 void write_model_card(const std::filesystem::path& folder, const std::string& card);
