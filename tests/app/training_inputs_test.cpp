@@ -74,6 +74,10 @@ TEST_F(TrainingInputs, AreRewardsToo) {
   };
   expect_refused_at_once(grpo({"--reward_url", "nonsense"}), "expected a URL such as");
   expect_refused_at_once(grpo({"--reward_function", "no_such_function"}), "no_such_function");
+  expect_refused_at_once(grpo({"--reward_command", "while read line; do echo"}),
+                         "--reward_command: the shell cannot parse this command");
+  expect_refused_at_once(grpo({"--reward_command", "no_such_program --fast"}),
+                         "--reward_command: there is no program no_such_program");
   expect_refused_at_once(grpo({"--reward_model", training_fixture("models/policy")}),
                          "expected a reward model");
 }

@@ -2,6 +2,7 @@
 
 #include "reprise/adapter_folder.h"
 #include "reprise/reward_pad.h"
+#include "reprise/training/setup/check_command.h"
 #include "reprise/training/setup/open_model.h"
 
 #include <reprise/dist/secret.h>
@@ -137,6 +138,9 @@ std::shared_ptr<RewardSource> open_reward_model(const std::string& folder,
 
 void check_rewards(const TrainingFlags& flags) {
   light_sources(flags);
+  if (!flags.reward_command.empty()) {
+    check_command("--reward_command", flags.reward_command);
+  }
   for (const auto& folder : flags.reward_model) {
     check_is_reward_model(folder);
   }

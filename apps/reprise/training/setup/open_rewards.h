@@ -12,8 +12,9 @@
 
 namespace reprise::app {
 
-/// Throws for rewards that cannot be made: an unknown function, a malformed URL, a secret's file
-/// that is missing, a folder that is not that of a reward model. Loads nothing.
+/// Throws for rewards that cannot be made: an unknown function, a malformed URL, a command that the
+/// shell cannot parse or find, a secret's file that is missing, a folder that is not that of a
+/// reward model. Loads nothing.
 void check_rewards(const TrainingFlags& flags);
 
 /// Opens the rewards in the order of --reward_weights: models, functions, command, URL. Rewards
