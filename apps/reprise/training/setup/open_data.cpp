@@ -84,19 +84,6 @@ std::string data_key(const DatasetOptions& options, const RowOptions& rows) {
                       options.cache.empty() ? default_cache_folder() : options.cache);
 }
 
-// Of the documents that are packed: best fit truncates those that are longer than a row.
-LengthReport lengths_in_packs(const Dataset& data, const TrainingFlags& flags) {
-  LengthReport lengths;
-  for (int64_t i = 0; i < data.size(); ++i) {
-    const int64_t length = data.length(i);
-    const bool is_cut = flags.packing_strategy == "bfd" && length > flags.max_length;
-    lengths.add({.longest = flags.packing_strategy == "bfd" ? length : 0,
-                 .tokens = length,
-                 .lost = is_cut ? length - flags.max_length : 0});
-  }
-  return lengths;
-}
-
 struct OpenedRows {
   std::shared_ptr<const Dataset> rows;
   std::string truncation;
@@ -125,14 +112,6 @@ std::shared_ptr<const Tokenizer> open_tokenizer(const std::string& folder,
 int64_t pad_id_of(const Tokenizer& tokenizer) {
   const auto& special = tokenizer.special_tokens();
   return special.pad.value_or(special.eos.value_or(0));
-}
-
-int64_t longest_of(const Dataset& data) {
-  int64_t longest = 0;
-  for (int64_t i = 0; i < data.size(); ++i) {
-    longest = std::max(longest, data.length(i));
-  }
-  return longest;
 }
 
 std::string print_report(const std::string& files,

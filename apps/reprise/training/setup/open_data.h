@@ -55,7 +55,4 @@ std::string print_report(const std::string& files,
                          const LengthLimit& limit,
                          ProgressLine& progress);
 
-/// The length of the longest example or packed row.
-int64_t longest_of(const Dataset& data);
-
 }  // namespace reprise::app

@@ -6,6 +6,7 @@
 #include "reprise/training/options/lora_config.h"
 #include "reprise/training/options/role_checkpointing.h"
 #include "reprise/training/setup/model_card.h"
+#include "reprise/training/setup/trained_adapter.h"
 
 #include <reprise/io/dtype.h>
 #include <reprise/io/file.h>
@@ -16,7 +17,6 @@
 
 #include <algorithm>
 #include <regex>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -162,49 +162,6 @@ bool has_own_modules(const TrainingFlags& flags, HeadKind head, bool keeps_refer
          (!flags.adapter.empty() && !LoraConfig::read(flags.adapter).modules_to_save.empty());
 }
 
-bool is_in_a_block(const std::string& name) {
-  static const std::regex block(R"(\.\d+\.)");
-  return std::regex_search(name, block);
-}
-
-// check_adapter_settings() cannot tell which layers "all-linear" means.
-void check_adapts_all_linear(const Model& model, const TrainingFlags& flags) {
-  if (!flags.given.contains("lora_target_modules") ||
-      flags.lora_target_modules != std::vector<std::string>{"all-linear"}) {
-    return;
-  }
-  constexpr std::string_view kWeight = ".weight";
-  constexpr int64_t kMatrix = 2;
-  const auto parameters = model.named_parameters();
-  for (const auto& item : parameters) {
-    if (item.key().ends_with(kWeight) && item.value().dim() == kMatrix &&
-        is_in_a_block(item.key())) {
-      const auto path = item.key().substr(0, item.key().size() - kWeight.size());
-      TORCH_CHECK(parameters.contains(path + ".lora.A"),
-                  "--lora_target_modules all-linear: the adapter ",
-                  flags.adapter,
-                  " is trained further, and ",
-                  path,
-                  " has none. Leave the flag out, or make a model of the adapter first, ",
-                  merge_command(flags.adapter),
-                  ", and train a new one on --model MERGED");
-    }
-  }
-}
-
-void add_adapters(TrainedModel& trained, const TrainingFlags& flags, bool keeps_reference) {
-  if (!flags.adapter.empty()) {
-    AdapterOptions options;
-    options.is_trainable = true;
-    options.keep_reference = keeps_reference;
-    trained.lora = load_adapter(*trained.model, flags.adapter, options);
-    check_adapts_all_linear(*trained.model, flags);
-  } else if (flags.use_peft) {
-    trained.lora = lora_config(flags, flags.model);
-    add_lora(*trained.model, *trained.lora, flags.seed);
-  }
-}
-
 std::shared_ptr<Model> load(const std::string& folder,
                             const LoadOptions& options,
                             ProgressLine& progress) {
@@ -234,7 +191,7 @@ TrainedModel open_trained_model(const TrainingFlags& flags,
     trained.model = load(flags.model, options, progress);
     trained.model->compute_head_in_float32(flags.cast_lm_head_to_fp32);
     trained.model->add_embedding_noise(flags.neftune_noise_alpha);
-    add_adapters(trained, flags, keeps_reference);
+    trained.lora = add_adapters(*trained.model, flags, keeps_reference);
     freeze_parameters(*trained.model, flags);
     const bool is_float32 = trained.model->dtype() == at::kFloat && !flags.bf16;
     // The critic of ppo may have dropout where the policy has none.
@@ -250,7 +207,9 @@ TrainedModel open_trained_model(const TrainingFlags& flags,
                    (keeps_reference ? "; as it is now, it is the reference" : ""));
   }
   trained.tokenizer = tokenizer_folder(ModelFolders{flags.model, flags.adapter});
-  trained.chat_template = flags.chat_template;
+  if (!flags.chat_template.empty()) {
+    trained.chat_template = read_file(flags.chat_template);  // now: it may change during the run
+  }
   trained.card = model_card(flags, flags.model, trained.lora ? CardOf::Adapter : CardOf::Model);
   enable_checkpointing(*trained.model, checkpointing_request(flags, Role::Actor));
   shard_and_print(trained, flags, world, progress);
@@ -302,30 +261,6 @@ std::shared_ptr<Model> open_frozen_model(const std::string& folder,
   }
   world.shard_frozen(*model, dtype_of(flags));
   return model;
-}
-
-void save_trained_model(const TrainedModel& trained, const std::filesystem::path& folder) {
-  const auto* const sharded = trained.model->sharded_parameters();
-  const World& world = sharded == nullptr ? World::single() : sharded->world();
-  world.run_on_first("writing the tokenizer into " + folder.string(), [&] {
-    create_folder(folder);
-    write_model_card(folder, trained.card);
-    if (trained.lora) {
-      copy_tokenizer(trained.tokenizer, folder);
-    }
-  });
-  if (trained.lora) {
-    save_adapter(*trained.model, folder, *trained.lora);
-  } else {
-    SaveOptions options;
-    options.source = trained.source;
-    save_model(*trained.model, folder, options);
-  }
-  if (!trained.chat_template.empty()) {  // what the model was trained with
-    world.run_on_first("writing the chat template into " + folder.string(), [&] {
-      write_file(folder / "chat_template.jinja", read_file(trained.chat_template));
-    });
-  }
 }
 
 }  // namespace reprise::app

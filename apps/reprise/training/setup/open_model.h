@@ -21,7 +21,7 @@ struct TrainedModel {
   std::optional<LoraConfig> lora;  ///< of its adapters; std::nullopt: all weights are trained
   std::string source;              ///< its folder
   std::string tokenizer;           ///< the folder with its tokenizer
-  std::string chat_template;       ///< a file that replaces the tokenizer's template; empty: none
+  std::string chat_template;       ///< text that replaces the tokenizer's template; empty: none
   std::string card;                ///< README.md: see model_card()
 };
 

@@ -7,6 +7,7 @@
 
 #include <c10/util/Exception.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace reprise::app {
@@ -81,6 +82,26 @@ std::string truncation_text(const LengthReport& lengths,
          (enough > limit.tokens ? flag_text(limit.flag, enough) + " would keep 99 % of " + unit
                                 : "99 % of " + unit + " are kept") +
          (lengths.truncated > 0 ? " whole" : "");
+}
+
+int64_t longest_of(const Dataset& data) {
+  int64_t longest = 0;
+  for (int64_t i = 0; i < data.size(); ++i) {
+    longest = std::max(longest, data.length(i));
+  }
+  return longest;
+}
+
+LengthReport lengths_in_packs(const Dataset& data, const TrainingFlags& flags) {
+  LengthReport lengths;
+  for (int64_t i = 0; i < data.size(); ++i) {
+    const int64_t length = data.length(i);
+    const bool is_cut = flags.packing_strategy == "bfd" && length > flags.max_length;
+    lengths.add({.longest = flags.packing_strategy == "bfd" ? length : 0,
+                 .tokens = length,
+                 .lost = is_cut ? length - flags.max_length : 0});
+  }
+  return lengths;
 }
 
 void check_positions(const TrainingFlags& flags,

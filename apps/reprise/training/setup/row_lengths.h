@@ -5,6 +5,7 @@
 #include "reprise/progress_line.h"
 #include "reprise/training/flags/flags.h"
 
+#include <reprise/data/dataset.h>
 #include <reprise/data/length_report.h>
 
 #include <cstdint>
@@ -25,6 +26,12 @@ struct LengthLimit {
 std::string truncation_text(const LengthReport& lengths,
                             const LengthLimit& limit,
                             const std::string& unit);
+
+/// The length of the longest example or packed row.
+int64_t longest_of(const Dataset& data);
+
+/// The lengths of documents that are packed: best fit truncates those that are longer than a row.
+LengthReport lengths_in_packs(const Dataset& data, const TrainingFlags& flags);
 
 /// The longest row of some files, as the models read it.
 struct LongestRow {
