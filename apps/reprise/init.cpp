@@ -38,7 +38,7 @@ constexpr const char* kSmallLlama = R"({
   "num_hidden_layers": 4,
   "num_attention_heads": 4,
   "num_key_value_heads": 2,
-  "max_position_embeddings": 512,
+  "max_position_embeddings": 2048,
   "hidden_act": "silu",
   "rms_norm_eps": 1e-05,
   "rope_theta": 10000.0,

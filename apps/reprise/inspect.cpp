@@ -1,5 +1,6 @@
 // `reprise inspect`: describes a model folder, and the memory that training it takes, without
 // loading the weights.
+#include "reprise/adapter_folder.h"
 #include "reprise/commands.h"
 #include "reprise/model_options.h"
 
@@ -7,6 +8,7 @@
 #include <reprise/io/json.h>
 #include <reprise/io/safetensors.h>
 #include <reprise/model/config.h>
+#include <reprise/model/lora.h>
 #include <reprise/report/units.h>
 #include <reprise/text/tokenizer.h>
 
@@ -158,15 +160,33 @@ void print_memory(const ModelConfig& config, int64_t parameters, at::ScalarType 
   print_row("  KV cache", human_bytes(cache * size) + " per token");
 }
 
+// Empty: the folder is not that of an adapter. Otherwise its base model is described.
+std::string adapter_text(const ModelFolders& folders) {
+  if (folders.adapter.empty()) {
+    return "";
+  }
+  const auto lora = LoraConfig::read(folders.adapter);
+  std::ostringstream text;
+  text << "LoRA, rank " << lora.rank << ", alpha " << lora.alpha << ", of " << folders.model;
+  return text.str();
+}
+
 void run_inspect(const InspectOptions& options) {
   refuse_foreign_model(options.folder);
-  TORCH_CHECK(fs::is_directory(options.folder), options.folder.string(), ": no such folder");
-  const auto config = ModelConfig::read(options.folder);
-  const SafetensorsCheckpoint checkpoint(options.folder);
+  TORCH_CHECK(fs::is_directory(options.folder),
+              options.folder.string(),
+              fs::exists(options.folder) ? ": is a file, not a folder" : ": no such folder");
+  const auto folders = model_folders({options.folder.string(), ""}, "");
+  const auto config = ModelConfig::read(folders.model);
+  const SafetensorsCheckpoint checkpoint(folders.model);
   const auto contents = contents_of(checkpoint);
-  const auto tokenizer = summarize_tokenizer(options.folder);
+  const auto tokenizer = summarize_tokenizer(tokenizer_folder(folders));
+  const auto adapter = adapter_text(folders);
   const auto dtype = options.dtype.empty() ? config.dtype : chosen_dtype(options.dtype);
   // Nothing throws from here on, so the output is complete.
+  if (!adapter.empty()) {
+    print_row("adapter", adapter);
+  }
   print_architecture(config);
   print_row("parameters", std::to_string(contents.parameters));
   for (const auto& [part, count] : contents.by_part) {

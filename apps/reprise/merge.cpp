@@ -1,4 +1,5 @@
 // `reprise merge`: merges a LoRA adapter into the weights of its base model.
+#include "reprise/adapter_folder.h"
 #include "reprise/commands.h"
 #include "reprise/device.h"
 #include "reprise/model_options.h"
@@ -9,6 +10,8 @@
 #include <reprise/model/pretrained.h>
 #include <reprise/text/tokenizer.h>
 
+#include <c10/util/Exception.h>
+
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -18,9 +21,11 @@ namespace reprise::app {
 
 namespace {
 
+namespace fs = std::filesystem;
+
 struct MergeOptions {
   ModelOptions model;
-  std::filesystem::path output;
+  fs::path output;
 };
 
 // The head that the adapter was trained with. The adapter may contain one that the base lacks.
@@ -36,7 +41,7 @@ HeadKind head_of(const LoraConfig& adapter, const ModelConfig& base) {
 
 // transformers must know the pad token by which the merged model's batches are padded. Where that
 // is also the end token, the place of a score depends on how the adapter was trained.
-void name_pad_token(Model& model, const std::filesystem::path& source) {
+void name_pad_token(Model& model, const fs::path& source) {
   if (!has_tokenizer(source)) {
     return;
   }
@@ -53,8 +58,12 @@ void name_pad_token(Model& model, const std::filesystem::path& source) {
        "at the last token (reprise rm), to the end token if before it (TRL)"});
 }
 
-void run_merge(const MergeOptions& options) {
+void run_merge(const MergeOptions& given) {
+  const MergeOptions options{with_folders(given.model), given.output};
   const auto& source = options.model.model;
+  TORCH_CHECK(!options.model.adapter.empty(),
+              source.string(),
+              ": is no adapter's folder. Give an adapter as --model, or as --adapter");
   AtomicFolder output(options.output);
   LoadOptions load;
   load.dtype = chosen_dtype(options.model.dtype);
@@ -65,9 +74,14 @@ void run_merge(const MergeOptions& options) {
   load_adapter(*loaded.model, options.model.adapter);
   merge_lora(*loaded.model);
   if (load.head == HeadKind::Score) {
-    name_pad_token(*loaded.model, source);
+    name_pad_token(*loaded.model,
+                   tokenizer_folder({source.string(), options.model.adapter.string()}));
   }
   save_model(*loaded.model, output.path(), {.source = source});
+  const fs::path texts = tokenizer_folder({source.string(), options.model.adapter.string()});
+  if (texts != source) {
+    copy_tokenizer(texts, output.path());
+  }
   output.commit();
   std::cerr << "merged " << options.model.adapter.string() << " into " << source.string() << ": "
             << options.output.string() << "\n";
@@ -79,7 +93,6 @@ void add_merge(CLI::App& app) {
   auto options = std::make_shared<MergeOptions>();
   auto* command = app.add_subcommand("merge", "Merge a LoRA adapter into its base model.");
   add_model_options(*command, options->model);
-  command->get_option("--adapter")->required();
   command->add_option("--output", options->output, "Output folder, new or empty")
       ->required()
       ->type_name("DIR");

@@ -1,5 +1,6 @@
 #include "reprise/model_options.h"
 
+#include "reprise/adapter_folder.h"
 #include "reprise/device.h"
 
 #include <reprise/io/json.h>
@@ -13,6 +14,8 @@
 namespace reprise::app {
 
 namespace {
+
+namespace fs = std::filesystem;
 
 std::vector<int64_t> ids_in(const Json& value, const std::string& where) {
   std::vector<int64_t> ids;
@@ -60,8 +63,16 @@ std::optional<at::ScalarType> chosen_dtype(const std::string& name) {
 }
 
 void add_model_options(CLI::App& command, ModelOptions& options) {
-  command.add_option("--model", options.model, "Folder of the model")->required()->type_name("DIR");
+  command.add_option("--model", options.model, "Folder of the model, or of a LoRA adapter")
+      ->required()
+      ->type_name("DIR");
   command.add_option("--adapter", options.adapter, "Folder of a LoRA adapter to apply")
+      ->type_name("DIR");
+  command
+      .add_option("--base",
+                  options.base,
+                  "Base model, if --model is an adapter; by default the folder that its "
+                  "adapter_config.json names")
       ->type_name("DIR");
   add_dtype_option(
       command, options.dtype, "Data type of the weights; by default that of the checkpoint");
@@ -83,7 +94,16 @@ void add_precision_options(CLI::App& command, ModelOptions& options) {
                    "Compute logits in float32, whatever the type of the rest");
 }
 
-LanguageModel open_language_model(const ModelOptions& options) {
+ModelOptions with_folders(ModelOptions options) {
+  const auto folders =
+      model_folders({options.model.string(), options.adapter.string()}, options.base.string());
+  options.model = folders.model;
+  options.adapter = folders.adapter;
+  return options;
+}
+
+LanguageModel open_language_model(const ModelOptions& given) {
+  const ModelOptions options = with_folders(given);
   LanguageModel result;
   LoadOptions load;
   load.dtype = chosen_dtype(options.dtype);
@@ -107,8 +127,9 @@ LanguageModel open_language_model(const ModelOptions& options) {
     load_adapter(*result.model, options.adapter);
   }
   result.model->eval();
-  if (has_tokenizer(options.model)) {
-    result.tokenizer = Tokenizer::open(options.model);
+  const fs::path texts = tokenizer_folder({options.model.string(), options.adapter.string()});
+  if (has_tokenizer(texts)) {
+    result.tokenizer = Tokenizer::open(texts);
   }
   const auto& config = result.model->config();
   result.stop_ids = stop_ids_of(options.model, config, result.tokenizer.get());

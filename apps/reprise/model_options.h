@@ -18,6 +18,7 @@ namespace reprise::app {
 struct ModelOptions {
   std::filesystem::path model;
   std::filesystem::path adapter;  ///< empty: none
+  std::filesystem::path base;     ///< of an adapter given as `model`
   std::string dtype;              ///< empty: that of the checkpoint
   std::string device;             ///< empty: the GPU if there is one
   bool bf16 = false;              ///< autocast to bfloat16
@@ -25,7 +26,7 @@ struct ModelOptions {
   bool head_in_float32 = false;
 };
 
-/// Adds --model, --adapter, --dtype and --device.
+/// Adds --model, --adapter, --base, --dtype and --device.
 void add_model_options(CLI::App& command, ModelOptions& options);
 /// Adds --bf16, --fp16 and --cast_lm_head_to_fp32, for commands that compute with the model.
 void add_precision_options(CLI::App& command, ModelOptions& options);
@@ -44,6 +45,9 @@ struct LanguageModel {
 };
 
 bool has_tokenizer(const std::filesystem::path& folder);
+
+/// The same options with the base model as `model`, where --model is an adapter's folder.
+ModelOptions with_folders(ModelOptions options);
 
 /// The ids that end a text: those of generation_config.json, otherwise of config.json, otherwise of
 /// the tokenizer (may be null).

@@ -1,6 +1,8 @@
 // `reprise tokenize`: converts texts and conversations to token ids.
+#include "reprise/adapter_folder.h"
 #include "reprise/commands.h"
 #include "reprise/json_lines.h"
+#include "reprise/model_options.h"
 #include "reprise/text_record.h"
 
 #include <filesystem>
@@ -17,7 +19,10 @@ struct TokenizeOptions {
 };
 
 void run_tokenize(const TokenizeOptions& options) {
-  const auto tokenizer = Tokenizer::open(options.model);
+  const auto folders = has_tokenizer(options.model)
+                           ? ModelFolders{options.model.string(), ""}
+                           : model_folders({options.model.string(), ""}, "");
+  const auto tokenizer = Tokenizer::open(folders.model);
   JsonLineReader lines(std::cin);
   while (const auto line = lines.next()) {
     const auto text = at_line(line->number, [&] {

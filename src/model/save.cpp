@@ -16,6 +16,7 @@
 
 #include <array>
 #include <set>
+#include <system_error>
 
 namespace reprise {
 
@@ -24,21 +25,19 @@ namespace {
 namespace fs = std::filesystem;
 
 // Files beside the weights that are copied unchanged.
-constexpr std::array kCompanions = {"tokenizer.json",
-                                    "tokenizer_config.json",
-                                    "special_tokens_map.json",
-                                    "added_tokens.json",
-                                    "tokenizer.model",
-                                    "tokenizer.model.v3",
-                                    "vocab.json",
-                                    "merges.txt",
-                                    "chat_template.jinja",
-                                    "chat_template.json",
-                                    "generation_config.json",
-                                    "configuration_chatglm.py",
-                                    "modeling_chatglm.py",
-                                    "tokenization_chatglm.py",
-                                    "quantization.py"};
+constexpr std::array kTokenizerFiles = {"tokenizer.json",
+                                        "tokenizer_config.json",
+                                        "special_tokens_map.json",
+                                        "added_tokens.json",
+                                        "tokenizer.model",
+                                        "tokenizer.model.v3",
+                                        "vocab.json",
+                                        "merges.txt",
+                                        "chat_template.jinja",
+                                        "chat_template.json",
+                                        "tokenization_chatglm.py"};
+constexpr std::array kModelFiles = {
+    "generation_config.json", "configuration_chatglm.py", "modeling_chatglm.py", "quantization.py"};
 
 std::string class_name(const Model& model) {
   const auto& config = model.config();
@@ -94,8 +93,9 @@ Json generation_config(const ModelConfig& config) {
   return json;
 }
 
-void copy_companions(const fs::path& source, const fs::path& folder) {
-  for (const char* name : kCompanions) {
+template <class Names>
+void copy_files(const Names& names, const fs::path& source, const fs::path& folder) {
+  for (const char* name : names) {
     if (fs::exists(source / name)) {
       write_file(folder / name, read_file(source / name));
     }
@@ -172,7 +172,8 @@ void write_companions(const Model& model,
                       const SaveOptions& options,
                       at::ScalarType dtype) {
   if (!options.source.empty() && !fs::equivalent(options.source, folder)) {
-    copy_companions(options.source, folder);
+    copy_files(kModelFiles, options.source, folder);
+    copy_tokenizer(options.source, folder);
   }
   if (!fs::exists(folder / "generation_config.json")) {
     write_json(folder / "generation_config.json", generation_config(model.config()));
@@ -181,6 +182,18 @@ void write_companions(const Model& model,
 }
 
 }  // namespace
+
+void copy_tokenizer(const fs::path& source, const fs::path& folder) {
+  copy_files(kTokenizerFiles, source, folder);
+  const fs::path templates = "additional_chat_templates";
+  std::error_code not_there;
+  for (const auto& entry : fs::directory_iterator(source / templates, not_there)) {
+    if (entry.is_regular_file() && entry.path().extension() == ".jinja") {
+      create_folder(folder / templates);
+      write_file(folder / templates / entry.path().filename(), read_file(entry.path()));
+    }
+  }
+}
 
 void save_model(const Model& model, const fs::path& folder, const SaveOptions& options) {
   const at::NoGradGuard no_grad;

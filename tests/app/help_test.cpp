@@ -2,6 +2,7 @@
 #include "reprise/training/flags/flag_table.h"
 #include "support/fixtures.h"
 #include "support/program.h"
+#include "support/error_text.h"
 
 #include <gtest/gtest.h>
 
@@ -14,6 +15,7 @@
 namespace reprise {
 namespace {
 
+using testing::contains;
 using testing::run_program;
 
 const std::vector<std::string> kTraining = {"sft", "rm", "prm", "dpo", "kto", "kd", "grpo", "ppo"};
@@ -33,10 +35,6 @@ std::vector<std::string> all_commands() {
   auto all = kTraining;
   all.insert(all.end(), kOthers.begin(), kOthers.end());
   return all;
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 void expect_narrow(const std::string& text) {

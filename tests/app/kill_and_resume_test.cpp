@@ -64,10 +64,11 @@ TEST_P(KillAndResume, EndsWithTheSameBytes) {
     bool is_done = false;
     while (!is_done) {
       Running process(command(output), log());
-      // Every third waits for a checkpoint to be half-written.
+      // Every third waits for a checkpoint to be half-written, however slow the machine is.
       const bool waits_for_save = kills % 3 == 2;
+      const bool waits_for_moment = kills < wanted && !waits_for_save;
       const auto end = std::chrono::steady_clock::now() +
-                       std::chrono::duration<double>(kills < wanted ? moment(random) : 1e3);
+                       std::chrono::duration<double>(waits_for_moment ? moment(random) : 1e3);
       while (!process.has_ended() && std::chrono::steady_clock::now() < end &&
              !(waits_for_save && kills < wanted && is_saving(output))) {
         std::this_thread::sleep_for(std::chrono::microseconds(200));

@@ -38,15 +38,18 @@ TEST_F(OnlineRefusals, PromptsAndCompletionsThatTheModelHasNoPositionsFor) {
     return testing::run_program(words);
   };
   expect_refused(run({"--max_prompt_length", "100", "--max_completion_length", "200"}),
-                 "are 300 tokens together: the model has 256 positions");
+                 "are 300 tokens together: --model " + training_fixture("models/policy") +
+                     " has 256 positions. Give --allow_untrained_positions to go beyond them");
   expect_refused(run({"--max_completion_length", "256"}),
                  "--max_completion_length 256 leaves no room for prompts");
 }
 
 TEST_F(OnlineRefusals, AColumnThatARewardNeedsBeforeTheModelIsLoaded) {
-  // A model without weights: loading it would be another error.
+  // A model with other weights: loading it would be another error.
   fs::copy(training_fixture("models/policy"), path("model"));
-  fs::remove(path("model/model.safetensors"));
+  fs::copy_file(training_fixture("models/adapter/adapter_model.safetensors"),
+                path("model/model.safetensors"),
+                fs::copy_options::overwrite_existing);
   const auto result = testing::run_program({"grpo",
                                             "--model",
                                             path("model"),

@@ -226,7 +226,8 @@ TEST(PlanFlags, RefuseWhatHasNoEffect) {
   expect_plan_refused({"--attn_implementation", "eager"}, "here --attention math");
   expect_plan_refused({"--bf16", "--dtype", "bfloat16"}, "leave out --dtype bfloat16");
   expect_plan_refused({"--use_peft", "false", "--lora_r", "8"}, "with --use_peft false");
-  expect_plan_refused({"--adapter", "a", "--lora_r", "8"}, "with --adapter");
+  expect_plan_refused({"--adapter", training_fixture("models/adapter"), "--lora_r", "8"},
+                      "is trained further, and has 4");
   expect_plan_refused({"--parallel", "fsdp"}, "without --world");
   expect_plan_refused({"--optim", "adam"}, "expected one of adamw, ");
   expect_plan_refused({"--objective", "prm"}, "prm");

@@ -206,7 +206,7 @@ std::string tokens(size_t count) {
 
 TEST_F(Commands, ChatForgetsTheOldestTurnsWhenTheyNoLongerFit) {
   const auto result = run_program({"chat", "--model", path("model"), "--max_new_tokens", "8"},
-                                  tokens(300) + "\n" + tokens(300) + "\n");
+                                  tokens(1200) + "\n" + tokens(1200) + "\n");
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_NE(result.err.find("no longer fits"), std::string::npos) << result.err;
 }
@@ -217,7 +217,7 @@ TEST_F(Commands, ChatKeepsAConversationThatFitsWhateverTheLimitOfAnAnswer) {
                                    "--model",
                                    path("model"),
                                    "--max_new_tokens",
-                                   "512",
+                                   "2048",
                                    "--stop",
                                    "e",
                                    "--stop",
@@ -232,7 +232,7 @@ TEST_F(Commands, ChatKeepsAConversationThatFitsWhateverTheLimitOfAnAnswer) {
 }
 
 TEST_F(Commands, ChatRefusesAMessageLongerThanTheModelTakes) {
-  expect_refused(run_program({"chat", "--model", path("model")}, tokens(600) + "\n"), "too long");
+  expect_refused(run_program({"chat", "--model", path("model")}, tokens(2400) + "\n"), "too long");
 }
 
 }  // namespace

@@ -251,7 +251,8 @@ TEST_F(Training, OutOfMemoryTellsWhoUsedWhatAndWhichFlagHelps) {
       " sft --model " + testing::shell_quoted(training_fixture("models/policy")) + " --data " +
       testing::shell_quoted(write("data.jsonl", long_rows())) + " --output_dir " +
       testing::shell_quoted(path("out")) + " --cache_dir " + testing::shell_quoted(path("cache")) +
-      " --device cpu --max_steps 1 --per_device_train_batch_size 512 --max_length 1024 2> " +
+      " --device cpu --max_steps 1 --per_device_train_batch_size 512 --max_length 1024 "
+      "--allow_untrained_positions 2> " +
       testing::shell_quoted(path("err"));
   EXPECT_NE(std::system(command.c_str()), 0);
   const auto text = testing::read_text(path("err"));

@@ -194,6 +194,7 @@ void finish_plan_flags(const CLI::App& command, PlanFlags& flags) {
     flags.typed.insert(name);
   }
   check_required(table, flags);
+  open_adapter(flags.training);
   check_precision(flags.training);
   check_lora(flags.training);
   check_optimizer(flags.training);

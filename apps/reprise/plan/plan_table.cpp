@@ -51,7 +51,7 @@ std::vector<std::string> device_names() {
 
 void add_model(PlanFlagList& list) {
   list.begin_group("Model");
-  list.take("model", "Folder with the model's config.json").required();
+  list.take("model", "Folder with the model's config.json, or of a LoRA adapter").required();
   list.take("teacher_model", "kd: folder with the teacher's config.json", Objective::Kd);
   list.take("dtype").if_unset("that of config.json");
   list.take("bf16");
@@ -70,6 +70,7 @@ void add_model(PlanFlagList& list) {
     list.take(setting);
   }
   list.take("adapter", "Folder of a LoRA adapter to train further");
+  list.take("base");
 }
 
 void add_step(PlanFlagList& list) {

@@ -68,6 +68,7 @@ struct DatasetReport {
   std::string hint;                 ///< first TokenizedRow::hint, as "file:line: hint"
   int64_t hint_count = 0;           ///< rows with a hint
   int64_t ends_with_pad_count = 0;  ///< rows with TokenizedRow::ends_with_pad
+  LengthReport lengths;             ///< of the examples before truncation
   std::string format;               ///< the convention that the rows follow
   bool from_cache = false;
 };

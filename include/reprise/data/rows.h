@@ -2,6 +2,7 @@
 #pragma once
 
 #include <reprise/data/example.h>
+#include <reprise/data/length_report.h>
 #include <reprise/export.h>
 #include <reprise/io/json.h>
 #include <reprise/text/tokenizer.h>
@@ -69,6 +70,7 @@ struct RowOptions {
 struct TokenizedRow {
   std::vector<Example> examples;                ///< `location` is not filled in
   std::map<std::string, int64_t> dropped = {};  ///< number of examples dropped, by reason
+  std::vector<ExampleLength> lengths = {};      ///< of all examples, also those dropped
   /// A warning about a row that is used nevertheless, see RowTokenizer. Empty: none.
   std::string hint = {};
   /// rm: a sequence ends with the tokenizer's pad token, see reward_pad_id() (train/rm.h).

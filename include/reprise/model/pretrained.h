@@ -57,4 +57,9 @@ REPRISE_API void save_model(const Model& model,
                             const std::filesystem::path& folder,
                             const SaveOptions& options = {});
 
+/// Copies tokenizer files and chat template, as save_model() does, without generation_config.json.
+/// Files that `source` does not have are left alone.
+REPRISE_API void copy_tokenizer(const std::filesystem::path& source,
+                                const std::filesystem::path& folder);
+
 }  // namespace reprise

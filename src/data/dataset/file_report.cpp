@@ -34,6 +34,7 @@ Json FileReport::to_json() const {
           {"hint_count", hint_count},
           {"hint", json_of(hint)},
           {"ends_with_pad_count", ends_with_pad_count},
+          {"lengths", lengths.to_json()},
           {"format", format},
           {"format_line", format_line}};
 }
@@ -47,6 +48,7 @@ std::optional<FileReport> FileReport::from_json(const Json& json) {
                       .hint_count = json.at("hint_count").get<int64_t>(),
                       .hint = remark_in(json.at("hint")),
                       .ends_with_pad_count = json.at("ends_with_pad_count").get<int64_t>(),
+                      .lengths = LengthReport::from_json(json.at("lengths")),
                       .format = json.at("format").get<std::string>(),
                       .format_line = json.at("format_line").get<int64_t>()};
     for (const Json& row : json.at("bad_rows")) {
@@ -87,6 +89,7 @@ void add_report(const FileReport& file, const std::string& name, DatasetReport& 
   }
   total.hint_count += file.hint_count;
   total.ends_with_pad_count += file.ends_with_pad_count;
+  total.lengths.add(file.lengths);
   if (total.format.empty()) {
     total.format = file.format;
   }

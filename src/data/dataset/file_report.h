@@ -29,8 +29,9 @@ struct FileReport {
   int64_t hint_count = 0;  ///< rows with a hint; only the first hint is stored
   Remark hint;
   int64_t ends_with_pad_count = 0;  ///< rows with TokenizedRow::ends_with_pad
-  std::string format;               ///< the convention; empty if no row had one
-  int64_t format_line = 0;          ///< of the first row that follows it
+  LengthReport lengths;
+  std::string format;       ///< the convention; empty if no row had one
+  int64_t format_line = 0;  ///< of the first row that follows it
 
   Json to_json() const;
   /// std::nullopt if `json` is not from to_json().

@@ -157,7 +157,13 @@ class Opener {
   }
 
   void check_examples_left(bool are_left, const std::string& where) const {
-    TORCH_CHECK(are_left, "[data] ", where, ": no example is left; ", summarize(report_));
+    const int64_t length = report_.lengths.length_for(1);
+    TORCH_CHECK(are_left,
+                "[data] ",
+                where,
+                ": no example is left; ",
+                summarize(report_),
+                length > 0 ? "; the longest has " + std::to_string(length) + " tokens" : "");
   }
 
   const RowRules& rules_;

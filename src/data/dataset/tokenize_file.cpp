@@ -82,6 +82,9 @@ class FileTokenizer {
       report_.hint = {line, std::move(outcome.row.hint)};
     }
     report_.ends_with_pad_count += outcome.row.ends_with_pad ? 1 : 0;
+    for (const ExampleLength& length : outcome.row.lengths) {
+      report_.lengths.add(length);
+    }
     auto examples = static_cast<int64_t>(outcome.row.examples.size());
     for (const auto& [reason, count] : outcome.row.dropped) {
       report_.dropped[reason] += count;

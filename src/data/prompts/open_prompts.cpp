@@ -26,6 +26,7 @@ struct PromptOutcome {
   std::string error;
   bool had_answer = false;
   bool is_too_long = false;
+  ExampleLength length;
 };
 
 class PromptOpener {
@@ -83,7 +84,12 @@ class PromptOpener {
       const PromptRow row = encoder_.read(text.parse());
       outcome.format = row.convention;
       outcome.had_answer = row.had_answer;
-      outcome.is_too_long = encoder_.encode(row).is_too_long;
+      const auto encoded = encoder_.encode(row);
+      outcome.is_too_long = encoded.is_too_long;
+      outcome.length = {.longest = encoded.length, .tokens = encoded.length};
+      if (encoded.is_too_long && encoder_.options().long_prompts == LongPrompts::KeepEnd) {
+        outcome.length.lost = encoded.length - static_cast<int64_t>(encoded.ids.size());
+      }
     });
   }
 
@@ -97,6 +103,7 @@ class PromptOpener {
       take_bad_row(location + ": " + outcome.error);
       return;
     }
+    report_.lengths.add(outcome.length);
     if (outcome.is_too_long && encoder_.options().long_prompts == LongPrompts::Drop) {
       ++report_.dropped[kPromptOverLimit];
       return;

@@ -126,6 +126,7 @@ PromptEncoder::Encoded PromptEncoder::encode(const PromptRow& row) const {
   }
   TORCH_CHECK(!encoded.ids.empty(), "the prompt has no tokens to generate from: ", row.convention);
   const auto length = static_cast<int64_t>(encoded.ids.size());
+  encoded.length = length;
   encoded.is_too_long = options_.max_prompt_length > 0 && length > options_.max_prompt_length;
   if (encoded.is_too_long) {
     encoded.ids.erase(encoded.ids.begin(), encoded.ids.end() - options_.max_prompt_length);

@@ -34,6 +34,7 @@ class PromptEncoder {
     TokenIds ids;
     std::string text;
     bool is_too_long = false;  ///< then ids are those that LongPrompts::KeepEnd keeps
+    int64_t length = 0;        ///< of the whole prompt
   };
   /// Throws if the prompt has no tokens.
   Encoded encode(const PromptRow& row) const;

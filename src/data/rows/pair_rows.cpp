@@ -172,8 +172,10 @@ TokenizedRow tokenize_dpo(const RowFields& row, const RowEncoder& encoder) {
     if (keeps_start && options.max_length > 0 &&
         example.sequences.front().prompt >= options.max_length) {
       ++result.dropped[kPromptTooLong];
+      result.lengths.push_back(length_of(example.sequences, 0));
       continue;
     }
+    result.lengths.push_back(length_of(example.sequences, options.max_length));
     for (TokenSequence& sequence : example.sequences) {
       truncate(sequence, options.max_length, options.truncation);
     }
@@ -193,6 +195,7 @@ TokenizedRow tokenize_rm(const RowFields& row, const RowEncoder& encoder) {
     for (const TextOrChat* answer : {&pair.chosen, &pair.rejected}) {
       example.sequences.push_back(scored_sequence(pair, *answer, variables, encoder));
     }
+    result.lengths.push_back(length_of(example.sequences, 0));
     if (is_longer(example.sequences[0], options.max_length) ||
         is_longer(example.sequences[1], options.max_length)) {
       ++result.dropped[kTooLong];

@@ -14,7 +14,7 @@ bool ends_with(const std::string& text, const std::string& end) {
   return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
 }
 
-/// How many tokens of a text can matter: one more than what is kept, to know that it is longer.
+/// How many tokens of a text are made: more than what is kept, to count what truncation takes away.
 /// std::nullopt: all of them.
 std::optional<size_t> wanted_tokens(const RowOptions& options) {
   constexpr int64_t kMost = int64_t{1} << 32;
@@ -24,8 +24,9 @@ std::optional<size_t> wanted_tokens(const RowOptions& options) {
   if (needs_all) {
     return std::nullopt;
   }
+  constexpr int64_t kCounted = int64_t{1} << 20;
   const int64_t parts = options.objective == Objective::Kto ? 2 : 1;  // limited one by one
-  return static_cast<size_t>(parts * options.max_length + 1);
+  return static_cast<size_t>(std::max(parts * options.max_length + 1, kCounted));
 }
 
 template <class T>
@@ -116,6 +117,17 @@ TokenSequence completion_sequence(TokenIds ids, int64_t prompt) {
   sequence.ids = std::move(ids);
   sequence.prompt = prompt;
   return sequence;
+}
+
+ExampleLength length_of(std::span<const TokenSequence> sequences, int64_t max_length) {
+  ExampleLength result;
+  for (const TokenSequence& sequence : sequences) {
+    const auto length = static_cast<int64_t>(sequence.ids.size());
+    result.longest = std::max(result.longest, length);
+    result.tokens += length;
+    result.lost += max_length > 0 ? std::max<int64_t>(length - max_length, 0) : 0;
+  }
+  return result;
 }
 
 void truncate(TokenSequence& sequence, int64_t max_length, TruncationSide side) {

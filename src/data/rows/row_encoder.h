@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
 namespace reprise::data {
@@ -23,7 +24,7 @@ class RowEncoder {
   const ChatEncoder& chats() const { return chats_; }
 
   /// Text gets the special tokens of the tokenizer; a chat is rendered by its template. Of what is
-  /// truncated anyway, only enough to know that it is too long.
+  /// truncated anyway at most a million tokens, enough to count what is lost.
   TokenIds encode(const TextOrChat& content, const Json& variables) const;
   /// The same for a prompt: a chat ends with the generation prompt.
   TokenIds encode_prompt(const TextOrChat& content, const Json& variables) const;
@@ -54,6 +55,10 @@ int64_t common_prefix_length(const TokenIds& ids, const TokenIds& other);
 
 /// A sequence with labels for all ids after the first `prompt`.
 TokenSequence completion_sequence(TokenIds ids, int64_t prompt);
+
+/// The length of an example, of which at most `max_length` tokens of each sequence are kept; 0:
+/// all.
+ExampleLength length_of(std::span<const TokenSequence> sequences, int64_t max_length);
 
 /// Truncates to `max_length` ids; 0: no limit.
 void truncate(TokenSequence& sequence, int64_t max_length, TruncationSide side);

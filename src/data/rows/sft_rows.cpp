@@ -146,6 +146,8 @@ TokenizedRow tokenize_sft(const RowFields& row, const RowEncoder& encoder) {
   std::string hint;
   TokenSequence sequence =
       sequence_of(read_checked_sft_row(row, options), template_variables(row), encoder, hint);
+  const int64_t kept = options.drop_too_long ? 0 : options.max_length;
+  const ExampleLength length = length_of({&sequence, 1}, kept);
   TokenizedRow result;
   if (options.drop_too_long && options.max_length > 0 &&
       static_cast<int64_t>(sequence.ids.size()) > options.max_length) {
@@ -154,6 +156,7 @@ TokenizedRow tokenize_sft(const RowFields& row, const RowEncoder& encoder) {
     truncate(sequence, options.max_length, options.truncation);
     result = keep_if_labelled(std::move(sequence));
   }
+  result.lengths.push_back(length);
   result.hint = std::move(hint);
   return result;
 }

@@ -189,8 +189,11 @@ TokenizedRow tokenize_prm(const RowFields& row, const RowEncoder& encoder) {
   TokenSequence sequence = options.prm == PrmConvention::StepEnds
                                ? step_sequence(read_steps(row, options.classes), encoder)
                                : placeholder_sequence(row, encoder);
+  const ExampleLength length = length_of({&sequence, 1}, options.max_length);
   truncate(sequence, options.max_length, options.truncation);
-  return keep_if_labelled(std::move(sequence));
+  TokenizedRow result = keep_if_labelled(std::move(sequence));
+  result.lengths.push_back(length);
+  return result;
 }
 
 }  // namespace reprise::data

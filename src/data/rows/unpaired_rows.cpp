@@ -100,11 +100,13 @@ TokenizedRow tokenize_kto(const RowFields& row, const RowEncoder& encoder) {
     if (result.hint.empty()) {
       result.hint = encoder.boundary_hint(prompt, length);
     }
+    TokenSequence sequence = completion_sequence(std::move(ids), length);
     if (max_length > 0 && length >= max_length) {
       ++result.dropped[kPromptTooLong];
+      result.lengths.push_back(length_of({&sequence, 1}, 0));
       continue;
     }
-    TokenSequence sequence = completion_sequence(std::move(ids), length);
+    result.lengths.push_back(length_of({&sequence, 1}, max_length));
     truncate(sequence, max_length > 0 ? length + max_length : 0, TruncationSide::KeepStart);
     Example& example = result.examples.emplace_back();
     example.sequences.push_back(std::move(sequence));

@@ -26,9 +26,18 @@ bool goes_by_documents(const ModelConfig& config,
                            .has_cache = state.has_cache});
 }
 
-// Rotary positions have no end; learned ones do.
-void check_length(const ModelConfig& config, const ModelInput& input, const AttentionState& state) {
-  const int64_t length = state.past + input.input_ids.size(1);
+// Rotary positions have no end; learned ones do. Rows of several documents may be longer: each
+// document has its own positions.
+void check_length(const ModelConfig& config,
+                  const ModelInput& input,
+                  const AttentionState& state,
+                  const at::Tensor& positions) {
+  int64_t length = state.past + input.input_ids.size(1);
+  const bool counts_anew = input.position_ids.defined() || input.document_ids.defined();
+  if (state.has_learned_positions && length > config.max_positions && counts_anew &&
+      !positions.is_meta()) {
+    length = positions.max().item<int64_t>() + 1;
+  }
   TORCH_CHECK(!state.has_learned_positions || length <= config.max_positions,
               "[model] a sequence of ",
               length,
@@ -46,7 +55,7 @@ AttentionContexts prepare_attention(const ModelConfig& config,
       attention_masks(input, state.past, config.windows, goes_by_documents(config, input, state));
   AttentionContexts contexts;
   contexts.positions = positions_of(input, state.past);
-  check_length(config, input, state);
+  check_length(config, input, state, contexts.positions);
   const RopeTables rope = rope_tables(config.rope, contexts.positions);
   contexts.by_block.reserve(config.windows.size());
   for (const int64_t window : config.windows) {

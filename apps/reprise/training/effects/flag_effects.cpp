@@ -112,6 +112,9 @@ void check_evaluation(const TrainingFlags& flags) {
   if (flags.save_steps == 0 && flags.metric_for_best_model.empty()) {
     refuse(flags, {"save_total_limit"}, "with --save_steps 0: no checkpoints are made");
   }
+  if (flags.resume_from_checkpoint.empty()) {
+    refuse(flags, {"allow_changes"}, "without --resume_from_checkpoint");
+  }
   TORCH_CHECK(flags.resume_from_checkpoint.empty() || !flags.overwrite_output_dir,
               "--overwrite_output_dir would remove the checkpoint of --resume_from_checkpoint");
 }
@@ -211,10 +214,7 @@ void check_lora(const TrainingFlags& flags) {
            "because dropout is off: give --disable_dropout false to enable it");
   }
   if (!flags.adapter.empty()) {
-    refuse(flags, {"use_peft"}, "with --adapter, whose adapters are the ones trained");
-    for (const std::string& name : lora_settings()) {
-      refuse(flags, {name.c_str()}, "with --adapter, which brings its own settings");
-    }
+    check_adapter_settings(flags);
   }
 }
 

@@ -20,6 +20,11 @@ void check_precision(const TrainingFlags& flags);
 void check_optimizer(const TrainingFlags& flags);
 /// The part about LoRA.
 void check_lora(const TrainingFlags& flags);
+/// If --model is an adapter's folder, makes it --adapter, and its base --model. Call it before
+/// check_effects().
+void open_adapter(TrainingFlags& flags);
+/// The part about --adapter: LoRA flags that were given must be those of the adapter.
+void check_adapter_settings(const TrainingFlags& flags);
 /// The part about the losses of dpo.
 void check_preference_effects(const TrainingFlags& flags);
 

@@ -19,7 +19,10 @@ namespace {
 // Settings that may change when a run resumes, as they do not change results. Memory policies are
 // among them: results are bitwise identical under all of them.
 constexpr std::array kFree =
-    std::to_array<std::string_view>({"logging_steps",
+    std::to_array<std::string_view>({"allow_changes",
+                                     "allow_untrained_positions",
+                                     "base",
+                                     "logging_steps",
                                      "save_steps",
                                      "save_total_limit",
                                      "resume_from_checkpoint",
@@ -61,6 +64,22 @@ constexpr std::array kFree =
                                      "fsdp_cpu_offload",
                                      "fsdp_prefetch",
                                      "comm_timeout"});
+
+// Settings that may change with --allow_changes: they say how long the run is and with what
+// learning rates it goes on. Nothing that a checkpoint contains depends on them.
+constexpr std::array kChangeable = std::to_array<std::string_view>({"num_train_epochs",
+                                                                    "max_steps",
+                                                                    "learning_rate",
+                                                                    "critic_learning_rate",
+                                                                    "lr_scheduler_type",
+                                                                    "warmup_steps",
+                                                                    "warmup_ratio",
+                                                                    "min_lr_ratio",
+                                                                    "lr_decay_steps"});
+
+bool is_changeable(std::string_view name) {
+  return std::find(kChangeable.begin(), kChangeable.end(), name) != kChangeable.end();
+}
 
 // Also with the prefix of a role, as in "critic.gradient_checkpointing".
 bool is_free(std::string_view name) {
@@ -129,6 +148,11 @@ bool may_split_differently(Objective objective,
   return true;
 }
 
+std::string difference_text(const Json& before, const std::string& name, const Json& value) {
+  return name + ": was " + (before.contains(name) ? before[name].dump() : "not there") + ", now " +
+         value.dump();
+}
+
 }  // namespace
 
 void check_same_run(const fs::path& checkpoint,
@@ -144,19 +168,62 @@ void check_same_run(const fs::path& checkpoint,
            std::find(kSplitSettings.begin(), kSplitSettings.end(), name) != kSplitSettings.end();
   };
   std::string differences;
+  bool are_changeable = true;
   for (const auto& [name, value] : configuration.items()) {
-    if ((!is_free(name) || (is_lossy && name.ends_with("memory_budget"))) &&
-        !is_split_setting(name) && (!before.contains(name) || before[name] != value)) {
-      differences += "\n  --" + name + ": was " +
-                     (before.contains(name) ? before[name].dump() : "not there") + ", now " +
-                     value.dump();
+    const bool may_differ = (is_free(name) && !(is_lossy && name.ends_with("memory_budget"))) ||
+                            is_split_setting(name) || (flags.allow_changes && is_changeable(name));
+    if (!may_differ && (!before.contains(name) || before[name] != value)) {
+      differences += "\n  --" + difference_text(before, name, value);
+      are_changeable = are_changeable && is_changeable(name);
     }
   }
   TORCH_CHECK(differences.empty(),
               checkpoint.string(),
               " was made with other settings, so this would not be the same run:",
               differences,
-              "\nGive the same settings, or start a new run in another --output_dir.");
+              "\nGive the same settings, ",
+              are_changeable ? "add --allow_changes to go on with these, " : "",
+              "or start a new run in another --output_dir.");
+}
+
+Json changes_of_run(const fs::path& checkpoint, const Json& configuration) {
+  if (checkpoint.empty()) {
+    return Json::array();
+  }
+  const Json before = checkpoint_configuration(checkpoint);
+  const Json state = read_json(checkpoint / "trainer_state.json");
+  Json changes = before.value("changes", Json::array());
+  TORCH_CHECK(changes.is_array() && state.contains("step") &&
+                  std::all_of(changes.begin(),
+                              changes.end(),
+                              [](const Json& change) {
+                                return change.is_object() && change.contains("setting") &&
+                                       change["setting"].is_string();
+                              }),
+              checkpoint.string(),
+              "/trainer_state.json: changes: expected objects with a setting");
+  for (const auto name : kChangeable) {
+    const std::string setting(name);
+    if (configuration.contains(setting) && before.contains(setting) &&
+        before[setting] != configuration[setting]) {
+      changes.push_back({{"step", state["step"]},
+                         {"setting", setting},
+                         {"from", before[setting]},
+                         {"to", configuration[setting]}});
+    }
+  }
+  return changes;
+}
+
+std::vector<std::string> change_lines(const Json& changes) {
+  std::vector<std::string> lines;
+  for (const auto& change : changes) {
+    lines.push_back("--" + change.value("setting", "") + ": was " +
+                    change.value("from", Json()).dump() + ", now " +
+                    change.value("to", Json()).dump() + " (after step " +
+                    change.value("step", Json()).dump() + ")");
+  }
+  return lines;
 }
 
 void check_same_data(const fs::path& checkpoint, const std::string& data_key) {

@@ -65,6 +65,7 @@ void finish_flags(const CLI::App& command, TrainingFlags& flags) {
     complete_online(flags, said);
   }
   check_required(flags);
+  open_adapter(flags);
   check_effects(flags);
   enable_lora_if_set(flags, typed.contains("use_peft") || filed.contains("use_peft"));
   complete(flags);

@@ -28,7 +28,8 @@ struct TrainingFlags : OnlineFlags {
 
   // Model
   std::string model;
-  std::string adapter;    ///< a LoRA adapter to train further
+  std::string adapter;    ///< a LoRA adapter to train further; also that of --model
+  std::string base;       ///< of an adapter given as --model; empty once `model` is that folder
   std::string ref_model;  ///< dpo, kto, grpo, ppo; empty: the model before training
   std::string teacher_model;
   std::string dtype;               ///< of the weights; empty: that of the checkpoint
@@ -41,6 +42,7 @@ struct TrainingFlags : OnlineFlags {
   std::vector<std::string> freeze;  ///< patterns of names of parameters that are not trained
   std::vector<std::string>
       train_only;  ///< patterns of names of the only parameters that are trained
+  bool allow_untrained_positions = false;
   double neftune_noise_alpha = 0;
 
   // LoRA
@@ -159,6 +161,7 @@ struct TrainingFlags : OnlineFlags {
   int64_t early_stopping_patience = 0;
   std::string resume_from_checkpoint;  ///< auto, or a folder; empty: no
   bool overwrite_output_dir = false;
+  bool allow_changes = false;
 };
 
 /// The flags of an objective with their default values.

@@ -9,11 +9,16 @@ namespace {
 using Flags = TrainingFlags;
 
 void add_models(FlagList& list, Objective objective) {
-  list.add("model", &Flags::model, "DIR", "Folder of the model to train")
+  list.add("model",
+           &Flags::model,
+           "DIR",
+           "Folder of the model to train, or of a LoRA adapter to train further")
       .required()
       .aliases(
           {"model_name_or_path", "model.model_name_or_path", "model.name_or_path", "pretrain"});
   list.add("adapter", &Flags::adapter, "DIR", "Folder of a LoRA adapter to train further");
+  list.add("base", &Flags::base, "DIR", "Base model, if --model is an adapter")
+      .if_unset("the folder that its adapter_config.json names");
   if (is_one_of(objective, {Objective::Dpo, Objective::Kto}) || is_online(objective)) {
     list.add("ref_model", &Flags::ref_model, "DIR", "Folder of the reference model")
         .if_unset("the model before training")
@@ -108,6 +113,11 @@ void add_model_flags(FlagList& list, Objective objective) {
            "PATTERN...",
            "Regular expressions for names of the only parameters that are trained")
       .many();
+  list.add("allow_untrained_positions",
+           &Flags::allow_untrained_positions,
+           "BOOL",
+           "Accept rows that are longer than what the model was trained with, its "
+           "max_position_embeddings; only for rotary positions");
   if (!is_online(objective)) {  // noise would change the probabilities of completions
     list.add("neftune_noise_alpha",
              &Flags::neftune_noise_alpha,

@@ -68,6 +68,11 @@ void add_saving_flags(FlagList& list, Objective objective) {
            "DIR",
            "Checkpoint to resume from; auto: the newest in output_dir, if there is one")
       .if_unset("start from the beginning");
+  list.add("allow_changes",
+           &Flags::allow_changes,
+           "BOOL",
+           "Resume with another length or learning rate than the checkpoint was made with: "
+           "--num_train_epochs, --max_steps, --learning_rate and the schedule's");
   list.add("overwrite_output_dir",
            &Flags::overwrite_output_dir,
            "BOOL",

@@ -59,7 +59,9 @@ void run_online(const TrainingFlags& flags, const Json& configuration, const Run
   const auto data = world.first_then_others(
       "reading " + flags.data, [&] { return open_prompt_data(flags, config, run.line()); });
   world.check_same_data(flags);
-  const auto options = all_options(flags, configuration, data, config, world.world());
+  run.record({{"truncation", data.truncation}, {"eval_truncation", data.evaluation_truncation}});
+  const auto options =
+      all_options(flags, run.recorded_configuration(), data, config, world.world());
   run.line().phase("opening rewards");
   const auto rewards = open_rewards(flags, *data.train, data.evaluation.get(), world, run.line());
   run.line().phase("loading " + flags.model);

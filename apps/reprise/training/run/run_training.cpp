@@ -1,4 +1,4 @@
-// Checks all inputs first, then trains, saves and reports.
+// Checks all inputs first, expensive ones last; then trains, saves and reports.
 #include "reprise/training/run/run_training.h"
 
 #include "reprise/training/options/trainer_options.h"
@@ -18,16 +18,19 @@ namespace fs = std::filesystem;
 
 void run_training(const TrainingFlags& flags, const Json& configuration, const RunWorld& world) {
   TrainingRun run(flags, configuration, world);
+  const auto config = ModelConfig::read(flags.model);
+  run.line().phase("tokenising " + flags.data);
+  const auto data = world.first_then_others(
+      "reading " + flags.data, [&] { return open_training_data(flags, config, run.line()); });
+  world.check_same_data(flags);
+  check_positions(flags, data.longest, run.line());
+  run.record({{"truncation", data.truncation}, {"eval_truncation", data.evaluation_truncation}});
   run.line().phase("loading " + flags.model);
   const TrainedModel trained = open_trained_model(flags, keeps_reference(flags), world, run.line());
-  run.line().phase("tokenising " + flags.data);
-  const auto data = world.first_then_others("reading " + flags.data, [&] {
-    return open_training_data(flags, trained.model->config(), run.line());
-  });
-  world.check_same_data(flags);
   run.line().phase("preparing " + to_string(flags.objective));
   const auto objective = make_objective(flags, trained, data, world, run.line());
-  auto options = trainer_options(flags, configuration, data.train_key, world.world());
+  auto options =
+      trainer_options(flags, run.recorded_configuration(), data.train_key, world.world());
   options.collate = data.collate;
   TrainingObserver& observer = run.begin(*trained.model, data.train_key);
   const TrainingJob job{*objective,

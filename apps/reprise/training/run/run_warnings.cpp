@@ -125,13 +125,4 @@ void RunWarnings::warn(const std::string& kind, const std::string& text) {
   }
 }
 
-std::string truncation_warning(int64_t full_rows, int64_t rows, int64_t max_length) {
-  if (rows == 0 || full_rows < rows) {
-    return "";
-  }
-  return "warning: all " + std::to_string(rows) + " rows fill --max_length " +
-         std::to_string(max_length) + ", and longer ones are truncated: raise it, or see with " +
-         "--show_example what is left";
-}
-
 }  // namespace reprise::app

@@ -39,8 +39,4 @@ class RunWarnings {
   std::vector<std::string> new_;
 };
 
-/// A warning if all rows of the data are truncated; empty otherwise. `full_rows`: those that have
-/// all of --max_length tokens.
-std::string truncation_warning(int64_t full_rows, int64_t rows, int64_t max_length);
-
 }  // namespace reprise::app

@@ -1,5 +1,6 @@
 #include "reprise/training/run/run_world.h"
 
+#include "reprise/adapter_folder.h"
 #include "reprise/device.h"
 #include "reprise/training/flags/parallel_flags.h"
 
@@ -165,7 +166,8 @@ void RunWorld::check_same_data(const TrainingFlags& flags) const {
       files.emplace_back(flags.chat_template);
     }
     Json samples = samples_of(files);
-    samples["tokenizer of " + flags.model] = tokenizer_key(flags.model);
+    const std::string texts = tokenizer_folder(ModelFolders{flags.model, flags.adapter});
+    samples["tokenizer of " + texts] = tokenizer_key(texts);
     return samples;
   });
 }

@@ -6,6 +6,7 @@
 #include "reprise/training/options/role_checkpointing.h"
 #include "reprise/training/run/run_facts.h"
 #include "reprise/training/run/stop_signal.h"
+#include "reprise/training/setup/check_inputs.h"
 #include "reprise/training/setup/output_dir.h"
 
 #include <reprise/io/file.h>
@@ -14,6 +15,7 @@
 #include <reprise/report/report.h>
 
 #include <c10/util/Exception.h>
+#include <c10/util/StringUtil.h>
 
 #include <utility>
 #include <vector>
@@ -91,9 +93,32 @@ TrainingRun::TrainingRun(const TrainingFlags& flags, Json configuration, const R
     if (fs::is_directory(output_)) {
       lock_output();
     }
+    check_writable(output_);
     resume_from_ = check_output(flags_, configuration_, world_.world().size());
+    changes_ = changes_of_run(resume_from_, configuration_);
+    for (const auto& change : change_lines(changes_)) {
+      line_.print("changed: " + change);
+    }
   });
   resume_from_ = world_.world().broadcast(resume_from_.string(), what);
+  world_.world().run_on_all("looking at the inputs", [&] { check_inputs(flags_); });
+}
+
+Json TrainingRun::recorded_configuration() const {
+  Json recorded = configuration_;
+  if (!changes_.empty()) {
+    recorded["changes"] = changes_;
+  }
+  return recorded;
+}
+
+// For --config, with the changes as comments.
+std::string TrainingRun::configuration_text() const {
+  std::string text = to_yaml(configuration_);
+  for (const auto& change : change_lines(changes_)) {
+    text += "# changed: " + change + "\n";
+  }
+  return text;
 }
 
 void TrainingRun::lock_output() {
@@ -118,7 +143,7 @@ TrainingObserver& TrainingRun::begin(const Model& model, const std::string& data
     }
     check_same_data(resume_from_, data_key);
     clear_output(flags_);
-    write_file(output_ / "training.yaml", to_yaml(configuration_));
+    write_file(output_ / "training.yaml", configuration_text());
   });
   if (!world_.is_first()) {
     follower_ = std::make_unique<Follower>();
@@ -129,7 +154,7 @@ TrainingObserver& TrainingRun::begin(const Model& model, const std::string& data
                             flags_,
                             model.device(),
                             checkpointing_request(flags_, Role::Actor).policy,
-                            to_yaml(configuration_)},
+                            configuration_text()},
       line_);
   return *observer_;
 }
@@ -160,6 +185,14 @@ Json TrainingRun::report_configuration(const Model& model) const {
   shown.update(configuration_);
   shown.update(run_facts(REPRISE_VERSION));
   shown["attention"] = attention_;
+  if (!changes_.empty()) {
+    shown["changes"] = c10::Join("; ", change_lines(changes_));
+  }
+  for (const auto& [name, fact] : facts_.items()) {
+    if (fact != "") {
+      shown[name] = fact;
+    }
+  }
   if (world_.is_joined()) {
     shown["processes"] = world_.describe();
   }

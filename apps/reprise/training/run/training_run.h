@@ -21,7 +21,8 @@ namespace reprise::app {
 
 class TrainingRun {
  public:
-  /// Throws for a folder that contains another run, and for flags without effect on this machine.
+  /// Throws for a folder that contains another run or cannot be written to, for inputs that cannot
+  /// be read, and for flags without effect on this machine.
   /// `configuration`: resolved_configuration(flags). Only rank 0 accesses the folder and prints.
   TrainingRun(const TrainingFlags& flags, Json configuration, const RunWorld& world);
 
@@ -29,9 +30,16 @@ class TrainingRun {
   /// The checkpoint to resume from; empty: start from the beginning.
   const std::filesystem::path& resume_from() const { return resume_from_; }
 
+  /// The configuration, and the settings that were changed when the run was resumed, as "changes".
+  /// It is for checkpoints; only in rank 0 it has the changes.
+  Json recorded_configuration() const;
+
   /// Prepares the folder. Call it when all inputs have been checked. Throws if the resumed run had
   /// other data, or if a process does not see the folder.
   TrainingObserver& begin(const Model& model, const std::string& data_key);
+
+  /// Adds facts about the run, by name, to its report.
+  void record(const Json& facts) { facts_.update(facts); }
 
   /// Whether to save the model of the best checkpoint.
   bool takes_best(const TrainingSummary& summary) const;
@@ -42,6 +50,7 @@ class TrainingRun {
  private:
   /// In rank 0: takes the lock of the folder, for as long as the run lives.
   void lock_output();
+  std::string configuration_text() const;
   Json report_configuration(const Model& model) const;
   Json report_summary(const TrainingSummary& summary) const;
   void print_end(const TrainingSummary& summary);
@@ -49,6 +58,8 @@ class TrainingRun {
   const TrainingFlags& flags_;
   const RunWorld& world_;
   Json configuration_;
+  Json facts_ = Json::object();
+  Json changes_ = Json::array();  // see changes_of_run()
   std::chrono::steady_clock::time_point start_;
   ProgressLine line_;
   std::filesystem::path output_;

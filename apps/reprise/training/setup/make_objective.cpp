@@ -1,5 +1,6 @@
 #include "reprise/training/setup/make_objective.h"
 
+#include "reprise/adapter_folder.h"
 #include "reprise/reward_pad.h"
 #include "reprise/training/options/preference_options.h"
 #include "reprise/training/setup/open_reference.h"
@@ -93,8 +94,10 @@ PrecomputeOptions precompute_options(const TrainingFlags& flags,
   if (flags.bf16) {
     options.autocast = at::kBFloat16;
   }
-  auto files = weights_in(flags.ref_model.empty() ? flags.model : flags.ref_model);
-  const auto adapter = weights_in(flags.adapter);
+  const auto reference = flags.ref_model.empty() ? ModelFolders{flags.model, flags.adapter}
+                                                 : model_folders({flags.ref_model, ""}, "");
+  auto files = weights_in(reference.model);
+  const auto adapter = weights_in(reference.adapter);
   files.insert(files.end(), adapter.begin(), adapter.end());
   options.key = content_hash(files,
                              {{"data", is_evaluation ? data.evaluation_key : data.train_key},

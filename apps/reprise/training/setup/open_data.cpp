@@ -1,6 +1,6 @@
 #include "reprise/training/setup/open_data.h"
 
-#include "reprise/training/run/run_warnings.h"
+#include "reprise/adapter_folder.h"
 
 #include <reprise/io/file.h>
 
@@ -84,7 +84,17 @@ std::string data_key(const DatasetOptions& options, const RowOptions& rows) {
                       options.cache.empty() ? default_cache_folder() : options.cache);
 }
 
+struct OpenedRows {
+  std::shared_ptr<const Dataset> rows;
+  std::string truncation;
+  std::string key;
+};
+
 }  // namespace
+
+std::string tokenizer_folder(const TrainingFlags& flags) {
+  return tokenizer_folder(ModelFolders{flags.model, flags.adapter});
+}
 
 std::shared_ptr<const Tokenizer> open_tokenizer(const std::string& folder,
                                                 const ModelConfig& config) {
@@ -104,11 +114,12 @@ int64_t pad_id_of(const Tokenizer& tokenizer) {
   return special.pad.value_or(special.eos.value_or(0));
 }
 
-void print_report(const std::string& files,
-                  const DatasetReport& report,
-                  int64_t kept,
-                  const std::string& unit,
-                  ProgressLine& progress) {
+std::string print_report(const std::string& files,
+                         const DatasetReport& report,
+                         int64_t kept,
+                         const std::string& unit,
+                         const LengthLimit& limit,
+                         ProgressLine& progress) {
   std::string line = files + ": " + report.format + "; " + std::to_string(report.rows) + " rows, " +
                      std::to_string(kept) + " " + unit;
   if (report.from_cache) {
@@ -117,6 +128,11 @@ void print_report(const std::string& files,
   progress.print(line);
   for (const auto& [reason, count] : report.dropped) {
     progress.print("  " + std::to_string(count) + " dropped: " + reason);
+  }
+  const std::string truncation = truncation_text(report.lengths, limit, unit);
+  if (!truncation.empty()) {
+    const bool is_all = report.lengths.truncated == report.lengths.examples;
+    progress.print((is_all ? "warning: " : "  ") + truncation);
   }
   if (report.hint_count > 0) {
     progress.print("  " + report.hint + " (in " + std::to_string(report.hint_count) + " rows)");
@@ -127,59 +143,57 @@ void print_report(const std::string& files,
       progress.print("    " + row);
     }
   }
+  return truncation.empty() ? "none" : truncation;
 }
-
-namespace {
-
-void report_truncation(const Dataset& data, int64_t max_length, ProgressLine& progress) {
-  int64_t full = 0;
-  for (int64_t i = 0; max_length > 0 && i < data.size(); ++i) {
-    full += data.length(i) >= max_length ? 1 : 0;
-  }
-  const std::string warning = truncation_warning(full, data.size(), max_length);
-  if (!warning.empty()) {
-    progress.print(warning);
-  } else if (full > 0) {
-    progress.print("  " + std::to_string(full) + " fill --max_length " +
-                   std::to_string(max_length) + ": longer ones are truncated");
-  }
-}
-
-}  // namespace
 
 TrainingData open_training_data(const TrainingFlags& flags,
                                 const ModelConfig& config,
                                 ProgressLine& progress) {
   TrainingData data;
-  data.tokenizer = open_tokenizer(flags.model, config);
+  data.tokenizer = open_tokenizer(tokenizer_folder(flags), config);
   DatasetOptions options;
   options.cache = flags.cache_dir;
   options.skip_bad_rows = flags.skip_bad_rows;
   options.seed = flags.seed;
   options.max_samples = flags.max_samples;
-  options.tokenizer_key = tokenizer_key(flags.model);
-  const auto open = [&](const std::string& files, bool packs, std::string& key) {
+  options.tokenizer_key = tokenizer_key(tokenizer_folder(flags));
+  const LengthLimit limit{"max_length", flags.max_length};
+  const auto open = [&](const std::string& flag, const std::string& files, bool packs) {
     const RowTokenizer rows(data.tokenizer, row_options(flags, packs));
     options.files = parse_data_files(files);
-    const auto opened = open_dataset(rows, options);
-    print_report(files, opened.report, opened.dataset->size(), "examples", progress);
+    auto opened = open_dataset(rows, options);
+    if (packs) {
+      opened.report.lengths = lengths_in_packs(*opened.dataset, flags);
+    }
+    OpenedRows result{opened.dataset, "", data_key(options, rows.options())};
+    result.truncation =
+        print_report(files, opened.report, opened.dataset->size(), "examples", limit, progress);
     data.ends_with_pad |= opened.report.ends_with_pad_count > 0;
-    key = data_key(options, rows.options());
-    if (!packs && !flags.drop_too_long && flags.objective != Objective::Rm) {
-      report_truncation(*opened.dataset, flags.max_length, progress);
+    int64_t longest = longest_of(*opened.dataset);
+    if (packs) {
+      result.rows = pack(opened.dataset, packing_named(flags.packing_strategy), flags.max_length);
+      progress.print("  packed into " + std::to_string(result.rows->size()) + " rows of at most " +
+                     std::to_string(flags.max_length) + " tokens");
     }
-    if (!packs) {
-      return opened.dataset;
+    if (packs && flags.packing_strategy == "wrapped") {
+      longest = longest_of(*result.rows);
     }
-    auto packed = pack(opened.dataset, packing_named(flags.packing_strategy), flags.max_length);
-    progress.print("  packed into " + std::to_string(packed->size()) + " rows of at most " +
-                   std::to_string(flags.max_length) + " tokens");
-    return packed;
+    if (flags.max_length > 0) {  // kto truncates when it makes batches, packing when it packs
+      longest = std::min(longest, flags.max_length);
+    }
+    data.longest.push_back({"--" + flag + " " + files, longest, limit.flag});
+    return result;
   };
-  data.train = open(flags.data, flags.packing, data.train_key);
+  auto train = open("data", flags.data, flags.packing);
+  data.train = std::move(train.rows);
+  data.train_key = std::move(train.key);
+  data.truncation = std::move(train.truncation);
   if (!flags.eval_data.empty()) {
-    data.evaluation = open(
-        flags.eval_data, flags.packing && flags.eval_packing.value_or(true), data.evaluation_key);
+    auto evaluation =
+        open("eval_data", flags.eval_data, flags.packing && flags.eval_packing.value_or(true));
+    data.evaluation = std::move(evaluation.rows);
+    data.evaluation_key = std::move(evaluation.key);
+    data.evaluation_truncation = std::move(evaluation.truncation);
   }
   if (flags.show_example) {
     show_first_example(*data.tokenizer, *data.train, progress);

@@ -3,6 +3,7 @@
 
 #include "reprise/progress_line.h"
 #include "reprise/training/flags/flags.h"
+#include "reprise/training/setup/row_lengths.h"
 
 #include <reprise/data/batch.h>
 #include <reprise/data/dataset.h>
@@ -10,6 +11,8 @@
 #include <reprise/text/tokenizer.h>
 
 #include <memory>
+#include <string>
+#include <vector>
 
 namespace reprise::app {
 
@@ -18,7 +21,10 @@ struct TrainingData {
   std::shared_ptr<const Dataset> train;
   std::shared_ptr<const Dataset> evaluation;  ///< null: none
   CollateOptions collate;
-  bool ends_with_pad = false;  ///< rm: some row ends with the tokenizer's pad token
+  bool ends_with_pad = false;         ///< rm: some row ends with the tokenizer's pad token
+  std::vector<LongestRow> longest;    ///< of --data and --eval_data
+  std::string truncation = "none";    ///< of --data: see truncation_text()
+  std::string evaluation_truncation;  ///< empty: no evaluation
   /// Identify the examples and their order, for caches.
   std::string train_key, evaluation_key;
 };
@@ -29,6 +35,9 @@ TrainingData open_training_data(const TrainingFlags& flags,
                                 const ModelConfig& config,
                                 ProgressLine& progress);
 
+/// The folder with the policy's tokenizer: see tokenizer_folder().
+std::string tokenizer_folder(const TrainingFlags& flags);
+
 /// The tokenizer of a model folder. Throws if it has more tokens than the model.
 std::shared_ptr<const Tokenizer> open_tokenizer(const std::string& folder,
                                                 const ModelConfig& config);
@@ -37,12 +46,13 @@ std::shared_ptr<const Tokenizer> open_tokenizer(const std::string& folder,
 /// any id of the vocabulary works.
 int64_t pad_id_of(const Tokenizer& tokenizer);
 
-/// Prints what was read from `files`, how many are `kept`, and what was dropped. `unit`: "examples"
-/// or "prompts".
-void print_report(const std::string& files,
-                  const DatasetReport& report,
-                  int64_t kept,
-                  const std::string& unit,
-                  ProgressLine& progress);
+/// Prints what was read from `files`, how many are `kept`, what was dropped and what truncation
+/// takes away. `unit`: "examples" or "prompts". Returns the part about truncation, or "none".
+std::string print_report(const std::string& files,
+                         const DatasetReport& report,
+                         int64_t kept,
+                         const std::string& unit,
+                         const LengthLimit& limit,
+                         ProgressLine& progress);
 
 }  // namespace reprise::app

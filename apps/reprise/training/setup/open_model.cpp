@@ -1,11 +1,15 @@
 #include "reprise/training/setup/open_model.h"
 
+#include "reprise/adapter_folder.h"
 #include "reprise/model_options.h"
 #include "reprise/training/effects/flag_effects.h"
 #include "reprise/training/options/lora_config.h"
 #include "reprise/training/options/role_checkpointing.h"
+#include "reprise/training/setup/model_card.h"
+#include "reprise/training/setup/trained_adapter.h"
 
 #include <reprise/io/dtype.h>
+#include <reprise/io/file.h>
 #include <reprise/model/pretrained.h>
 #include <reprise/report/units.h>
 
@@ -158,18 +162,6 @@ bool has_own_modules(const TrainingFlags& flags, HeadKind head, bool keeps_refer
          (!flags.adapter.empty() && !LoraConfig::read(flags.adapter).modules_to_save.empty());
 }
 
-void add_adapters(TrainedModel& trained, const TrainingFlags& flags, bool keeps_reference) {
-  if (!flags.adapter.empty()) {
-    AdapterOptions options;
-    options.is_trainable = true;
-    options.keep_reference = keeps_reference;
-    trained.lora = load_adapter(*trained.model, flags.adapter, options);
-  } else if (flags.use_peft) {
-    trained.lora = lora_config(flags, flags.model);
-    add_lora(*trained.model, *trained.lora, flags.seed);
-  }
-}
-
 std::shared_ptr<Model> load(const std::string& folder,
                             const LoadOptions& options,
                             ProgressLine& progress) {
@@ -199,7 +191,7 @@ TrainedModel open_trained_model(const TrainingFlags& flags,
     trained.model = load(flags.model, options, progress);
     trained.model->compute_head_in_float32(flags.cast_lm_head_to_fp32);
     trained.model->add_embedding_noise(flags.neftune_noise_alpha);
-    add_adapters(trained, flags, keeps_reference);
+    trained.lora = add_adapters(*trained.model, flags, keeps_reference);
     freeze_parameters(*trained.model, flags);
     const bool is_float32 = trained.model->dtype() == at::kFloat && !flags.bf16;
     // The critic of ppo may have dropout where the policy has none.
@@ -209,6 +201,16 @@ TrainedModel open_trained_model(const TrainingFlags& flags,
         {.has_dropout = may_have_dropout || has_dropout(*trained.model, trained.lora),
          .is_all_float32 = is_float32});
   });
+  if (!flags.adapter.empty()) {
+    progress.print(flags.adapter + ": a LoRA adapter of " + flags.model +
+                   ", which is trained further" +
+                   (keeps_reference ? "; as it is now, it is the reference" : ""));
+  }
+  trained.tokenizer = tokenizer_folder(ModelFolders{flags.model, flags.adapter});
+  if (!flags.chat_template.empty()) {
+    trained.chat_template = read_file(flags.chat_template);  // now: it may change during the run
+  }
+  trained.card = model_card(flags, flags.model, trained.lora ? CardOf::Adapter : CardOf::Model);
   enable_checkpointing(*trained.model, checkpointing_request(flags, Role::Actor));
   shard_and_print(trained, flags, world, progress);
   return trained;
@@ -229,6 +231,8 @@ TrainedModel open_critic(const std::string& folder,
       add_lora(*critic.model, *critic.lora, flags.seed);
     }
   });
+  critic.tokenizer = folder;
+  critic.card = model_card(flags, folder, critic.lora ? CardOf::Adapter : CardOf::Model);
   enable_checkpointing(*critic.model, checkpointing_request(flags, Role::Critic));
   shard_and_print(critic, flags, world, progress);
   return critic;
@@ -240,9 +244,16 @@ std::shared_ptr<Model> open_frozen_model(const std::string& folder,
                                          const RunWorld& world,
                                          ProgressLine& progress) {
   std::shared_ptr<Model> model;
+  const auto folders = model_folders({folder, ""}, "");
+  const bool has_adapter = !folders.adapter.empty();
+  world.check_same_model(folders.model);
   world.check_same_model(folder);
   world.world().run_on_all("opening " + folder, [&] {
-    model = load(folder, load_options(flags, head, world, /*has_own_modules=*/false), progress);
+    model = load(folders.model, load_options(flags, head, world, has_adapter), progress);
+    if (has_adapter) {
+      load_adapter(*model, folders.adapter);
+      merge_lora(*model);
+    }
   });
   model->compute_head_in_float32(flags.cast_lm_head_to_fp32);
   for (auto& parameter : model->parameters()) {
@@ -250,16 +261,6 @@ std::shared_ptr<Model> open_frozen_model(const std::string& folder,
   }
   world.shard_frozen(*model, dtype_of(flags));
   return model;
-}
-
-void save_trained_model(const TrainedModel& trained, const std::filesystem::path& folder) {
-  if (trained.lora) {
-    save_adapter(*trained.model, folder, *trained.lora);
-  } else {
-    SaveOptions options;
-    options.source = trained.source;
-    save_model(*trained.model, folder, options);
-  }
 }
 
 }  // namespace reprise::app

@@ -20,6 +20,9 @@ struct TrainedModel {
   std::shared_ptr<Model> model;
   std::optional<LoraConfig> lora;  ///< of its adapters; std::nullopt: all weights are trained
   std::string source;              ///< its folder
+  std::string tokenizer;           ///< the folder with its tokenizer
+  std::string chat_template;       ///< text that replaces the tokenizer's template; empty: none
+  std::string card;                ///< README.md: see model_card()
 };
 
 /// `keeps_reference`: also keep a copy of the adapter that is trained further.
@@ -34,14 +37,15 @@ TrainedModel open_critic(const std::string& folder,
                          const RunWorld& world,
                          ProgressLine& progress);
 
-/// A frozen model: a reference, a teacher or a reward model.
+/// A frozen model: a reference, a teacher or a reward model. An adapter is merged into its base.
 std::shared_ptr<Model> open_frozen_model(const std::string& folder,
                                          HeadKind head,
                                          const TrainingFlags& flags,
                                          const RunWorld& world,
                                          ProgressLine& progress);
 
-/// Writes the model or its adapter, with the tokenizer and configuration.
+/// Writes the model or its adapter, with the tokenizer, its chat template, a card and the
+/// configuration. All processes call it.
 void save_trained_model(const TrainedModel& trained, const std::filesystem::path& folder);
 
 }  // namespace reprise::app

@@ -15,23 +15,42 @@ namespace {
 
 // --max_prompt_length, or what completions leave of the model's positions.
 int64_t prompt_limit(const TrainingFlags& flags, const ModelConfig& config) {
+  const bool is_learned = config.rope.dims == 0;
+  TORCH_CHECK(!is_learned || !flags.allow_untrained_positions,
+              "--allow_untrained_positions has no effect: --model ",
+              flags.model,
+              " has ",
+              config.max_positions,
+              " learned positions, and no others");
   const int64_t room = config.max_positions - flags.max_completion_length;
-  TORCH_CHECK(room > 0,
+  const bool is_free = flags.allow_untrained_positions && flags.max_prompt_length > 0;
+  const std::string advice =
+      is_learned ? std::string()
+                 : ". Give --allow_untrained_positions " +
+                       std::string(flags.max_prompt_length > 0 ? "" : "and --max_prompt_length ") +
+                       "to go beyond them";
+  TORCH_CHECK(is_free || room > 0,
               "--max_completion_length ",
               flags.max_completion_length,
-              " leaves no room for prompts: the model has ",
+              " leaves no room for prompts: --model ",
+              flags.model,
+              " has ",
               config.max_positions,
-              " positions");
-  TORCH_CHECK(flags.max_prompt_length <= room,
+              " positions",
+              advice);
+  TORCH_CHECK(is_free || flags.max_prompt_length <= room,
               "--max_prompt_length ",
               flags.max_prompt_length,
               " and --max_completion_length ",
               flags.max_completion_length,
               " are ",
               flags.max_prompt_length + flags.max_completion_length,
-              " tokens together: the model has ",
+              " tokens together: --model ",
+              flags.model,
+              " has ",
               config.max_positions,
-              " positions");
+              " positions",
+              advice);
   return flags.max_prompt_length > 0 ? flags.max_prompt_length : room;
 }
 
@@ -54,10 +73,16 @@ PromptOptions prompt_options(const TrainingFlags& flags, const ModelConfig& conf
 std::shared_ptr<const PromptSet> open_and_report(const std::string& files,
                                                  const PromptData& data,
                                                  const PromptOptions& options,
+                                                 std::string& truncated,
                                                  ProgressLine& progress) {
   const auto prompts = open_prompts(parse_data_files(files), data.tokenizer, options);
   const PromptReport& report = prompts->report();
-  print_report(files, report, prompts->size(), "prompts", progress);
+  truncated = print_report(files,
+                           report,
+                           prompts->size(),
+                           "prompts",
+                           {"max_prompt_length", options.max_prompt_length},
+                           progress);
   if (report.prompts_shortened > 0) {
     progress.print("  " + std::to_string(report.prompts_shortened) + " truncated to their last " +
                    std::to_string(options.max_prompt_length) + " tokens");
@@ -80,9 +105,17 @@ std::shared_ptr<const Dataset> open_pretraining(const TrainingFlags& flags,
   options.cache = flags.cache_dir;
   options.skip_bad_rows = flags.skip_bad_rows;
   options.seed = flags.seed;
-  options.tokenizer_key = tokenizer_key(flags.model);
+  options.tokenizer_key = tokenizer_key(tokenizer_folder(flags));
   const auto opened = open_dataset(RowTokenizer(data.tokenizer, rows), options);
-  print_report(flags.ptx_data, opened.report, opened.dataset->size(), "examples", progress);
+  print_report(flags.ptx_data,
+               opened.report,
+               opened.dataset->size(),
+               "examples",
+               {"ptx_max_length", flags.ptx_max_length},
+               progress);
+  check_positions(flags,
+                  {{"--ptx_data " + flags.ptx_data, longest_of(*opened.dataset), "ptx_max_length"}},
+                  progress);
   return opened.dataset;
 }
 
@@ -98,7 +131,7 @@ std::string key_of(const TrainingFlags& flags) {
   if (!flags.chat_template.empty()) {
     files.emplace_back(flags.chat_template);
   }
-  return content_hash(files, {{"tokenizer", tokenizer_key(flags.model)}});
+  return content_hash(files, {{"tokenizer", tokenizer_key(tokenizer_folder(flags))}});
 }
 
 void show_first_prompt(const PromptSet& prompts, ProgressLine& progress) {
@@ -114,11 +147,12 @@ PromptData open_prompt_data(const TrainingFlags& flags,
                             const ModelConfig& config,
                             ProgressLine& progress) {
   PromptData data;
-  data.tokenizer = open_tokenizer(flags.model, config);
+  data.tokenizer = open_tokenizer(tokenizer_folder(flags), config);
   const auto options = prompt_options(flags, config);
-  data.train = open_and_report(flags.data, data, options, progress);
+  data.train = open_and_report(flags.data, data, options, data.truncation, progress);
   if (!flags.eval_data.empty()) {
-    data.evaluation = open_and_report(flags.eval_data, data, options, progress);
+    data.evaluation =
+        open_and_report(flags.eval_data, data, options, data.evaluation_truncation, progress);
   }
   if (!flags.ptx_data.empty()) {
     data.pretraining = open_pretraining(flags, data, progress);

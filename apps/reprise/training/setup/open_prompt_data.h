@@ -20,6 +20,8 @@ struct PromptData {
   std::shared_ptr<const PromptSet> evaluation;  ///< null: none
   std::shared_ptr<const Dataset> pretraining;   ///< null: none
   std::string key;                              ///< identifies the content of the data
+  std::string truncation;                       ///< of --data: see truncation_text()
+  std::string evaluation_truncation;            ///< empty: no evaluation
 };
 
 /// Reads and tokenises the data and prints a summary; with --show_example also the first prompt.

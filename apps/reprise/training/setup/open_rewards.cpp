@@ -1,6 +1,8 @@
 #include "reprise/training/setup/open_rewards.h"
 
+#include "reprise/adapter_folder.h"
 #include "reprise/reward_pad.h"
+#include "reprise/training/setup/check_command.h"
 #include "reprise/training/setup/open_model.h"
 
 #include <reprise/dist/secret.h>
@@ -90,11 +92,11 @@ void check_rows(const Sources& sources, const PromptSet& prompts) {
 
 // A model without a score head would get a random one, and its rewards would be noise.
 void check_is_reward_model(const std::string& folder) {
-  TORCH_CHECK(!fs::exists(fs::path(folder) / "adapter_config.json") ||
-                  fs::exists(fs::path(folder) / "config.json"),
+  TORCH_CHECK(!is_adapter_folder(folder),
               "--reward_model ",
               folder,
-              ": is a LoRA adapter; make a model of it first, by reprise merge");
+              ": is a LoRA adapter; make a model of it first, by ",
+              merge_command(folder));
   const auto architecture = ModelConfig::read(folder).architecture;
   TORCH_CHECK(architecture.ends_with("ForSequenceClassification"),
               "--reward_model ",
@@ -133,6 +135,16 @@ std::shared_ptr<RewardSource> open_reward_model(const std::string& folder,
 }
 
 }  // namespace
+
+void check_rewards(const TrainingFlags& flags) {
+  light_sources(flags);
+  if (!flags.reward_command.empty()) {
+    check_command("--reward_command", flags.reward_command);
+  }
+  for (const auto& folder : flags.reward_model) {
+    check_is_reward_model(folder);
+  }
+}
 
 std::shared_ptr<RewardList> open_rewards(const TrainingFlags& flags,
                                          const PromptSet& prompts,

@@ -12,6 +12,11 @@
 
 namespace reprise::app {
 
+/// Throws for rewards that cannot be made: an unknown function, a malformed URL, a command that the
+/// shell cannot parse or find, a secret's file that is missing, a folder that is not that of a
+/// reward model. Loads nothing.
+void check_rewards(const TrainingFlags& flags);
+
 /// Opens the rewards in the order of --reward_weights: models, functions, command, URL. Rewards
 /// without a model are made first and check every row, also of `evaluation` (may be null), so that
 /// a missing column is found before loading models and training. Prints the names in the metrics.

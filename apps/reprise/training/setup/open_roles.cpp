@@ -1,6 +1,8 @@
 #include "reprise/training/setup/open_roles.h"
 
+#include "reprise/adapter_folder.h"
 #include "reprise/training/options/online_options.h"
+#include "reprise/training/setup/open_data.h"
 #include "reprise/training/setup/open_reference.h"
 
 #include <reprise/data/dataset.h>
@@ -27,25 +29,29 @@ struct CriticSource {
 // critic.
 CriticSource critic_source(const TrainingFlags& flags) {
   if (!flags.critic_model.empty()) {
+    TORCH_CHECK(!is_adapter_folder(flags.critic_model),
+                "--critic_model ",
+                flags.critic_model,
+                ": is a LoRA adapter; make a model of it first, by ",
+                merge_command(flags.critic_model));
     return {flags.critic_model, "--critic_model"};
   }
   if (flags.reward_model.size() != 1) {
     return {flags.model, "the policy's model, with a new head"};
   }
   const auto& reward_model = flags.reward_model.front();
-  if (tokenizer_key(reward_model) != tokenizer_key(flags.model)) {
+  if (tokenizer_key(reward_model) != tokenizer_key(tokenizer_folder(flags))) {
     return {flags.model,
             "the policy's model, with a new head: the reward model's tokenizer differs"};
   }
   return {reward_model, "the reward model"};
 }
 
-void check_critic(const Model& critic,
-                  const Model& policy,
+// Before weights are read.
+void check_critic(const std::string& folder,
                   const Tokenizer& tokenizer,
-                  const TrainingFlags& flags,
-                  const std::string& folder) {
-  const auto& config = critic.config();
+                  const TrainingFlags& flags) {
+  const auto config = ModelConfig::read(folder);
   TORCH_CHECK(tokenizer.size() <= config.vocabulary,
               "critic ",
               folder,
@@ -56,8 +62,9 @@ void check_critic(const Model& critic,
               "), whose tokens it must judge");
   const int64_t used = flags.max_prompt_length > 0
                            ? flags.max_prompt_length + flags.max_completion_length
-                           : policy.config().max_positions;
-  TORCH_CHECK(used <= config.max_positions,
+                           : ModelConfig::read(flags.model).max_positions;
+  const bool may_exceed = flags.allow_untrained_positions && config.rope.dims > 0;
+  TORCH_CHECK(may_exceed || used <= config.max_positions,
               "critic ",
               folder,
               ": has ",
@@ -75,15 +82,18 @@ Roles open_roles(const TrainingFlags& flags,
                  ProgressLine& progress) {
   Roles roles;
   const bool has_reference = needs_reference(online_options(flags));
+  const bool has_critic = flags.objective == Objective::Ppo;
+  const auto source = has_critic ? critic_source(flags) : CriticSource();
+  if (has_critic) {
+    check_critic(source.folder, tokenizer, flags);
+  }
   roles.policy = open_trained_model(flags, has_reference, world, progress);
   if (has_reference) {
     roles.reference = open_reference(flags, roles.policy, world, progress);
   }
-  if (flags.objective == Objective::Ppo) {
-    const auto source = critic_source(flags);
+  if (has_critic) {
     progress.print("critic: " + source.folder + " (" + source.reason + ")");
     roles.critic = open_critic(source.folder, flags, world, progress);
-    check_critic(*roles.critic->model, *roles.policy.model, tokenizer, flags, source.folder);
     progress.print("activation checkpointing of the critic: " +
                    describe_checkpointing(*roles.critic->model).description);
   }
