@@ -63,7 +63,7 @@ std::optional<at::ScalarType> chosen_dtype(const std::string& name) {
 }
 
 void add_model_options(CLI::App& command, ModelOptions& options) {
-  command.add_option("--model", options.model, "Folder of the model, or of a LoRA adapter")
+  command.add_option("--model", options.model, "Model, or LoRA adapter")
       ->required()
       ->type_name("DIR");
   command.add_option("--adapter", options.adapter, "Folder of a LoRA adapter to apply")
@@ -89,9 +89,8 @@ void add_precision_options(CLI::App& command, ModelOptions& options) {
                 options.fp16,
                 "Mixed precision (autocast): weights in float32, matrix products in float16")
       ->excludes(bf16);
-  command.add_flag("--cast_lm_head_to_fp32",
-                   options.head_in_float32,
-                   "Compute logits in float32, whatever the type of the rest");
+  command.add_flag(
+      "--cast_lm_head_to_fp32", options.head_in_float32, "Compute the logits in float32");
 }
 
 ModelOptions with_folders(ModelOptions options) {

@@ -1,8 +1,8 @@
 // --help: one look for all commands, one screen first, everything on request.
 #include "reprise/training/flags/flag_table.h"
+#include "support/error_text.h"
 #include "support/fixtures.h"
 #include "support/program.h"
-#include "support/error_text.h"
 
 #include <gtest/gtest.h>
 

@@ -33,7 +33,7 @@ TEST_F(Messages, AMistypedFlagOfAnyCommandGetsTheNearest) {
               "reprise: generate --temprature: there is no such flag; did you mean --temperature?");
   expect_said(run_program({"merge", "--model", "m", "spare"}),
               "merge: \"spare\" belongs to no flag");
-  expect_said(run_program({"merge", "--model", "m"}), "merge: --adapter is required");
+  expect_said(run_program({"merge", "--model", "m"}), "merge: --output is required");
   expect_said(run_program({"sft", "--learning_rate"}), "reprise: --learning_rate needs a value\n");
 }
 
@@ -55,12 +55,18 @@ TEST_F(Messages, FilesOfOtherProgramsAreNamed) {
   expect_said(sft(write("a.parquet", "PAR1....")), "a.parquet: this is a Parquet file; convert");
   expect_said(sft(write("a.csv", "prompt,completion\na,b\n")), "this is a CSV file; convert it");
   const std::string gguf = write("m.gguf", "GGUF");
-  for (const testing::Words& words : std::vector<testing::Words>{
-           {"sft", "--model", gguf, "--data", "d", "--output_dir", path("o")},
-           {"generate", "--model", gguf},
-           {"tokenize", "--model", gguf},
-           {"inspect", gguf},
-           {"plan", "--model", gguf}}) {
+  for (const testing::Words& words :
+       std::vector<testing::Words>{{"sft",
+                                    "--model",
+                                    gguf,
+                                    "--data",
+                                    training_fixture("data/sft_text.jsonl"),
+                                    "--output_dir",
+                                    path("o")},
+                                   {"generate", "--model", gguf},
+                                   {"tokenize", "--model", gguf},
+                                   {"inspect", gguf},
+                                   {"plan", "--model", gguf}}) {
     expect_said(run_program(words), "m.gguf: this is a GGUF file; convert it with: reprise import");
   }
   const std::string utf16("\xFF\xFE{\0", 4);

@@ -130,8 +130,8 @@ TEST_F(WatchedRun, SaysWhatItDoesFromTheStartAndShowsTheObjectivesFigures) {
                              testing::training_fixture("data/pairs.jsonl")});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   size_t at = 0;
-  for (const char* part : {"loading ",
-                           "tokenising ",
+  for (const char* part : {"tokenising ",
+                           "loading ",
                            "the first step\n",
                            "step 1/3 ",
                            " accuracy ",

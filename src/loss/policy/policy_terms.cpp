@@ -105,7 +105,7 @@ Metric extreme_of(std::string name,
   const auto known = counts & ~x.isnan();
   const auto others = x.masked_fill(~known, beyond);
   const auto is_any = known.any();
-  const auto value = is_least ? others.min() : others.max();
+  const auto value = is_least ? others.amin() : others.amax();
   return {std::move(name), at::where(is_any, value, 0), is_any.to(at::kFloat), mean};
 }
 

@@ -67,9 +67,9 @@ class Rm final : public TrainingObjective {
         pair[0], pair[1], options_.use_margin ? batch.margin : at::Tensor(), options_.loss);
     const auto pairs = static_cast<double>(pair[0].numel());
     return {result.loss / context.total_weight,
-            {metric_of("min_reward", scores.min(), 1, MetricMean::OfMinima),
+            {metric_of("min_reward", scores.amin(), 1, MetricMean::OfMinima),
              mean_metric("mean_reward", scores),
-             metric_of("max_reward", scores.max(), 1, MetricMean::OfMaxima),
+             metric_of("max_reward", scores.amax(), 1, MetricMean::OfMaxima),
              metric_of("accuracy", result.accuracy * pairs, pairs),
              metric_of("margin", result.margin * pairs, pairs)}};
   }

@@ -9,10 +9,7 @@ namespace {
 using Flags = TrainingFlags;
 
 void add_models(FlagList& list, Objective objective) {
-  list.add("model",
-           &Flags::model,
-           "DIR",
-           "Folder of the model to train, or of a LoRA adapter to train further")
+  list.add("model", &Flags::model, "DIR", "Model, or LoRA adapter, to train")
       .required()
       .aliases(
           {"model_name_or_path", "model.model_name_or_path", "model.name_or_path", "pretrain"});

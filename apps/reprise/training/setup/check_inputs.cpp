@@ -4,6 +4,7 @@
 #include "reprise/training/setup/open_rewards.h"
 
 #include <reprise/data/dataset.h>
+#include <reprise/io/file_format.h>
 #include <reprise/io/safetensors.h>
 #include <reprise/model/config.h>
 #include <reprise/model/lora.h>
@@ -54,6 +55,7 @@ void check_model(const char* flag, const std::string& name) {
   if (name.empty()) {
     return;
   }
+  refuse_foreign_model(name);
   TORCH_CHECK(fs::is_directory(name),
               "--",
               flag,
