@@ -244,10 +244,10 @@ set(_reprise_supp ${PROJECT_SOURCE_DIR}/tools/sanitizers)
 set(REPRISE_TEST_ENVIRONMENT
   ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16
   # Not instrumented, LibTorch hands over containers whose bounds ASan has not followed.
-  ASAN_OPTIONS=detect_container_overflow=0:detect_odr_violation=0:suppressions=${_reprise_supp}/asan.supp
+  ASAN_OPTIONS=allocator_may_return_null=1:detect_container_overflow=0:detect_odr_violation=0:suppressions=${_reprise_supp}/asan.supp
   LSAN_OPTIONS=suppressions=${_reprise_supp}/lsan.supp:print_suppressions=0
   UBSAN_OPTIONS=print_stacktrace=1:suppressions=${_reprise_supp}/ubsan.supp
-  TSAN_OPTIONS=suppressions=${_reprise_supp}/tsan.supp)
+  TSAN_OPTIONS=allocator_may_return_null=1:suppressions=${_reprise_supp}/tsan.supp)
 
 function(_reprise_register_test name timeout labels)
   set_tests_properties(${name} PROPERTIES

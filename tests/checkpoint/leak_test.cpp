@@ -1,5 +1,6 @@
 // Nothing accumulates over ten thousand steps: neither tensor bytes nor resident memory.
 #include "support/bitwise.h"
+#include "support/sanitizer.h"
 
 #include <reprise/reprise.h>
 
@@ -16,11 +17,8 @@
 namespace reprise::testing {
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kIsSanitized = true;  // sanitizers keep freed memory for a while
-#else
-constexpr bool kIsSanitized = false;
-#endif
+// Sanitizers keep freed memory for a while.
+constexpr bool kIsSanitized = REPRISE_UNDER_ASAN || REPRISE_UNDER_TSAN;
 
 constexpr int kSteps = 10'000;
 constexpr int kWarmUp = 1'000;

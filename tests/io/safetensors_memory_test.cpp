@@ -1,5 +1,6 @@
 // The weights are never in memory twice: copying a file into tensors adds no more to the process's
 // peak than the piece that is being copied. One test a process, as the peak never falls.
+#include "support/sanitizer.h"
 #include "support/temporary_folder.h"
 #include "support/tensors.h"
 
@@ -29,9 +30,9 @@ int64_t status_bytes(const std::string& field) {
 }
 
 TEST(SafetensorsMemory, CopyingAddsNothingToThePeak) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "a sanitizer's shadow memory grows with what is touched";
-#endif
+  if (REPRISE_UNDER_ASAN || REPRISE_UNDER_TSAN) {
+    GTEST_SKIP() << "a sanitizer's shadow memory grows with what is touched";
+  }
   const TemporaryFolder folder;
   std::vector<LazyTensor> source;
   for (int64_t i = 0; i < kTensors; ++i) {

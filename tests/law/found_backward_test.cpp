@@ -1,6 +1,8 @@
 // Programs that tests/fuzz/program_fuzz found: backward calls inside regions, and hooks.
 #include "law/programs.h"
 
+#include <c10/util/ScopeExit.h>
+
 #include <latch>
 #include <thread>
 
@@ -168,6 +170,8 @@ TEST(LawFoundBackward, ACapturedTensorGetsAHistoryThatLeadsBackToTheRegion) {
       [](const Way& way) {
         const auto x = leaf({2});
         const auto captured = torch::ones({2});
+        // The region holds the tensor, whose history holds the region: a cycle to be cut.
+        const auto cut = c10::make_scope_exit([&] { captured.detach_(); });
         const auto out = way(
             [=](const at::Tensor& h) {
               const auto start = h.detach().clone().set_requires_grad(true);

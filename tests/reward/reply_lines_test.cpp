@@ -2,6 +2,7 @@
 // with memory in proportion to the line.
 #include "reward/reply_lines.h"
 
+#include "support/sanitizer.h"
 #include "support/temporary_folder.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +22,9 @@ std::atomic<size_t> bytes_allocated = 0;
 
 }  // namespace
 
-// Counts what is allocated, by whatever library, so that a test can say what a line costs.
+// Counts what is allocated, by whatever library, so that a test can say what a line costs. Not
+// under TSan, which has an operator new of its own.
+#if !REPRISE_UNDER_TSAN
 void* operator new(size_t size) {
   bytes_allocated += size;
   if (void* const memory = std::malloc(size == 0 ? 1 : size)) {
@@ -35,6 +38,7 @@ void operator delete(void* memory) noexcept {
 void operator delete(void* memory, size_t) noexcept {
   std::free(memory);
 }
+#endif
 
 namespace reprise::reward {
 namespace {
