@@ -241,10 +241,11 @@ endfunction()
 # What every test process gets. Some virtual CPUs announce AMX and fault on it in bf16 matmuls, so
 # oneDNN is held below it; sanitizer options only matter in sanitizer builds.
 set(_reprise_supp ${PROJECT_SOURCE_DIR}/tools/sanitizers)
+# Not instrumented, LibTorch hands over containers whose bounds ASan has not followed.
+set(REPRISE_ASAN_OPTIONS allocator_may_return_null=1:detect_container_overflow=0:detect_odr_violation=0:suppressions=${_reprise_supp}/asan.supp)
 set(REPRISE_TEST_ENVIRONMENT
   ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16
-  # Not instrumented, LibTorch hands over containers whose bounds ASan has not followed.
-  ASAN_OPTIONS=allocator_may_return_null=1:detect_container_overflow=0:detect_odr_violation=0:suppressions=${_reprise_supp}/asan.supp
+  ASAN_OPTIONS=${REPRISE_ASAN_OPTIONS}
   LSAN_OPTIONS=suppressions=${_reprise_supp}/lsan.supp:print_suppressions=0
   UBSAN_OPTIONS=print_stacktrace=1:suppressions=${_reprise_supp}/ubsan.supp
   TSAN_OPTIONS=allocator_may_return_null=1:suppressions=${_reprise_supp}/tsan.supp)
