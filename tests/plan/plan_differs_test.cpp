@@ -3,6 +3,7 @@
 #include "plan/chain.h"
 #include "support/bitwise.h"
 #include "support/devices.h"
+#include "support/sanitizer.h"
 #include "support/zoo.h"
 
 #include <reprise/reprise.h>
@@ -286,6 +287,9 @@ TEST(PlannedSteps, AreMeasuredWithoutOptimizersOtherThreadsAndGradients) {
 }
 
 TEST(PlannedSteps, GoOnAfterAGuardIsDestroyedOnAnotherThread) {
+  if (REPRISE_UNDER_ASAN) {
+    GTEST_SKIP() << "what only the first thread could free is never freed";
+  }
   Changing step;
   const auto widest = step.widest();
   auto use = std::make_unique<PlanGuard>(widest);
