@@ -24,7 +24,7 @@ std::atomic<size_t> bytes_allocated = 0;
 
 // Counts what is allocated, by whatever library, so that a test can say what a line costs. Not
 // under TSan, which has an operator new of its own.
-#if !REPRISE_UNDER_TSAN
+#if !REPRISE_UNDER_ASAN && !REPRISE_UNDER_TSAN
 void* operator new(size_t size) {
   bytes_allocated += size;
   if (void* const memory = std::malloc(size == 0 ? 1 : size)) {
