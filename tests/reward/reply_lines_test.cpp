@@ -23,7 +23,7 @@ std::atomic<size_t> bytes_allocated = 0;
 }  // namespace
 
 // Counts what is allocated, by whatever library, so that a test can say what a line costs. Not
-// under TSan, which has an operator new of its own.
+// under sanitizers, which have their own.
 #if !REPRISE_UNDER_ASAN && !REPRISE_UNDER_TSAN
 void* operator new(size_t size) {
   bytes_allocated += size;
