@@ -1,20 +1,15 @@
 // The command lines of README.md run as they are written, on small stand-ins for their files.
-#include "app/training.h"
-
-#include <cstdlib>
+#include "app/documented_commands.h"
 
 namespace reprise {
 namespace {
 
 namespace fs = std::filesystem;
 using testing::contains;
-using testing::read_text;
-using testing::shell_quoted;
-using testing::training_fixture;
 
 /// The lines of the section "In your shell", without their comments.
 std::vector<std::string> readme_commands() {
-  const std::string text = read_text(testing::fixtures() / ".." / ".." / "README.md");
+  const std::string text = testing::document("README.md");
   const auto section = text.find("## In your shell");
   const auto begin = text.find("```\n", section) + 4;
   std::istringstream block(text.substr(begin, text.find("```", begin) - begin));
@@ -28,9 +23,10 @@ std::vector<std::string> readme_commands() {
   return commands;
 }
 
-class Readme : public testing::Training {
+class Readme : public testing::DocumentedCommands {
  protected:
   void SetUp() override {
+    DocumentedCommands::SetUp();
     std::string text, chats, pairs, problems, prompts;
     for (int i = 1; i <= 16; ++i) {
       const std::string n = std::to_string(i), sum = std::to_string(i + i);
@@ -51,8 +47,6 @@ class Readme : public testing::Training {
     write("pairs.jsonl", pairs);
     write("problems.jsonl", problems);
     write("prompts.jsonl", prompts);
-    fs::create_directory(path("bin"));
-    fs::create_symlink(fs::absolute(testing::program()), path("bin/reprise"));
   }
 
   /// What a command takes for granted.
@@ -63,14 +57,6 @@ class Readme : public testing::Training {
     if (contains(command, "--reward_model reward ")) {
       expect_runs("reprise rm --model model --data pairs.jsonl --output_dir reward");
     }
-  }
-
-  /// As a shell in the folder runs it.
-  void expect_runs(const std::string& command) {
-    const std::string line = "cd " + shell_quoted(folder_.path().string()) +
-                             " && PATH=\"$PWD/bin:$PATH\" XDG_CACHE_HOME=\"$PWD/caches\" && " +
-                             "export PATH XDG_CACHE_HOME && " + command + " > log 2>&1 < /dev/null";
-    EXPECT_EQ(std::system(line.c_str()), 0) << command << "\n" << read_text(path("log"));
   }
 };
 
