@@ -63,6 +63,7 @@ class RecomputePass final : public HookSource, public WriteListener {
   void run_body(std::vector<at::Tensor> inputs);
   void compare(size_t index, const at::Tensor& tensor);
   void compare_values(size_t index, const at::Tensor& tensor);
+  bool may_be_unused_seed(size_t index) const;
   void check_finished();
   void report(const Replayer* replayer, std::chrono::nanoseconds time) const;
   [[noreturn]] void stop();

@@ -201,6 +201,33 @@ TEST(Determinism, AMismatchInsideAnInnerRegionNamesTheInnerOne) {
   EXPECT_TRUE(contains(message, "region \"inner\" did different work"));
 }
 
+/// As attention on a GPU (here: meta) without dropout, which saves a seed that it never writes.
+struct Seeded : torch::autograd::Function<Seeded> {
+  static at::Tensor forward(torch::autograd::AutogradContext* context,
+                            const at::Tensor& x,
+                            const at::Tensor& seed,
+                            const at::Tensor& other) {
+    context->save_for_backward({x, seed, other});
+    return x.exp();
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 torch::autograd::variable_list gradients) {
+    return {gradients[0] * context->get_saved_variables()[0].exp(), {}, {}};
+  }
+};
+
+TEST(Determinism, SeedsThatAttentionOnAGpuDoesNotUseMayDiffer) {
+  const auto saving_beside = [](c10::Device device) {
+    return [device](at::Tensor h, bool is_recompute) {
+      const auto seed = torch::full({}, is_recompute ? 1 : 2, at::kLong);
+      return Seeded::apply(h, seed, torch::empty({2}, at::device(device)).fill_(3));
+    };
+  };
+  EXPECT_EQ(backward(named(DeterminismCheck::Metadata), saving_beside(at::kMeta)).message, "");
+  const auto message = backward(named(DeterminismCheck::Metadata), saving_beside(at::kCPU)).message;
+  EXPECT_TRUE(contains(message, "came back with different values"));
+}
+
 TEST(Determinism, AUserHandlerCannotHideAMismatch) {
   const auto [message, gradient] =
       backward(named(DeterminismCheck::Metadata, false), [](at::Tensor h, bool is_recompute) {

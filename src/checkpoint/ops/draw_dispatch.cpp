@@ -35,6 +35,16 @@ std::optional<c10::Device> device_of(c10::ArrayRef<c10::IValue> arguments) {
   return std::nullopt;
 }
 
+/// Fused attention draws for its dropout alone.
+bool is_without_dropout(const c10::FunctionSchema& schema, c10::ArrayRef<c10::IValue> arguments) {
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (schema.arguments()[i].name() == "dropout_p") {
+      return arguments[i].isDouble() && arguments[i].toDouble() == 0;
+    }
+  }
+  return false;
+}
+
 /// Serialises operators that draw from a default generator by themselves.
 std::mutex& own_draws_mutex() {
   static std::mutex mutex;
@@ -89,7 +99,8 @@ void DrawingCall::run(std::optional<size_t> index) {
   // An operator without a tensor or a generator passes the draw on to one that has a tensor. On the
   // CPU, so does one without an argument for a generator.
   if (!device || !(device->is_cpu() || device->is_cuda()) || (!index && device->is_cpu()) ||
-      (given && PrivateGenerator::is_one(*given))) {
+      (given && PrivateGenerator::is_one(*given)) ||
+      (!index && is_without_dropout(op_.schema(), arguments))) {
     return run_as_is();
   }
   // See Note [A backward call inside a region]: on a GPU its nodes may run on another thread, where
