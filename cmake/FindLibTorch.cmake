@@ -6,8 +6,8 @@
 #
 # Looks in, first match wins:
 #   REPRISE_TORCH        CMake variable, then environment variable
-#   LibTorch_HINTS       set by RepriseConfig.cmake: the LibTorch that the library was built with
-#   <source>/.deps/venv  what script/setup makes
+#   LibTorch_HINTS       set by RepriseConfig.cmake: the LibTorch that the library was built with; in Reprise's own tree,
+#                        what script/setup fetches
 #   CMAKE_PREFIX_PATH and the system
 #
 # Gives the target LibTorch::LibTorch and LibTorch_FOUND, LibTorch_VERSION, LibTorch_ROOT_DIR,
@@ -24,8 +24,7 @@ if(_libtorch_roots)
   set(_libtorch_search NO_DEFAULT_PATH)
 else()
   set(_libtorch_search)
-  file(GLOB _libtorch_venv ${CMAKE_CURRENT_LIST_DIR}/../.deps/venv/lib/python3*/site-packages/torch)
-  set(_libtorch_roots ${LibTorch_HINTS} ${_libtorch_venv})
+  set(_libtorch_roots ${LibTorch_HINTS})
 endif()
 
 # Not cached, so that a changed REPRISE_TORCH takes effect at the next configure.

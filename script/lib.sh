@@ -27,11 +27,19 @@ jobs() {
   echo $((by_memory < 1 ? 1 : by_memory < cores ? by_memory : cores))
 }
 
+# The versions of LibTorch that Reprise works with, newest first, and the one that is used.
+torch_versions() { sed -n 's/^set(REPRISE_TORCH_VERSIONS \(.*\))$/\1/p' cmake/TorchVersions.cmake | tr ' ' '\n'; }
+torch_version() { echo "${REPRISE_TORCH_VERSION:-$(torch_versions | head -1)}"; }
+
+# Where a preset is built. With REPRISE_BUILD_SUFFIX, beside the usual one: for another LibTorch.
+build_folder() { echo "build/$1${REPRISE_BUILD_SUFFIX:-}"; }
+
 # configure PRESET: configures build/PRESET; quick when nothing changed. The compiler is CXX, or Clang where it is
 # installed: it needs a third of GCC's time. A build folder keeps the compiler that it was made with.
 configure() {
   if [[ -z ${CXX:-} ]] && command -v clang++ >/dev/null; then local -x CXX=clang++; fi
-  cmake --preset "$1" -DREPRISE_TORCH="${REPRISE_TORCH:-}" --log-level=WARNING >&2
+  cmake --preset "$1" -B "$(build_folder "$1")" -DREPRISE_TORCH="${REPRISE_TORCH:-}" \
+    -DREPRISE_TORCH_VERSION="${REPRISE_TORCH_VERSION:-}" --log-level=WARNING >&2
 }
 
 # build PRESET [targets…]
@@ -39,14 +47,14 @@ build() {
   local preset=$1
   shift
   configure "$preset"
-  cmake --build "build/$preset" --parallel "$(jobs)" ${@:+--target "$@"} >&2
+  cmake --build "$(build_folder "$preset")" --parallel "$(jobs)" ${@:+--target "$@"} >&2
 }
 
 # What a GPU needs. PyPI's wheel alone has libtorch_cuda.so, but not the CUDA libraries that it needs.
 has_gpu() { [[ -e /dev/nvidiactl ]] || nvidia-smi -L >/dev/null 2>&1; }
 has_nvcc() { command -v nvcc >/dev/null || [[ -x ${CUDA_HOME:-/usr/local/cuda}/bin/nvcc ]]; }
 torch_has_cuda() {
-  local torch=${REPRISE_TORCH:-$(echo .deps/venv/lib/python3*/site-packages/torch)}
+  local torch=${REPRISE_TORCH:-$(echo ".deps/torch-$(torch_version)"/lib/python3*/site-packages/torch)}
   [[ -f $torch/lib/libtorch_cuda.so && $(ldd "$torch/lib/libtorch_cuda.so") != *'not found'* ]]
 }
 

@@ -1,17 +1,18 @@
 #!/usr/bin/env python3
-"""Writes script/wheels.txt: the wheels that script/setup fetches, with the hashes of their files.
+"""Writes script/wheels/<version of torch>.txt: the wheels that script/setup fetches, with the hashes of their files.
 
-Usage: tools/pin_wheels.py torch==2.11.0 nvidia-cuda-runtime==13.0.96 nvidia-cuda-cupti==13.0.85
+Usage: tools/pin_wheels.py torch==2.15.0 nvidia-cuda-runtime==13.2.86 nvidia-cuda-cupti==13.2.86
 
-Asks pip which files it would install on Linux, for each Python and processor. Look at the difference before you commit
-it: from then on, everybody installs exactly these files or none.
+The CUDA libraries are those that torch's cuda-toolkit requires. Asks pip which files it would install on Linux, for each
+Python and processor. Look at the difference before you commit it: from then on, everybody installs exactly these files
+or none.
 """
 import json
 import pathlib
 import subprocess
 import sys
 
-TARGET = pathlib.Path(__file__).parent.parent / "script" / "wheels.txt"
+FOLDER = pathlib.Path(__file__).parent.parent / "script" / "wheels"
 HEADER = """\
 # The wheels that script/setup fetches. pip refuses files with other hashes.
 # Written by tools/pin_wheels.py; to change a version, run it again.
@@ -45,7 +46,10 @@ def main():
     wheels = sys.argv[1:]
     if not wheels or any(wheel.startswith("-") for wheel in wheels):
         sys.exit(__doc__)
-    TARGET.write_text(HEADER + "\n".join(map(pinned, wheels)) + "\n", encoding="utf-8")
+    if not wheels[0].startswith("torch=="):
+        sys.exit("expected torch==<version> first, which names the file")
+    target = FOLDER / f"{wheels[0].removeprefix('torch==')}.txt"
+    target.write_text(HEADER + "\n".join(map(pinned, wheels)) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@
 #include "checkpoint/hot_thread_local.h"
 #include "checkpoint/ops/tensor_hooks.h"
 #include "checkpoint/state/write_listener.h"
+#include "checkpoint/weak_node.h"
 
 #include <reprise/checkpoint.h>
 
@@ -140,6 +141,10 @@ class CheckpointEngine final : public Engine {
     return serves ? hook_source->make_hooks() : nullptr;
   }
 
+  std::unique_ptr<torch::autograd::AnomalyMetadata> make_anomaly_metadata() override {
+    return make_node_metadata();
+  }
+
   torch::autograd::variable_list execute(const torch::autograd::edge_list& roots,
                                          const torch::autograd::variable_list& inputs,
                                          bool keep_graph,
@@ -153,7 +158,7 @@ class CheckpointEngine final : public Engine {
 
   c10::intrusive_ptr<at::ivalue::Future> execute_with_graph_task(
       const std::shared_ptr<GraphTask>& graph_task,
-      std::shared_ptr<torch::autograd::Node> graph_root,
+      NodePtr graph_root,
       torch::autograd::InputBuffer&& input_buffer) override {
     const TaskKey key = key_of(graph_task->id_);
     if (started_task != nullptr && *started_task == 0) {

@@ -7,6 +7,7 @@
 #include "checkpoint/reentrant_node.h"
 #include "checkpoint/state/content_sample.h"
 #include "checkpoint/stats.h"
+#include "checkpoint/torch_versions.h"
 
 #include <reprise/autocast.h>
 #include <reprise/detail/region.h>
@@ -131,7 +132,7 @@ std::vector<at::Tensor> run_reentrant(const CheckpointOptions& options,
     delta.entered = 1;
     count(options.name, delta);
   }
-  auto node = std::make_shared<ReentrantNode>(std::move(region));
+  auto node = make_node<ReentrantNode>(std::move(region));
   node->set_next_edges(torch::autograd::collect_next_edges(inputs));
   const auto made = outputs;
   for (size_t i = 0; i < outputs.size(); ++i) {

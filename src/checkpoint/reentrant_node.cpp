@@ -1,6 +1,7 @@
 #include "checkpoint/reentrant_node.h"
 
 #include "checkpoint/engine.h"
+#include "checkpoint/torch_versions.h"
 #include "checkpoint/ops/engine_ops.h"
 #include "checkpoint/ops/op_observer.h"
 #include "checkpoint/state/content_sample.h"
@@ -263,7 +264,7 @@ void ReentrantNode::check_outputs(const std::vector<at::Tensor>& outputs) const 
 void ReentrantNode::check_captures(const variable_list& roots, const GraphMark& mark) const {
   std::vector<Node*> open;
   std::unordered_set<Node*> seen;
-  const auto push = [&](const std::shared_ptr<Node>& node) {
+  const auto push = [&](const NodePtr& node) {
     if (node && seen.insert(node.get()).second) {
       open.push_back(node.get());
     }

@@ -7,14 +7,14 @@
 // again if it is the last of its region: for a block that spares the last matmul.
 #pragma once
 
+#include "checkpoint/torch_versions.h"
+
 #include <ATen/core/grad_mode.h>
 #include <c10/util/Exception.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/autograd/saved_variable.h>
 #include <torch/csrc/autograd/variable.h>
-
-#include <memory>
 
 namespace reprise::ops {
 
@@ -23,12 +23,11 @@ using torch::autograd::variable_list;
 
 /// A node whose edges lead to these inputs, if one of them needs a gradient; otherwise null.
 template <class Node, class... Inputs>
-std::shared_ptr<Node> node_over(const Inputs&... inputs) {
+auto node_over(const Inputs&... inputs) {
   if (!torch::autograd::compute_requires_grad(inputs...)) {
-    return nullptr;
+    return decltype(detail::make_node<Node>()){};
   }
-  // deleteNode destroys long graphs without recursion.
-  std::shared_ptr<Node> node(std::make_unique<Node>().release(), torch::autograd::deleteNode);
+  auto node = detail::make_node<Node>();
   node->set_next_edges(torch::autograd::collect_next_edges(inputs...));
   return node;
 }

@@ -1,4 +1,5 @@
 // Tensors that are not plain strided memory pass through regions too.
+#include "checkpoint/torch_versions.h"
 #include "support/bitwise.h"
 
 #include <reprise/reprise.h>
@@ -95,6 +96,7 @@ TEST(ValuesCheck, ReadsNestedTensorsThatAreViews) {
   });
 }
 
+#if REPRISE_NAMED_TENSORS
 TEST(ValuesCheck, ReadsNamedTensors) {
   const auto names = std::vector<at::Dimname>{at::Dimname::fromSymbol(at::Symbol::dimname("N")),
                                               at::Dimname::fromSymbol(at::Symbol::dimname("C"))};
@@ -102,6 +104,7 @@ TEST(ValuesCheck, ReadsNamedTensors) {
     return (h * (differs ? 2 : 1)).rename(names).exp().tanh().rename(std::nullopt);
   });
 }
+#endif
 
 TEST(ValuesCheck, ReadsSparseTensors) {
   for (const auto layout : {at::kSparse, at::kSparseCsr}) {

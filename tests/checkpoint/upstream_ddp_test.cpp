@@ -5,6 +5,7 @@
 // The two ranks run one after the other, each on its half of the batch, and their gradients are
 // averaged. As DDP does, a hook on each parameter's accumulator tells when its gradient is ready:
 // DDP sends it then, so a second time in one backward would be too late.
+#include "checkpoint/torch_versions.h"
 #include "support/bitwise.h"
 #include "support/zoo.h"
 
@@ -116,7 +117,7 @@ struct Replica {
   Forward forward;
   RegionRunner runner;
   std::shared_ptr<UpstreamLayers> model;
-  std::vector<std::shared_ptr<torch::autograd::Node>> accumulators;
+  std::vector<detail::NodePtr> accumulators;
   std::vector<std::shared_ptr<int>> times_ready;
 };
 

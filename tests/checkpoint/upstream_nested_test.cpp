@@ -1,5 +1,6 @@
 // The claims of PyTorch's TestNestedCheckpoint (test/test_autograd.py). docs/upstream-tests.md says
 // which test is which.
+#include "checkpoint/weak_node.h"
 #include "support/bitwise.h"
 #include "support/kernel_calls.h"
 
@@ -35,19 +36,19 @@ Fn sum_of(const Fn& fn) {
 
 /// Names of the nodes of `fn`'s graph that outlive it.
 std::vector<std::string> surviving_nodes(const Fn& fn, const at::Tensor& x) {
-  std::vector<std::pair<std::string, std::weak_ptr<Node>>> nodes;
+  std::vector<std::pair<std::string, detail::WeakNode>> nodes;
   {
     auto leaf = x.detach().clone().set_requires_grad(true);
     auto y = fn(leaf);
     std::unordered_set<Node*> seen;
-    std::vector<std::shared_ptr<Node>> open{y.grad_fn()};
+    std::vector<detail::NodePtr> open{y.grad_fn()};
     while (!open.empty()) {
       const auto node = open.back();
       open.pop_back();
       if (node == nullptr || !seen.insert(node.get()).second) {
         continue;
       }
-      nodes.emplace_back(node->name(), node);
+      nodes.emplace_back(node->name(), detail::WeakNode(node));
       for (const auto& edge : node->next_edges()) {
         open.push_back(edge.function);
       }
@@ -56,7 +57,7 @@ std::vector<std::string> surviving_nodes(const Fn& fn, const at::Tensor& x) {
   }
   std::vector<std::string> alive;
   for (const auto& [name, node] : nodes) {
-    if (!node.expired()) {
+    if (node.lock()) {
       alive.push_back(name);
     }
   }

@@ -1,5 +1,6 @@
 // DeterminismCheck::Values: no false alarms whatever a region saves, no errors of LibTorch's own,
 // and differences are reported.
+#include "checkpoint/torch_versions.h"
 #include "law/programs.h"
 
 #include <torch/nested.h>
@@ -89,6 +90,7 @@ TEST(LawValueChecks, NestedTensors) {
   });
 }
 
+#if REPRISE_NAMED_TENSORS
 TEST(LawValueChecks, NamedTensors) {
   no_alarm([](const Way& way) {
     auto x = sine_leaf({2, 3});
@@ -101,6 +103,7 @@ TEST(LawValueChecks, NamedTensors) {
     return Tensors{x.grad()};
   });
 }
+#endif
 
 TEST(LawValueChecks, ComplexNumbers) {
   no_alarm(values_of(torch::complex(sines({4}), sines({4}, 1)),

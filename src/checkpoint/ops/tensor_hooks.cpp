@@ -1,5 +1,6 @@
 #include "checkpoint/ops/tensor_hooks.h"
 
+#include "checkpoint/torch_versions.h"
 #include "checkpoint/state/data_writes.h"
 #include "checkpoint/state/hook_order.h"
 #include "checkpoint/state/write_listener.h"
@@ -40,7 +41,7 @@ class InterceptedHooks final : public at::impl::VariableHooksInterface {
   TensorBase variable_data(const TensorBase& t) const override {
     return noted(t, next_->variable_data(t));
   }
-  const std::shared_ptr<torch::autograd::Node>& grad_fn(const TensorBase& t) const override {
+  const NodePtr& grad_fn(const TensorBase& t) const override {
     return next_->grad_fn(t);
   }
   bool is_view(const TensorBase& t) const override { return next_->is_view(t); }

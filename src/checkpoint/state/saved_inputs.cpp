@@ -72,7 +72,7 @@ SavedInputs::SavedInputs(const std::vector<at::Tensor>& inputs) {
       input.requires_grad = tensor.requires_grad();
       if (input.has_history) {
         input.is_activation = is_activation(tensor);
-        input.grad_fn = grad_fn;
+        input.grad_fn = WeakNode(grad_fn);
         input.output_nr = static_cast<uint32_t>(tensor.output_nr());
       }
       input.saved = torch::autograd::SavedVariable(
@@ -107,7 +107,7 @@ at::Tensor SavedInputs::with_history(const Input& input, const at::Tensor& detac
   uint32_t output_nr = input.output_nr;
   if (grad_fn == nullptr) {
     // Nothing depends on a history that is gone, but the tensor must not become a leaf.
-    grad_fn = std::make_shared<torch::autograd::Error>(
+    grad_fn = make_node<torch::autograd::Error>(
         "[reprise] the history of a region's input is gone, so a backward call inside the region "
         "cannot use it");
     grad_fn->add_input_metadata(detached);

@@ -3,6 +3,7 @@
 
 #include "checkpoint/offload/candidates.h"
 #include "checkpoint/state/write_log.h"
+#include "checkpoint/weak_node.h"
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/StorageImpl.h>
@@ -74,7 +75,7 @@ class SavedInputs {
     bool has_history = false;
     bool requires_grad = false;
     bool is_activation = false;
-    std::weak_ptr<torch::autograd::Node> grad_fn;
+    WeakNode grad_fn;
     uint32_t output_nr = 0;
     c10::VariableVersion version_counter;
     uint32_t version = 0;

@@ -89,13 +89,13 @@ void TensorLog::before_write(const at::Tensor& target) {
 
 void TensorLog::note_history(const at::Tensor& tensor) {
   const auto* meta = torch::autograd::impl::get_autograd_meta(tensor);
-  const auto grad_fn = meta == nullptr ? nullptr : meta->grad_fn_;
+  const auto grad_fn = meta == nullptr ? NodePtr() : meta->grad_fn_;
   if ((grad_fn && !start_.is_older(*grad_fn)) ||
       find_tensor(histories_, tensor.unsafeGetTensorImpl()) != histories_.end()) {
     return;
   }
   histories_.push_back({WeakTensor(tensor.getIntrusivePtr()),
-                        grad_fn,
+                        WeakNode(grad_fn),
                         meta == nullptr ? 0 : meta->output_nr_,
                         attr_version_of(tensor)});
 }

@@ -6,6 +6,7 @@
 
 #include "checkpoint/graph_mark.h"
 #include "checkpoint/state/hook_order.h"
+#include "checkpoint/weak_node.h"
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/TensorImpl.h>
@@ -46,7 +47,7 @@ class TensorLog {
   using WeakTensor = c10::weak_intrusive_ptr<c10::TensorImpl>;
   struct History {
     WeakTensor tensor;
-    std::weak_ptr<torch::autograd::Node> grad_fn;
+    WeakNode grad_fn;
     uint32_t output_nr;
     uint32_t attr_version;  // of a view: the version of its base that it has this history for
   };
@@ -109,7 +110,7 @@ class TensorUndo {
  private:
   struct History {
     at::Tensor tensor;
-    std::shared_ptr<torch::autograd::Node> grad_fn;
+    NodePtr grad_fn;
     uint32_t output_nr;
     const torch::autograd::Node* rewound_to;
     uint32_t attr_version;
@@ -135,7 +136,7 @@ class NodeHooksGuard {
 
  private:
   struct Counted {
-    std::shared_ptr<torch::autograd::Node> node;
+    NodePtr node;
     size_t pre_hooks;
     size_t tensor_pre_hooks;
     size_t post_hooks;

@@ -1,11 +1,11 @@
 #include "checkpoint/state/value_hash.h"
 
 #include "checkpoint/ops/engine_ops.h"
+#include "checkpoint/torch_versions.h"
 
 #include <reprise/options.h>
 
 #include <ATen/Functions.h>
-#include <ATen/NamedTensorUtils.h>
 #include <ATen/Parallel.h>
 #include <ATen/SequenceNumber.h>
 #include <ATen/TensorOperators.h>
@@ -179,7 +179,7 @@ at::Tensor value_hash(const at::Tensor& tensor) {
     refuse("on the meta device, which has no values");
   }
   const EngineOpsGuard guard;
-  const at::NoNamesGuard no_names;
+  const IgnoredNames names;
   const auto parts = parts_of(tensor.detach());
   at::Tensor hash;
   for (const auto& part : parts) {

@@ -207,28 +207,21 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> efficient_backward(
 
 // Packed sequences of tokens: (tokens, heads, d).
 
-std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> flash_packed(
-    const at::Tensor& query,
-    const at::Tensor& /*key*/,
-    const at::Tensor& /*value*/,
-    const OptionalTensor& /*starts_q*/,
-    const OptionalTensor& /*starts_k*/,
-    c10::SymInt /*max_q*/,
-    c10::SymInt /*max_k*/,
-    double /*dropout*/,
-    bool /*is_causal*/,
-    bool /*return_debug_mask*/,
-    std::optional<double> /*scale*/,
-    std::optional<c10::SymInt> /*window_left*/,
-    std::optional<c10::SymInt> /*window_right*/,
-    const OptionalTensor& /*used_k*/,
-    const OptionalTensor& /*alibi*/) {
-  return {at::empty_like(query),
-          at::empty({query.size(1), query.size(0)}, floats(query)),
-          at::empty({2}, query.options().dtype(at::kLong)),
-          number(query),
-          at::empty({0}, query.options())};
-}
+/// The arguments after the query do not matter here; how many there are depends on LibTorch's
+/// version.
+template <class Schema>
+struct FlashPacked;
+
+template <class Result, class... Others>
+struct FlashPacked<Result(const at::Tensor&, Others...)> {
+  static Result call(const at::Tensor& query, Others... /*others*/) {
+    return {at::empty_like(query),
+            at::empty({query.size(1), query.size(0)}, floats(query)),
+            at::empty({2}, query.options().dtype(at::kLong)),
+            number(query),
+            at::empty({0}, query.options())};
+  }
+};
 
 Three flash_packed_backward(const at::Tensor& /*gradient*/,
                             const at::Tensor& query,
@@ -262,7 +255,8 @@ TORCH_LIBRARY_IMPL(aten, Meta, library) {
   library.impl("_scaled_dot_product_cudnn_attention_backward", cudnn_backward);
   library.impl("_scaled_dot_product_efficient_attention", efficient);
   library.impl("_scaled_dot_product_efficient_attention_backward", efficient_backward);
-  library.impl("_flash_attention_forward", flash_packed);
+  library.impl("_flash_attention_forward",
+               FlashPacked<at::_ops::_flash_attention_forward::schema>::call);
   library.impl("_flash_attention_backward", flash_packed_backward);
 }
 

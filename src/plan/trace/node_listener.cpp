@@ -1,14 +1,12 @@
 #include "plan/trace/node_listener.h"
 
+#include "checkpoint/torch_versions.h"
+
 #include <utility>
 
 namespace reprise::planning {
-namespace {
 
-// Nothing in LibTorch reads this kind of debug information.
-constexpr auto kKind = c10::DebugInfoKind::TEST_INFO_2;
-
-}  // namespace
+using detail::kNodeListenerKind;
 
 /// A callback is a plain function, so it finds the listeners here.
 class NodeListenerGuard::Info final : public c10::DebugInfoBase {
@@ -18,7 +16,9 @@ class NodeListenerGuard::Info final : public c10::DebugInfoBase {
     outer_ = current();
   }
 
-  static Info* current() { return dynamic_cast<Info*>(c10::ThreadLocalDebugInfo::get(kKind)); }
+  static Info* current() {
+    return dynamic_cast<Info*>(c10::ThreadLocalDebugInfo::get(kNodeListenerKind));
+  }
 
   template <class Tell>
   static void tell_all(const Tell& tell) {
@@ -46,7 +46,7 @@ NodeListenerGuard::NodeListenerGuard(std::shared_ptr<NodeListener> listener)
                             })
                             .scopes({at::RecordScope::BACKWARD_FUNCTION})))
                   : std::nullopt),
-      in_force_(kKind, std::make_shared<Info>(std::move(listener))) {}
+      in_force_(kNodeListenerKind, std::make_shared<Info>(std::move(listener))) {}
 
 NodeListenerGuard::~NodeListenerGuard() {
   if (handle_) {

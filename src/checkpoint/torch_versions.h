@@ -1,0 +1,59 @@
+// What differs between the versions of LibTorch that Reprise is built with
+// (cmake/TorchVersions.cmake). Only here and in weak_node.cpp does the code ask for a version.
+#pragma once
+
+#include <c10/util/ThreadLocalDebugInfo.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/headeronly/version.h>
+
+#include <memory>
+#include <string_view>
+#include <utility>
+
+static_assert(TORCH_VERSION_MAJOR == 2, "Reprise is built with LibTorch 2");
+
+/// Up to 2.12 nodes of the graph are owned by std::shared_ptr, since 2.13 by c10::intrusive_ptr.
+#define REPRISE_SHARED_NODES (TORCH_VERSION_MINOR < 13)
+/// Up to 2.12 dimensions may have names.
+#define REPRISE_NAMED_TENSORS (TORCH_VERSION_MINOR < 13)
+/// Up to 2.12 the kinds of thread-local debug information are an enumeration, which has none for
+/// others than LibTorch.
+#define REPRISE_LISTED_DEBUG_KINDS (TORCH_VERSION_MINOR < 13)
+
+#if REPRISE_NAMED_TENSORS
+#include <ATen/NamedTensorUtils.h>
+#endif
+
+namespace reprise::detail {
+
+using NodePtr = decltype(torch::autograd::Edge::function);
+
+/// A new node. Long graphs die without recursion.
+template <class Node, class... Args>
+auto make_node(Args&&... args) {
+#if REPRISE_SHARED_NODES
+  return std::shared_ptr<Node>(std::make_unique<Node>(std::forward<Args>(args)...).release(),
+                               torch::autograd::deleteNode);
+#else
+  return c10::make_intrusive<Node>(std::forward<Args>(args)...);
+#endif
+}
+
+/// In its scope, names of dimensions are ignored.
+#if REPRISE_NAMED_TENSORS
+using IgnoredNames = at::NoNamesGuard;
+#else
+struct IgnoredNames {
+  IgnoredNames() {}  // not trivial, so that an unused guard is no warning
+};
+#endif
+
+#if REPRISE_LISTED_DEBUG_KINDS
+inline constexpr auto kNodeListenerKind =
+    c10::DebugInfoKind::TEST_INFO_2;  // LibTorch reads it nowhere
+#else
+inline constexpr std::string_view kNodeListenerName = "reprise node listener";
+inline constexpr c10::DebugInfoKind kNodeListenerKind(&kNodeListenerName);
+#endif
+
+}  // namespace reprise::detail
