@@ -31,3 +31,4 @@ step(${CMAKE_COMMAND} -S ${SOURCE} -B ${WORK}/build -G ${GENERATOR} -DCOMPONENT=
 step(${CMAKE_COMMAND} --build ${WORK}/build)
 step(${WORK}/build/consumer)
 step(${PYTHON} ${SOURCE}/check_exports.py ${WORK}/prefix ${component})
+step(${PYTHON} ${SOURCE}/check_torch.py ${CMAKE_COMMAND} ${SOURCE}/../.. ${WORK}/torch ${WORK}/prefix)
