@@ -1,7 +1,5 @@
-// The claims of PyTorch's tests of checkpointing under autocast (test/test_cuda.py), with
-// context_fn (test/test_autograd.py), and of wrapped modules
-// (test/distributed/fsdp/test_checkpoint_wrapper.py). docs/upstream-tests.md says which test is
-// which.
+// The claims of PyTorch's tests of checkpointing under autocast (test/test_cuda.py) and with
+// context_fn (test/test_autograd.py). docs/upstream-tests.md says which test is which.
 #include "support/bitwise.h"
 #include "support/devices.h"
 
@@ -11,8 +9,10 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <exception>
 #include <functional>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -102,58 +102,42 @@ TEST(UpstreamScopes, EachScopeSeesTheOperatorsOfItsRun) {
   EXPECT_EQ(run({.use_reentrant = true, .recompute_scope = recording}), Names{"aten::exp"});
 }
 
-torch::nn::Sequential upstream_linears(int64_t width) {
-  torch::manual_seed(4);
-  torch::nn::Sequential model;
-  for (int i = 0; i < 4; ++i) {
-    model->push_back(torch::nn::Linear(width, width));
+/// Is up in its lifetime, and notes whether an exception ends it.
+class UpstreamActiveScope {
+ public:
+  explicit UpstreamActiveScope(std::vector<bool>& ends_by_exception) : ends_(ends_by_exception) {
+    active = true;
   }
-  return model;
-}
+  ~UpstreamActiveScope() {
+    active = false;
+    ends_.push_back(std::uncaught_exceptions() > 0);
+  }
+  UpstreamActiveScope(const UpstreamActiveScope&) = delete;
+  UpstreamActiveScope& operator=(const UpstreamActiveScope&) = delete;
 
-bool is_upstream_linear(const torch::nn::Module& module) {
-  return dynamic_cast<const torch::nn::LinearImpl*>(&module) != nullptr;
-}
+  static thread_local bool active;
 
-TEST(UpstreamWrapper, OptionsReachTheRegion) {
-  int count = 0;
-  const auto counting = [&count]() -> std::shared_ptr<void> {
-    ++count;
-    return nullptr;
-  };
-  torch::nn::Sequential model(torch::nn::Linear(1, 1));
-  apply_activation_checkpointing(
-      model, {.forward_scope = counting, .recompute_scope = counting}, is_upstream_linear);
-  model->forward(torch::randn({2, 1})).sum().backward();
-  EXPECT_EQ(count, 2);
-}
+ private:
+  std::vector<bool>& ends_;
+};
+thread_local bool UpstreamActiveScope::active = false;
 
-TEST(UpstreamWrapper, TakesThePeakOfACall) {
-  const auto peak = [](torch::nn::Sequential model, const auto& forward) {
-    const auto x = torch::ones({1000, 64}).requires_grad_();
-    const auto step = [&] { forward(x).sum().backward(); };
-    step();  // makes the gradients
-    const PeakTracker tracker(c10::kCPU);
-    step();
-    model->zero_grad();
-    return tracker.extra();
-  };
+TEST(UpstreamScopes, AScopeSeesTheExceptionOfForward) {
   for (const bool use_reentrant : {false, true}) {
-    const CheckpointOptions options{.use_reentrant = use_reentrant};
-    auto wrapped = upstream_linears(64);
-    apply_activation_checkpointing(wrapped, options, is_upstream_linear);
-    auto called = upstream_linears(64);
-    const auto by_hand = [&](at::Tensor x) {
-      for (const auto& child : called->children()) {
-        const auto layer = std::dynamic_pointer_cast<torch::nn::LinearImpl>(child);
-        x = checkpoint(
-            options, [layer](const at::Tensor& h) { return layer->forward(h); }, x);
-      }
-      return x;
+    std::vector<bool> ends_by_exception;
+    const auto scope = [&] { return std::make_shared<UpstreamActiveScope>(ends_by_exception); };
+    const auto fails = [](const at::Tensor&) -> at::Tensor {
+      EXPECT_TRUE(UpstreamActiveScope::active);
+      throw std::out_of_range("forward failed");
     };
-    // A tensor has 256000 bytes; malloc rounds small ones.
-    const auto of_wrapped = peak(wrapped, [&](const at::Tensor& x) { return wrapped->forward(x); });
-    EXPECT_NEAR(static_cast<double>(of_wrapped), static_cast<double>(peak(called, by_hand)), 1000);
+    const auto message = message_of<std::out_of_range>([&] {
+      checkpoint({.use_reentrant = use_reentrant, .forward_scope = scope},
+                 fails,
+                 torch::ones({1}, at::requires_grad()));
+    });
+    EXPECT_EQ(message, "forward failed");
+    EXPECT_EQ(ends_by_exception, std::vector<bool>{true});
+    EXPECT_FALSE(UpstreamActiveScope::active);
   }
 }
 
