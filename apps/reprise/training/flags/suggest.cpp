@@ -34,6 +34,10 @@ std::string nearest(const std::string& name, const std::vector<std::string>& can
   std::string best;
   size_t best_distance = std::max<size_t>(name.size() / 3, 1) + 1;
   for (const std::string& candidate : candidates) {
+    const auto [shorter, longer] = std::minmax({name.size(), candidate.size()});
+    if (longer - shorter >= best_distance) {
+      continue;  // the distance is not less than that of the lengths
+    }
     const size_t distance = edit_distance(name, candidate);
     if (distance < best_distance) {
       best_distance = distance;
