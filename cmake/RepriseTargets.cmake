@@ -258,6 +258,14 @@ function(_reprise_register_test name timeout labels)
     ENVIRONMENT "${REPRISE_TEST_ENVIRONMENT};GTEST_OUTPUT=xml:${PROJECT_BINARY_DIR}/gtest/${name}.xml")
 endfunction()
 
+# docs/migrating.md answers flags of other programs, in the program too.
+function(_reprise_add_migrating_document target)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/docs/migrating.md)
+  file(READ ${PROJECT_SOURCE_DIR}/docs/migrating.md REPRISE_MIGRATING_DOCUMENT)
+  configure_file(${PROJECT_SOURCE_DIR}/apps/reprise/training/flags/migrating_document.cpp.in migrating_document.cpp @ONLY)
+  target_sources(${target} PRIVATE ${CMAKE_CURRENT_BINARY_DIR}/migrating_document.cpp)
+endfunction()
+
 # reprise_test_program(folder [LINK targets …]) -> tests/folder_tests
 # One program for the tests of a folder; reprise_test() adds a file to it. Tests may use src/ headers; what they call
 # must be REPRISE_API, as nothing else leaves the shared library.

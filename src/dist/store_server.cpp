@@ -1,9 +1,7 @@
 #include "dist/store_server.h"
 
 #include "dist/handshake.h"
-#include "dist/store_message.h"
-
-#include <reprise/dist/error_text.h>
+#include "dist/store_requests.h"
 
 #include <c10/util/Exception.h>
 
@@ -22,70 +20,11 @@ namespace reprise::dist {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using Kind = StoreMessageKind;
 using namespace std::chrono_literals;
 
 constexpr auto kProofTime = 10s;
 /// Strangers who connect and say nothing do not take the descriptors of this process.
 constexpr size_t kMostUnproved = 128;
-
-std::vector<uint8_t> bytes_of(const std::string& text) {
-  return {text.begin(), text.end()};
-}
-
-std::string text_of_value(const std::vector<uint8_t>& bytes) {
-  return {bytes.begin(), bytes.end()};
-}
-
-StoreMessage answer(c10d::Store& values, const StoreMessage& request) {
-  const auto& texts = request.texts;
-  const auto text = [&](size_t i) -> const std::string& {
-    TORCH_CHECK(i < texts.size(), "[world] a request to the store is not complete");
-    return texts[i];
-  };
-  switch (request.kind) {
-    case Kind::Set:
-    case Kind::MultiSet:
-      for (size_t i = 0; i < texts.size(); i += 2) {
-        values.set(text(i), bytes_of(text(i + 1)));
-      }
-      return {Kind::Done};
-    case Kind::Append:
-      values.append(text(0), bytes_of(text(1)));
-      return {Kind::Done};
-    case Kind::CompareSet:
-      return {Kind::Done,
-              {text_of_value(values.compareSet(text(0), bytes_of(text(1)), bytes_of(text(2))))}};
-    case Kind::MultiGet: {
-      if (!values.check(texts)) {
-        return {Kind::Missing};
-      }
-      StoreMessage message{Kind::Done};
-      for (const auto& key : texts) {
-        message.texts.push_back(text_of_value(values.get(key)));
-      }
-      return message;
-    }
-    case Kind::Check:
-      return {values.check(texts) ? Kind::Done : Kind::Missing};
-    case Kind::Add:
-      return {Kind::Done, {std::to_string(values.add(text(0), std::stoll(text(1))))}};
-    case Kind::Delete:
-      return {values.deleteKey(text(0)) ? Kind::Done : Kind::Missing};
-    case Kind::Count:
-      return {Kind::Done, {std::to_string(values.getNumKeys())}};
-    case Kind::Done:
-    case Kind::Missing:
-    case Kind::Failed:
-      break;
-  }
-  return {Kind::Failed, {"not a request"}};
-}
-
-/// Set and MultiSet have no answer.
-bool has_answer(const StoreMessage& request) {
-  return request.kind != Kind::Set && request.kind != Kind::MultiSet;
-}
 
 }  // namespace
 
@@ -164,7 +103,8 @@ bool StoreServer::read(Connection& connection) {
     return true;
   }
   connection.in.append(bytes.data(), static_cast<size_t>(std::max<ssize_t>(count, 0)));
-  return connection.is_proved ? take_requests(connection) : take_proof(connection);
+  return connection.is_proved ? take_requests(*values_, connection.in, connection.out)
+                              : take_proof(connection);
 }
 
 bool StoreServer::take_proof(Connection& connection) const {
@@ -176,35 +116,6 @@ bool StoreServer::take_proof(Connection& connection) const {
   connection.is_proved = verdict.is_welcome;
   connection.is_ending = !verdict.is_welcome;
   connection.out += verdict.bytes;
-  return true;
-}
-
-bool StoreServer::take_requests(Connection& connection) {
-  std::string_view left = connection.in;
-  while (left.size() >= kLengthBytes) {
-    const size_t length = decoded_length(left);
-    if (length > kMaxMessageBytes) {
-      return false;
-    }
-    if (left.size() - kLengthBytes < length) {
-      break;
-    }
-    const auto request = decoded(left.substr(kLengthBytes, length));
-    left.remove_prefix(kLengthBytes + length);
-    if (!request) {
-      return false;
-    }
-    std::string message;
-    try {
-      message = encoded(answer(*values_, *request));
-    } catch (const std::exception& error) {  // also of an answer that is too long
-      message = encoded({Kind::Failed, {error_text(error)}});
-    }
-    if (has_answer(*request)) {
-      connection.out += message;
-    }
-  }
-  connection.in.erase(0, connection.in.size() - left.size());
   return true;
 }
 

@@ -41,7 +41,6 @@ class StoreServer {
   bool read(Connection& connection);
   bool write(Connection& connection) const;
   bool take_proof(Connection& connection) const;
-  bool take_requests(Connection& connection);
 
   Socket listener_;
   std::string secret_;

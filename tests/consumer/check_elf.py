@@ -45,6 +45,9 @@ def main():
     files = [path for folder in folders for place in ("bin", "tests", "lib", "lib64", "lib/*-linux-gnu*")
              for path in folder.glob(f"{place}/*") if is_elf(path)]
     found = [f"{path}: {fault}" for path in files for fault in faults(path, is_release)]
+    # Not every file has a call whose buffer the compiler knows.
+    if is_release and not any("_chk@" in readelf(path, "--dyn-syms") for path in files if "reprise" in path.name):
+        found.append("no call checks the size of its buffer (_FORTIFY_SOURCE)")
     print("\n".join([*found, f"{len(files)} files looked at"]))
     if found or not files:
         sys.exit(1)

@@ -2,12 +2,11 @@
 // are made to fit, since what they protect from is chance and not malice. The cache is opened or
 // not; each of its examples is refused with c10::Error or has sequences that fit together.
 #include "checked_example.h"
+#include "fuzzed_folder.h"
 
 #include "data/dataset/example_cache.h"
 
 #include <c10/util/Exception.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <zlib.h>
 
 #include <algorithm>
@@ -15,8 +14,6 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <span>
 #include <string>
 #include <vector>
@@ -39,29 +36,10 @@ Bytes record_at(const std::vector<IndexEntry>& index, size_t i, Bytes records) {
   return is_inside ? records.subspan(index[i].offset, end - index[i].offset) : Bytes();
 }
 
-void write(const std::filesystem::path& path, Bytes bytes) {
-  std::ofstream(path, std::ios::binary)
-      .write(reinterpret_cast<const char*>(bytes.data()),
-             static_cast<std::streamsize>(bytes.size()));
-}
-
-/// A folder of this process, gone with it.
-const std::filesystem::path& folder() {
-  static const struct Folder {
-    std::filesystem::path path =
-        std::filesystem::temp_directory_path() / ("example_cache_fuzz." + std::to_string(getpid()));
-    Folder() {
-      ::umask(022);  // a file that the group may write to is not trusted
-      std::filesystem::create_directories(path);
-    }
-    ~Folder() { std::filesystem::remove_all(path); }
-  } made;
-  return made.path;
-}
-
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  static const reprise::testing::FuzzedFolder folder("example_cache_fuzz");
   Bytes input(data, size);
   if (input.empty()) {
     return 0;
@@ -78,8 +56,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   const Bytes entries(reinterpret_cast<const uint8_t*>(index.data()),
                       index.size() * sizeof(IndexEntry));
-  write(folder() / "examples.bin", records);
-  write(folder() / "index.bin", entries);
+  folder.write("examples.bin", records);
+  folder.write("index.bin", entries);
   reprise::Json description{{"format", "reprise examples"},
                             {"version", reprise::data::kCacheVersion},
                             {"key", kRules.key},
@@ -90,8 +68,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
                             {"report", nullptr}};
   const std::string text = description.dump();
   description["checksum"] = checksum({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
-  std::ofstream(folder() / "cache.json") << description;
-  const auto cache = reprise::data::ExampleCache::open(folder(), kRules);
+  const std::string whole = description.dump();
+  folder.write("cache.json", {reinterpret_cast<const uint8_t*>(whole.data()), whole.size()});
+  const auto cache = reprise::data::ExampleCache::open(folder.path(), kRules);
   for (int64_t i = 0; cache != nullptr && i < cache->size(); ++i) {
     try {
       reprise::testing::check_example(cache->at(i));

@@ -1,6 +1,6 @@
-// A run, its final model and its cache after a power failure at any moment. What was promised is
-// there, and the run goes on from it as if nothing had happened. REPRISE_POWER_LOSS=all looks at
-// the images after every operation, not only after some.
+// A run, its final model and its cache of examples after a power failure at any moment. What was
+// promised is there, and the run goes on from it as if nothing had happened, whatever is left of
+// the cache. REPRISE_POWER_LOSS=all looks at the images after every operation, not only after some.
 #include "power_loss/crash_images.h"
 #include "power_loss/file_log.h"
 #include "support/run_metrics.h"
@@ -55,6 +55,19 @@ int64_t step_of(const std::string& checkpoint) {
   return std::stoll(checkpoint.substr(checkpoint.rfind('-') + 1));
 }
 
+enum class CacheState { Absent, Torn, Whole };
+
+/// Of the examples' cache in an image of a folder that ended up as `whole`.
+CacheState cache_state(const CrashImage& image, const fs::path& whole) {
+  bool is_whole = true, is_absent = true;
+  for (const auto& [name, bytes] : files_of(whole / "cache")) {
+    const auto found = image.files.find((fs::path("cache") / name).string());
+    is_absent = is_absent && found == image.files.end();
+    is_whole = is_whole && found != image.files.end() && found->second == bytes;
+  }
+  return is_whole ? CacheState::Whole : is_absent ? CacheState::Absent : CacheState::Torn;
+}
+
 TEST(PowerLoss, ARunGoesOnFromWhatItHasSaved) {
   const TemporaryFolder whole;
   std::vector<CrashImage> images;
@@ -69,9 +82,11 @@ TEST(PowerLoss, ARunGoesOnFromWhatItHasSaved) {
   const auto metrics = computed_metrics(whole / "output");
   ASSERT_EQ(metrics.size(), kSteps);
   int64_t resumed = 0;
+  std::map<CacheState, int64_t> caches;
   for (const auto& image : images) {
     const TemporaryFolder after;
     image.write_to(after.path());
+    ++caches[cache_state(image, whole.path())];
     int64_t promised = 0;
     for (const auto& promise : image.promises) {
       promised = std::max(promised, step_of(promise));
@@ -86,6 +101,9 @@ TEST(PowerLoss, ARunGoesOnFromWhatItHasSaved) {
     resumed += latest.empty() ? 0 : 1;
   }
   EXPECT_GT(resumed, 10);
+  EXPECT_GT(caches[CacheState::Absent], 0);
+  EXPECT_GT(caches[CacheState::Torn], 0);
+  EXPECT_GT(caches[CacheState::Whole], 0);
   RecordProperty("images", static_cast<int>(images.size()));
 }
 

@@ -18,6 +18,7 @@ namespace reprise::data {
 namespace {
 
 constexpr size_t kBufferBytes = size_t{1} << 20;
+constexpr size_t kLeastBufferBytes = 512;  // for short rows: to recognise formats of others
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 constexpr size_t kMostValues = 4'000'000;  // of a row: some hundred megabytes
 constexpr std::string_view kSpace = " \t\r\n";
@@ -61,7 +62,7 @@ class RowReader::Splitter {
  public:
   Splitter(const std::filesystem::path& path, size_t longest_row)
       : name_(path.string()), longest_row_(longest_row), source_(open_bytes(path)) {
-    buffer_.resize(kBufferBytes);
+    buffer_.resize(std::clamp(longest_row, kLeastBufferBytes, kBufferBytes));
     skip_byte_order_mark();
     const auto foreign = foreign_rows({buffer_.data(), end_}, path);
     TORCH_CHECK(foreign.empty(), "[data] ", name_, ": ", foreign);

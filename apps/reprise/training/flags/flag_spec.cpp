@@ -95,6 +95,11 @@ std::vector<std::string> FlagSpec::names() const {
   return all;
 }
 
+bool FlagSpec::is_called(const std::string& any_name) const {
+  return name == any_name ||
+         std::find(other_names.begin(), other_names.end(), any_name) != other_names.end();
+}
+
 FlagSpec& FlagList::add(std::string name,
                         FlagSpec::Member member,
                         std::string unit,

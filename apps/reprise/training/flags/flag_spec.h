@@ -78,6 +78,7 @@ struct FlagSpec {
 
   bool is_switch() const;  ///< --x without a value means true
   std::vector<std::string> names() const;
+  bool is_called(const std::string& any_name) const;  ///< its name or an alias
 };
 
 /// Collects flags in the order of their declaration. add() puts a flag into the current group.

@@ -90,13 +90,9 @@ std::vector<std::string> FlagTable::names() const {
 }
 
 const FlagSpec* FlagTable::find(const std::string& name) const {
-  for (const FlagSpec& flag : flags) {
-    const auto own = flag.names();
-    if (std::find(own.begin(), own.end(), name) != own.end()) {
-      return &flag;
-    }
-  }
-  return nullptr;
+  const auto found = std::find_if(
+      flags.begin(), flags.end(), [&](const FlagSpec& flag) { return flag.is_called(name); });
+  return found == flags.end() ? nullptr : &*found;
 }
 
 const FlagTable& table_of(Objective objective) {

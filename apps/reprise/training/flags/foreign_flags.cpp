@@ -149,11 +149,12 @@ const ForeignFlag* find_foreign_flag(const std::string& name,
                                      const std::string& value,
                                      Objective objective) {
   const bool wants_online = is_online(objective);
+  const std::string wanted = normal_name(name);
   const ForeignFlag* best = nullptr;
   for (const ForeignFlag& row : foreign_flags()) {
     const bool is_nearer = best == nullptr || distance_of(row, value, wants_online) <
                                                   distance_of(*best, value, wants_online);
-    if (!row.here.starts_with("same") && names(row, normal_name(name)) && is_nearer) {
+    if (!row.here.starts_with("same") && names(row, wanted) && is_nearer) {
       best = &row;
     }
   }

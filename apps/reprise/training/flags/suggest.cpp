@@ -9,16 +9,21 @@ namespace reprise::app {
 
 namespace {
 
-// Levenshtein distance, computed row by row.
-size_t edit_distance(const std::string& from, const std::string& to) {
+// Levenshtein distance, computed row by row. It is no less than the least of any row, so that it is
+// not computed to its end where it reaches `limit`.
+size_t edit_distance(const std::string& from, const std::string& to, size_t limit) {
   std::vector<size_t> row(to.size() + 1);
   std::iota(row.begin(), row.end(), size_t{0});
   for (size_t i = 0; i < from.size(); ++i) {
-    size_t diagonal = std::exchange(row[0], i + 1);
+    size_t diagonal = std::exchange(row[0], i + 1), least = row[0];
     for (size_t j = 0; j < to.size(); ++j) {
       const size_t replaced = diagonal + (from[i] == to[j] ? 0 : 1);
       diagonal = row[j + 1];
-      row[j + 1] = std::min({row[j] + 1, row[j + 1] + 1, replaced});
+      row[j + 1] = std::min(std::min(row[j], row[j + 1]) + 1, replaced);
+      least = std::min(least, row[j + 1]);
+    }
+    if (least >= limit) {
+      return limit;
     }
   }
   return row.back();
@@ -34,7 +39,11 @@ std::string nearest(const std::string& name, const std::vector<std::string>& can
   std::string best;
   size_t best_distance = std::max<size_t>(name.size() / 3, 1) + 1;
   for (const std::string& candidate : candidates) {
-    const size_t distance = edit_distance(name, candidate);
+    const auto [shorter, longer] = std::minmax({name.size(), candidate.size()});
+    if (longer - shorter >= best_distance) {
+      continue;  // the distance is not less than that of the lengths
+    }
+    const size_t distance = edit_distance(name, candidate, best_distance);
     if (distance < best_distance) {
       best_distance = distance;
       best = candidate;

@@ -24,7 +24,8 @@ namespace reprise::app {
 namespace {
 
 constexpr size_t kMostBytes = size_t{1} << 20;
-constexpr size_t kMostDepth = 3;  // the map, an object in it, a list in that
+constexpr size_t kPieceBytes = size_t{1} << 13;  // more than most configurations have
+constexpr size_t kMostDepth = 3;                 // the map, an object in it, a list in that
 
 /// `where` is for numbers that no number of ours can be.
 Json typed_scalar(const std::string& tag, const std::string& text, const std::string& where) {
@@ -171,11 +172,15 @@ class ConfigReader : public YAML::EventHandler {
 
 std::string read_bounded(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
-  std::string text(kMostBytes + 1, '\0');
   TORCH_CHECK(
       file && !std::filesystem::is_directory(path), "--config ", path.string(), ": cannot be read");
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<size_t>(file.gcount()));
+  std::string text;
+  while (file && text.size() <= kMostBytes) {
+    const size_t before = text.size();
+    text.resize(before + kPieceBytes);
+    file.read(text.data() + before, kPieceBytes);
+    text.resize(before + static_cast<size_t>(file.gcount()));
+  }
   TORCH_CHECK(text.size() <= kMostBytes, path.string(), ": a config file has at most 1 MiB");
   const auto foreign = foreign_text(text, path);
   TORCH_CHECK(foreign.empty(), path.string(), ": ", foreign);

@@ -1,0 +1,70 @@
+#!/usr/bin/env python3
+"""Checks that what script/setup fetches is what was pinned: every wheel has its hashes, pip is told to demand them, and
+a wheel of the same name and version with other content is refused.
+
+Usage: check_wheels.py ROOT: the root of the repository. Needs no network.
+"""
+import importlib.util
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import zipfile
+
+
+def without_breaks(text):
+    return re.sub(r"\\\n\s*", " ", text)
+
+
+def pinned(path):
+    """The lines of a file of requirements."""
+    return [line for line in without_breaks(path.read_text()).splitlines() if line and not line.startswith("#")]
+
+
+def faults_of_hashes(path):
+    for line in pinned(path):
+        if not re.fullmatch(r"[a-z0-9-]+==[0-9.]+( +--hash=sha256:[0-9a-f]{64})+ *", line):
+            yield f"{path.name}: expected name==version with hashes, found {line[:60]!r}"
+
+
+def faults_of_setup(path):
+    commands = [line for line in without_breaks(path.read_text()).splitlines() if "pip install" in line]
+    if not commands:
+        yield f"{path.name}: has no pip install: this test looks for another command"
+    for command in commands:
+        if "--require-hashes" not in command or "--requirement script/wheels.txt" not in command:
+            yield f"{path.name}: installs without --require-hashes: {command.strip()}"
+
+
+def faults_of_pip(path):
+    """Offers a forged wheel to pip, which must not take it."""
+    if importlib.util.find_spec("pip") is None:
+        return
+    name, version = pinned(path)[0].split()[0].split("==")
+    with tempfile.TemporaryDirectory() as folder:
+        info = f"{name}-{version}.dist-info"
+        with zipfile.ZipFile(f"{folder}/{name}-{version}-py3-none-any.whl", "w") as wheel:
+            wheel.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+            wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+            wheel.writestr(f"{info}/RECORD", "")
+        command = [sys.executable, "-m", "pip", "install", "--isolated", "--dry-run", "--ignore-installed", "--no-deps",
+                   "--no-index", "--find-links", folder, "--requirement"]
+        result = subprocess.run([*command, path, "--require-hashes"], capture_output=True, text=True, check=False)
+        if result.returncode == 0 or "hash" not in result.stderr.lower():
+            yield f"pip took a forged wheel, or refused it for another reason: {result.stdout}{result.stderr}"
+
+
+def main():
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    root = pathlib.Path(sys.argv[1])
+    wheels = root / "script" / "wheels.txt"
+    found = [*faults_of_hashes(wheels), *faults_of_setup(root / "script" / "setup"), *faults_of_pip(wheels)]
+    print("\n".join([*found, f"{len(pinned(wheels))} wheels looked at"]))
+    if found:
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
