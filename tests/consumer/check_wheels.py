@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Checks that what script/setup fetches is what was pinned: every wheel has its hashes, pip is told to demand them, and
-a wheel of the same name and version with other content is refused.
+"""Checks that what script/setup fetches is what was pinned: every supported LibTorch has a file of wheels, every wheel has
+its hashes, pip is told to demand them, and a wheel of the same name and version with other content is refused.
 
 Usage: check_wheels.py ROOT: the root of the repository. Needs no network.
 """
@@ -28,12 +28,21 @@ def faults_of_hashes(path):
             yield f"{path.name}: expected name==version with hashes, found {line[:60]!r}"
 
 
+def faults_of_versions(path, files):
+    supported = re.search(r"REPRISE_TORCH_VERSIONS ([0-9. ]+)\)", path.read_text()).group(1).split()
+    if sorted(supported) != sorted(file.stem for file in files):
+        yield f"{path.name} lists {supported}, but script/wheels has {[file.name for file in files]}"
+    for file in files:
+        if not pinned(file)[0].startswith(f"torch=={file.stem} "):
+            yield f"{file.name}: its first wheel is not torch=={file.stem}"
+
+
 def faults_of_setup(path):
     commands = [line for line in without_breaks(path.read_text()).splitlines() if "pip install" in line]
     if not commands:
         yield f"{path.name}: has no pip install: this test looks for another command"
     for command in commands:
-        if "--require-hashes" not in command or "--requirement script/wheels.txt" not in command:
+        if "--require-hashes" not in command or '--requirement "$file"' not in command:
             yield f"{path.name}: installs without --require-hashes: {command.strip()}"
 
 
@@ -59,9 +68,12 @@ def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
     root = pathlib.Path(sys.argv[1])
-    wheels = root / "script" / "wheels.txt"
-    found = [*faults_of_hashes(wheels), *faults_of_setup(root / "script" / "setup"), *faults_of_pip(wheels)]
-    print("\n".join([*found, f"{len(pinned(wheels))} wheels looked at"]))
+    files = sorted((root / "script" / "wheels").glob("*.txt"))
+    found = [*faults_of_versions(root / "cmake" / "TorchVersions.cmake", files),
+             *faults_of_setup(root / "script" / "setup"), *faults_of_pip(files[0])]
+    for file in files:
+        found += faults_of_hashes(file)
+    print("\n".join([*found, f"{len(files)} files of wheels looked at"]))
     if found:
         sys.exit(1)
 
