@@ -6,6 +6,7 @@
 // (synchronise, allocate by itself), and the replay would silently miss it. So the mode is global,
 // as in torch.cuda.graph: such a call is an error in any thread. LibTorch's allocator exempts its
 // own allocations.
+#include "checkpoint/torch_versions.h"
 #include "ops/step_capture.h"
 
 #include <ATen/core/CachingHostAllocator.h>
@@ -31,13 +32,19 @@ class Graph final : public at::cuda::CUDAGraph {
       return;
     } catch (...) {  // the caller's exception in flight says more
     }
+#if REPRISE_CAPTURE_HOLDS_GENERATORS
     for (const auto& [generator, increment] : captured_generator_states_) {
       generator->capturing_ = false;
     }
+#endif
     try {
+#if REPRISE_CAPTURE_HOLDS_ALLOCATORS
       c10::cuda::CUDACachingAllocator::endAllocateToPool(capture_dev_, mempool_id_);
       capture_ended_ = true;  // so that the destructor releases the pool
       at::getHostAllocator(at::kCUDA)->end_allocate_to_pool(mempool_id_);
+#else
+      reset();
+#endif
     } catch (...) {  // capture_end() had already done it
     }
   }
