@@ -8,6 +8,7 @@
 
 #include "checkpoint/frame.h"
 #include "checkpoint/hot_thread_local.h"
+#include "checkpoint/ops/op_observer.h"
 #include "checkpoint/ops/tensor_hooks.h"
 #include "checkpoint/state/write_listener.h"
 #include "checkpoint/weak_node.h"
@@ -20,6 +21,7 @@
 
 #include <atomic>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -32,8 +34,6 @@ using torch::autograd::Engine;
 using torch::autograd::GraphTask;
 
 REPRISE_HOT_THREAD_LOCAL HookSource* hook_source = nullptr;
-// The graph task that it serves, or -1. See Note [A backward call inside a region].
-REPRISE_HOT_THREAD_LOCAL int hook_source_graph_task = -1;
 thread_local int hook_depth = 0;  // sources on this thread's stack
 REPRISE_HOT_THREAD_LOCAL SaveCounter* save_counter = nullptr;
 
@@ -136,9 +136,7 @@ class CheckpointEngine final : public Engine {
 
   std::unique_ptr<torch::autograd::SavedVariableHooks> get_default_saved_variable_hooks() override {
     SaveCounter::note_save();
-    const bool serves = hook_source != nullptr &&
-                        hook_source_graph_task == torch::autograd::get_current_graph_task_id();
-    return serves ? hook_source->make_hooks() : nullptr;
+    return hook_source == nullptr ? nullptr : hook_source->make_hooks();
   }
 
   std::unique_ptr<torch::autograd::AnomalyMetadata> make_anomaly_metadata() override {
@@ -152,6 +150,12 @@ class CheckpointEngine final : public Engine {
                                          bool accumulate_grad,
                                          const torch::autograd::edge_list& outputs) override {
     const HookLimitGuard hooks(notify_backward(roots, accumulate_grad));
+    // See Note [A backward call inside a region].
+    const HookSourceGuard unhooked(nullptr);
+    std::optional<OpObserverGuard> unobserved;
+    if (OpObserverGuard::has_observer()) {
+      unobserved.emplace(nullptr);
+    }
     TaskEnd task_end;
     return Engine::execute(roots, inputs, keep_graph, create_graph, accumulate_grad, outputs);
   }
@@ -208,16 +212,13 @@ const bool installed_at_load = [] {
 }  // namespace
 
 HookSourceGuard::HookSourceGuard(HookSource* source)
-    : previous_(std::exchange(hook_source, source)),
-      previous_graph_task_(
-          std::exchange(hook_source_graph_task, torch::autograd::get_current_graph_task_id())) {
+    : previous_(std::exchange(hook_source, source)) {
   ++hook_depth;
 }
 
 HookSourceGuard::~HookSourceGuard() {
   --hook_depth;
   hook_source = previous_;
-  hook_source_graph_task = previous_graph_task_;
 }
 
 SaveCounter::SaveCounter(Scope scope)

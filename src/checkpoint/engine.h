@@ -22,14 +22,13 @@ class HookSource {
   ~HookSource() = default;
 };
 
-/// Pushes a source onto this thread's stack.
+/// Pushes a source onto this thread's stack. Null: tensors are saved as without regions.
 ///
 /// Note [A backward call inside a region]
 /// The nodes of such a call run on this thread, or on a device thread that knows nothing about the
 /// region, depending on the device and on where the region runs. For forward and recompute to see
 /// the same in both cases, a source (like an operator observer) only serves what the region does
-/// itself, not what a backward call inside it does: it is bound to the backward call that was
-/// running when it was pushed, or to none.
+/// itself, not what a backward call inside it does: the engine hides it while such a call runs.
 class HookSourceGuard {
  public:
   explicit HookSourceGuard(HookSource* source);
@@ -39,7 +38,6 @@ class HookSourceGuard {
 
  private:
   HookSource* previous_;
-  int previous_graph_task_;
 };
 
 /// Counts the tensors that autograd saves on this thread in its scope, with wrapped numbers, which

@@ -11,59 +11,18 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <set>
-#include <string_view>
-#include <typeinfo>
 #include <utility>
 
 namespace reprise::detail {
 
 namespace {
 
-bool is_result_of_node(const at::Tensor& tensor, uint64_t sequence_number) {
-  const auto* meta = torch::autograd::impl::get_autograd_meta(tensor);
-  // Not grad_fn(), which would rebuild the history of views.
-  return meta != nullptr && meta->grad_fn_ && meta->grad_fn_->sequence_nr() == sequence_number;
-}
-
 bool is_leaf_with_gradient(const at::Tensor& tensor) {
   const auto* meta = torch::autograd::impl::get_autograd_meta(tensor);
   return meta != nullptr && meta->requires_grad_ && !meta->grad_fn_;
 }
 
-/// Gives access to a protected field of Node.
-struct NodeFields : torch::autograd::Node {
-  static bool has_parent(const Node& node) { return node.*(&NodeFields::has_parent_); }
-};
-
-/// See Note [Custom functions save undisturbed]. The sequence number does not tell, because a
-/// custom function may create newer nodes in its forward. But nothing has used its result yet.
-bool is_result_of_saving_custom_function(const at::Tensor& tensor) {
-  const auto* meta = torch::autograd::impl::get_autograd_meta(tensor);
-  if (meta == nullptr || !meta->grad_fn_ || meta->grad_fn_->is_traceable()) {
-    return false;
-  }
-  const torch::autograd::Node& node = *meta->grad_fn_;
-  // Every custom function is its own instance of this template, without a common base class.
-  const std::string_view type = typeid(node).name();
-  return type.starts_with("N5torch8autograd7CppNodeI") && !NodeFields::has_parent(node);
-}
-
 }  // namespace
-
-Slot::Slot(const at::Tensor& tensor, DeterminismCheck check)
-    : version_counter(tensor.unsafeGetTensorImpl()->version_counter()),
-      version(version_counter.current_version()),
-      dtype(tensor.scalar_type()),
-      device(tensor.device()),
-      sequence_number(at::sequence_number::peek() - 1),
-      is_result(is_result_of_node(tensor, sequence_number)),
-      is_custom_result(is_result_of_saving_custom_function(tensor)),
-      is_parameter(is_leaf_with_gradient(tensor)) {
-  if (check != DeterminismCheck::None) {
-    const auto shape = comparable_sizes(tensor);
-    sizes.append(shape.begin(), shape.end());
-  }
-}
 
 /// Counts the tensors that a region drops, for the statistics.
 class Frame::DropCount {
@@ -143,18 +102,17 @@ std::unique_ptr<ForwardRecorder> Frame::make_recorder() {
                     : nullptr;
 }
 
-size_t Frame::pack(const at::Tensor& tensor) {
-  slots_.emplace_back(tensor, region_.options.determinism_check);
-  const size_t slot = slots_.size() - 1;
+Slot& Frame::pack(const at::Tensor& tensor) {
+  Slot& slot = slots_.add(tensor, region_.options.determinism_check);
   if (has_samples_) {
     // A buffer that is being written may be left as it is by a replay.
-    const bool has_sample = !slots_.back().is_parameter && !is_about_to_be_written(tensor);
-    slots_.back().sample = has_sample ? content_sample(tensor) : 0;
+    const bool has_sample = !slot.is_parameter && !is_about_to_be_written(tensor);
+    slot.sample = has_sample ? content_sample(tensor) : 0;
   } else if (region_.options.determinism_check == DeterminismCheck::Values) {
     if (is_about_to_be_written(tensor)) {
-      unwritten_.emplace_back(slot, tensor.detach());
+      unwritten_.emplace_back(slot.index, tensor.detach());
     } else {
-      slots_.back().hash = saved_value_hash(tensor);
+      slot.hash = saved_value_hash(tensor);
     }
   }
   if (drops_) {
@@ -243,8 +201,7 @@ bool Frame::is_saved_with_custom_result(size_t slot) const {
   return false;
 }
 
-void Frame::check_not_modified(size_t index) const {
-  const auto& slot = slots_[index];
+void Frame::check_not_modified(const Slot& slot) const {
   const auto current = slot.version_counter.current_version();
   if (current == slot.version) [[likely]] {
     return;
@@ -252,7 +209,7 @@ void Frame::check_not_modified(size_t index) const {
   throw CheckpointError(
       c10::str("[reprise] one of the variables needed for gradient computation has been "
                "modified by an inplace operation: tensor #",
-               index,
+               slot.index,
                " saved in ",
                label(),
                " by ",
@@ -297,7 +254,7 @@ void Frame::forget(TaskKey task) {
   }
 }
 
-at::Tensor Frame::unpack(size_t slot) {
+at::Tensor Frame::unpack(const Slot& slot) {
   check_not_modified(slot);
   const TaskKey task = current_task();
   const std::scoped_lock lock(mutex_);
@@ -316,12 +273,12 @@ at::Tensor Frame::unpack(size_t slot) {
     if (task != 0) {
       release_at_task_end(task, weak_from_this());
     }
-  } else if (slot >= mine.tensors.size() || !mine.tensors[slot].defined()) {
+  } else if (slot.index >= mine.tensors.size() || !mine.tensors[slot.index].defined()) {
     // Already unpacked in this task. Rare: a custom function that unpacks twice.
-    recompute(mine, slot);
+    recompute(mine, slot.index);
   }
   // Moved out, so that as in plain autograd the tensor is freed with the node that uses it.
-  auto tensor = std::move(mine.tensors[slot]);
+  auto tensor = std::move(mine.tensors[slot.index]);
   if (task == 0) {
     // Unpacked outside of a backward call: nothing would release the rest.
     forget(task);

@@ -4,17 +4,15 @@
 
 #include "checkpoint/engine.h"
 #include "checkpoint/ops/op_recorder.h"
+#include "checkpoint/owned_mutex.h"
 #include "checkpoint/region.h"
 #include "checkpoint/region_listener.h"
+#include "checkpoint/slot.h"
 
 #include <reprise/options.h>
 
 #include <ATen/core/Tensor.h>
-#include <c10/core/TensorImpl.h>
-#include <c10/util/SmallVector.h>
 
-#include <atomic>
-#include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -23,38 +21,6 @@
 #include <vector>
 
 namespace reprise::detail {
-
-/// The tensor's sizes; empty for a nested tensor, which has no single list of sizes.
-inline c10::IntArrayRef comparable_sizes(const at::Tensor& tensor) {
-  return tensor.is_nested() ? c10::IntArrayRef() : tensor.sizes();
-}
-
-/// What is remembered about a tensor that autograd saved in forward, without holding the tensor.
-struct Slot {
-  explicit Slot(const at::Tensor& tensor, DeterminismCheck check);
-
-  /// The saved tensor's version counter. As in autograd, a change since forward is an error.
-  c10::VariableVersion version_counter;
-  uint32_t version;
-  c10::SmallVector<int64_t, 5> sizes;
-  c10::ScalarType dtype;
-  c10::Device device;
-  /// Sequence number of the node that saved it, on the thread that ran forward.
-  uint64_t sequence_number;
-  /// Saved by the node that computed it, so it was complete when it was saved.
-  bool is_result;
-  /// Saved by the custom function that computed it: see Note [Custom functions save undisturbed].
-  bool is_custom_result;
-  /// A leaf with a gradient: its version tells whether its content is the same.
-  bool is_parameter;
-  /// Content hash for DeterminismCheck::Values, on the tensor's device; undefined if the content is
-  /// not compared.
-  at::Tensor hash;
-  /// See Note [Samples of values]; 0: none.
-  uint64_t sample = 0;
-  /// False once autograd has released the slot.
-  std::atomic<bool> is_needed{true};
-};
 
 class Frame final : public std::enable_shared_from_this<Frame> {
  public:
@@ -68,7 +34,7 @@ class Frame final : public std::enable_shared_from_this<Frame> {
   // Forward.
   /// Null if there is no policy.
   std::unique_ptr<ForwardRecorder> make_recorder();
-  size_t pack(const at::Tensor& tensor);
+  Slot& pack(const at::Tensor& tensor);
   /// Called before forward writes `target`.
   void before_write(const at::Tensor& target);
   void before_kernel_write(const at::Tensor& target);
@@ -80,8 +46,7 @@ class Frame final : public std::enable_shared_from_this<Frame> {
   void abandon() { region_.abandon(); }
 
   // Backward.
-  at::Tensor unpack(size_t slot);
-  void release(size_t slot) { slots_[slot].is_needed.store(false, std::memory_order_relaxed); }
+  at::Tensor unpack(const Slot& slot);
   /// Drops the tensors recomputed for a task, and what was fetched from the host.
   void forget(TaskKey task);
 
@@ -107,7 +72,7 @@ class Frame final : public std::enable_shared_from_this<Frame> {
   /// which is not worth its cost if the region has nothing left to do but return.
   bool stops_early_at(size_t slot) const;
   bool is_saved_with_custom_result(size_t slot) const;
-  void check_not_modified(size_t slot) const;
+  void check_not_modified(const Slot& slot) const;
   Recomputed& recomputed_for(TaskKey task);
   /// Recomputes all needed slots into `into`, or `only` that one.
   void recompute(Recomputed& into, std::optional<size_t> only);
@@ -134,12 +99,11 @@ class Frame final : public std::enable_shared_from_this<Frame> {
   std::unique_ptr<DropCount> drops_;  // during forward, if statistics are on
   std::vector<std::pair<size_t, at::Tensor>> unwritten_;
 
-  // A deque, because slots must not move while hooks on other threads release them.
-  std::deque<Slot> slots_;
+  SlotList slots_;
 
   // Several device threads of a backward call may unpack from a frame at the same time. Recursive,
   // so that a recompute that needs its own frame is an error and not a deadlock.
-  std::recursive_mutex mutex_;
+  OwnedMutex mutex_;
   bool is_recomputing_ = false;
   std::vector<Recomputed> recomputed_;
 };

@@ -47,14 +47,28 @@ void* FromFreeList::operator new(size_t bytes) {
   return ::operator new(bytes <= kBlockBytes ? kBlockBytes : bytes);
 }
 
-void FromFreeList::operator delete(void* memory, size_t bytes) noexcept {
+namespace {
+
+/// There is no room, or the thread has no list yet.
+void delete_first(void* memory, size_t bytes) noexcept {
   static thread_local const ListOwner owner;
+  if (room > 0 && bytes <= kBlockBytes) {
+    --room;
+    free_blocks = new (memory) Block{free_blocks};
+  } else {
+    ::operator delete(memory);
+  }
+}
+
+}  // namespace
+
+void FromFreeList::operator delete(void* memory, size_t bytes) noexcept {
   if (room > 0 && bytes <= kBlockBytes) [[likely]] {
     --room;
     free_blocks = new (memory) Block{free_blocks};
     return;
   }
-  ::operator delete(memory);
+  delete_first(memory, bytes);
 }
 
 }  // namespace reprise::detail

@@ -134,8 +134,7 @@ void Frame::recompute(Recomputed& into, std::optional<size_t> only) {
     const auto is_compared = [](const Slot& slot) {
       return slot.sample != 0 || slot.is_parameter || slot.hash.defined();
     };
-    if (pass.is_suspect() && !std::all_of(slots_.begin(), slots_.end(), is_compared) &&
-        !is_beyond_suspicion(region_.callable)) {
+    if (pass.is_suspect() && !slots_.all(is_compared) && !is_beyond_suspicion(region_.callable)) {
       check_draws(tensors, only);
     }
   } catch (const UnrepeatableError&) {

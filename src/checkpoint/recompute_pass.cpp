@@ -172,7 +172,7 @@ void RecomputePass::compare(size_t index, const at::Tensor& tensor) {
     return;
   }
   const auto& slot = frame_.slots_[index];
-  if (c10::IntArrayRef(slot.sizes) != comparable_sizes(tensor) ||
+  if (!std::ranges::equal(slot.sizes, comparable_sizes(tensor)) ||
       slot.dtype != tensor.scalar_type() || slot.device != tensor.device()) {
     difference_ =
         c10::str("tensor #",

@@ -8,7 +8,6 @@
 
 #include <ATen/core/grad_mode.h>
 
-#include <optional>
 #include <utility>
 
 namespace reprise::detail {
@@ -19,26 +18,26 @@ class ForwardHooks final : public torch::autograd::SavedVariableHooks, public Fr
  public:
   explicit ForwardHooks(std::shared_ptr<Frame> frame) : frame_(std::move(frame)) {}
   ~ForwardHooks() override {
-    if (slot_) {
-      frame_->release(*slot_);
+    if (slot_ != nullptr) {
+      slot_->is_needed.store(false, std::memory_order_relaxed);
     }
   }
   ForwardHooks(const ForwardHooks&) = delete;
   ForwardHooks& operator=(const ForwardHooks&) = delete;
 
-  // The slot is numbered here and not in the constructor, because autograd also makes hooks for
+  // The slot is made here and not in the constructor, because autograd also makes hooks for
   // wrapped numbers and never packs those.
   void call_pack_hook(const at::Tensor& tensor) override {
-    slot_ = frame_->pack(tensor);
-    if (const auto& listener = region_listener()) {
-      listener->packed(*frame_, tensor);
+    slot_ = &frame_->pack(tensor);
+    if (has_region_listener()) {
+      region_listener()->packed(*frame_, tensor);
     }
   }
   at::Tensor call_unpack_hook() override { return frame_->unpack(*slot_); }
 
  private:
   std::shared_ptr<Frame> frame_;
-  std::optional<size_t> slot_;
+  Slot* slot_ = nullptr;
 };
 
 OpObserver* forward_observer(const std::shared_ptr<Frame>& frame,

@@ -49,6 +49,8 @@ using ListenerPtr = std::shared_ptr<RegionListener>;
 
 /// The listener of this thread, or null.
 const ListenerPtr& region_listener();
+/// Whether there is one.
+bool has_region_listener();
 
 /// Makes `listener` the listener of this thread for its scope; null: there is none.
 class RegionListenerGuard {

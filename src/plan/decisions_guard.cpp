@@ -1,5 +1,6 @@
 #include "plan/decisions_guard.h"
 
+#include "checkpoint/ops/looking_policy.h"
 #include "plan/cost/joined_regions.h"
 
 #include <c10/util/Exception.h>
@@ -16,7 +17,7 @@ std::string display(std::string_view name, std::string_view overload) {
   return overload.empty() ? std::string(name) : c10::str(name, ".", overload);
 }
 
-class DecidedPolicy final : public Policy {
+class DecidedPolicy final : public detail::LookingPolicy {
  public:
   explicit DecidedPolicy(std::vector<OpDecision> ops) : ops_(std::move(ops)) {
     for (const auto& op : ops_) {

@@ -277,6 +277,30 @@ TEST(LawSettings, PrecisionOfRecurrentLayers) {
                  "precision");
 }
 
+// Forward finds another value than the region before it, and backward the first one again.
+TEST(LawSettings, PrecisionThatIsInherited) {
+  using at::Float32Backend, at::Float32Op, at::Float32Precision;
+  const auto set = [](Float32Backend backend, Float32Precision precision) {
+    at::globalContext().setFloat32Precision(backend, Float32Op::ALL, precision);
+  };
+  for (const auto backend : {Float32Backend::MKLDNN, Float32Backend::GENERIC}) {
+    law_or_refused(
+        [=](const Way& way) {
+          const Restored<int> undone(0, [=](int) { set(backend, Float32Precision::NONE); });
+          auto x = sine_leaf({64, 64});
+          const auto first = way(tanh_of_product, x);
+          first.sum().backward();
+          set(backend, Float32Precision::BF16);
+          const auto y = way(tanh_of_product, x);
+          set(backend, Float32Precision::NONE);
+          y.sum().backward();
+          return Tensors{x.grad()};
+        },
+        "precision",
+        all_ways());
+  }
+}
+
 TEST(LawSettings, Nnpack) {
   at::globalContext().setUserEnabledMkldnn(false);
   const Restored<bool> undone(true, [](bool on) { at::globalContext().setUserEnabledMkldnn(on); });

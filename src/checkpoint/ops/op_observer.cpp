@@ -3,7 +3,6 @@
 #include "checkpoint/hot_thread_local.h"
 #include "checkpoint/ops/engine_ops.h"
 
-#include <torch/csrc/autograd/graph_task.h>
 #include <torch/library.h>
 
 #include <utility>
@@ -12,15 +11,13 @@ namespace reprise::detail {
 namespace {
 
 REPRISE_HOT_THREAD_LOCAL OpObserver* top_observer = nullptr;
-REPRISE_HOT_THREAD_LOCAL int observed_graph_task = -1;
 
 void observe(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   const auto below = keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kRecordKey);
   // Operators called inside a kernel belong to the call observed here.
   const c10::impl::ExcludeDispatchKeyGuard inner_calls(kRecordKey);
-  if (top_observer == nullptr ||
-      observed_graph_task != torch::autograd::get_current_graph_task_id()) {
-    // A backward call inside the region, here or on a thread of the engine, which inherits the key.
+  if (top_observer == nullptr) {
+    // Another thread, which inherits the key.
     op.redispatchBoxed(below, stack);
   } else {
     top_observer->call(op, below, stack);
@@ -30,9 +27,7 @@ void observe(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit
 }  // namespace
 
 OpObserverGuard::OpObserverGuard(OpObserver* observer)
-    : previous_(std::exchange(top_observer, observer)),
-      previous_graph_task_(
-          std::exchange(observed_graph_task, torch::autograd::get_current_graph_task_id())) {
+    : previous_(std::exchange(top_observer, observer)) {
   auto keys = c10::impl::tls_local_dispatch_key_set();
   keys.included_ =
       observer == nullptr ? keys.included_.remove(kRecordKey) : keys.included_.add(kRecordKey);
@@ -41,7 +36,10 @@ OpObserverGuard::OpObserverGuard(OpObserver* observer)
 
 OpObserverGuard::~OpObserverGuard() {
   top_observer = previous_;
-  observed_graph_task = previous_graph_task_;
+}
+
+bool OpObserverGuard::has_observer() {
+  return top_observer != nullptr;
 }
 
 }  // namespace reprise::detail

@@ -25,12 +25,13 @@ class OpObserverGuard {
  public:
   explicit OpObserverGuard(OpObserver* observer);
   ~OpObserverGuard();
+  /// Whether this thread has an observer.
+  static bool has_observer();
   OpObserverGuard(const OpObserverGuard&) = delete;
   OpObserverGuard& operator=(const OpObserverGuard&) = delete;
 
  private:
   OpObserver* previous_;
-  int previous_graph_task_;
   c10::impl::ForceDispatchKeyGuard keys_;
 };
 

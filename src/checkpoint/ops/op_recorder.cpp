@@ -52,6 +52,9 @@ c10::ArrayRef<c10::IValue> results_of(const c10::OperatorHandle& op,
 
 /// A policy may compute: its own tensors and random numbers are not the region's.
 Decision ForwardRecorder::decide(const OpContext& op) const {
+  if (only_looks_) {
+    return recording_.policy_->decide(op);
+  }
   const at::NoGradGuard no_grad;
   const WriteListenerGuard unheard(nullptr, WriteListenerGuard::Others::Pause);
   const ReadGuard unread(static_cast<ReadLog*>(nullptr));
@@ -167,15 +170,20 @@ void Replayer::call(const c10::OperatorHandle& op,
     op.redispatchBoxed(below, stack);
     return;
   }
-  const size_t index = calls_[op_id(op)]++;
-  const auto found = recording_.calls_.find(op_id(op));
-  if (found == recording_.calls_.end() || index >= found->second.results.size() ||
-      found->second.results[index] == nullptr) {
+  auto calls = calls_.find(op_id(op));
+  if (calls == calls_.end()) {
+    const auto found = recording_.calls_.find(op_id(op));
+    const auto* forward = found == recording_.calls_.end() ? nullptr : &found->second.results;
+    calls = calls_.emplace(op_id(op), Calls{forward}).first;
+  }
+  const size_t index = calls->second.count++;
+  const auto* results = calls->second.forward;
+  if (results == nullptr || index >= results->size() || (*results)[index] == nullptr) {
     ++recomputed_;
     op.redispatchBoxed(below, stack);
     return;
   }
-  const KeptResult& kept = *found->second.results[index];
+  const KeptResult& kept = *(*results)[index];
   if (!kept.is_intact()) {
     throw CheckpointError(
         c10::str("[reprise] the kept result of ",

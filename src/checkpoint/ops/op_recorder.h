@@ -8,6 +8,7 @@
 // already hold them; they are never recorded.
 #pragma once
 
+#include "checkpoint/ops/looking_policy.h"
 #include "checkpoint/ops/op_info.h"
 #include "checkpoint/ops/op_observer.h"
 #include "checkpoint/ops/op_recording.h"
@@ -18,6 +19,8 @@
 #include <c10/util/flat_hash_map.h>
 
 #include <array>
+#include <memory>
+#include <vector>
 
 namespace reprise::detail {
 
@@ -31,6 +34,7 @@ class ForwardRecorder final : public OpObserver {
         region_(region),
         has_autocast_(region.thread_state.has_autocast()),
         options_(region.options),
+        only_looks_(dynamic_cast<const LookingPolicy*>(region.options.policy.get()) != nullptr),
         is_recomputed_(is_recomputed) {}
   void call(const c10::OperatorHandle& op,
             c10::DispatchKeySet below,
@@ -51,6 +55,7 @@ class ForwardRecorder final : public OpObserver {
   const Region& region_;
   const bool has_autocast_;
   const CheckpointOptions& options_;
+  const bool only_looks_;  // the policy: see LookingPolicy
   const bool is_recomputed_;
   std::array<size_t, 3> class_calls_{};
 };
@@ -76,7 +81,11 @@ class Replayer final : public OpObserver {
   const Region& region_;
   DrawReplay* draws_;
   const bool has_autocast_;
-  ska::flat_hash_map<const void*, size_t> calls_;
+  struct Calls {
+    const std::vector<std::unique_ptr<KeptResult>>* forward;  // null if it had none
+    size_t count = 0;
+  };
+  ska::flat_hash_map<const void*, Calls> calls_;
   size_t replayed_ = 0;
   size_t recomputed_ = 0;
 };

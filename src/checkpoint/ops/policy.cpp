@@ -1,5 +1,6 @@
 #include <reprise/policy.h>
 
+#include "checkpoint/ops/looking_policy.h"
 #include "checkpoint/ops/op_info.h"
 
 #include <reprise/options.h>
@@ -48,13 +49,13 @@ std::string hint_for(const std::string& name) {
   return found == hints.end() ? "the operators it is made of" : found->second;
 }
 
-class FullRecompute final : public Policy {
+class FullRecompute final : public detail::LookingPolicy {
  public:
   Decision decide(const OpContext&) const override { return Decision::Recompute; }
   std::string describe() const override { return "full()"; }
 };
 
-class SaveOps final : public Policy {
+class SaveOps final : public detail::LookingPolicy {
  public:
   explicit SaveOps(std::vector<std::string> names) : names_(std::move(names)) {
     if (names_.empty()) {
@@ -146,7 +147,7 @@ class SaveOps final : public Policy {
   std::vector<Rule> rules_;
 };
 
-class SaveClass final : public Policy {
+class SaveClass final : public detail::LookingPolicy {
  public:
   SaveClass(OpClass op_class, size_t every, std::string description, std::string no_match)
       : op_class_(op_class),

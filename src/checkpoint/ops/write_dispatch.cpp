@@ -31,26 +31,6 @@ REPRISE_HOT_THREAD_LOCAL WriteListener* top_listener = nullptr;
 // one allocated inside it, even after that was freed; a new listener resets it.
 REPRISE_HOT_THREAD_LOCAL const c10::StorageImpl* just_made = nullptr;
 
-/// A write in progress on this thread. They form a stack.
-struct WriteInFlight {
-  explicit WriteInFlight(c10::ArrayRef<at::Tensor> written);
-  ~WriteInFlight();
-  WriteInFlight(const WriteInFlight&) = delete;
-  WriteInFlight& operator=(const WriteInFlight&) = delete;
-
-  c10::ArrayRef<at::Tensor> targets;
-  WriteInFlight* outer;
-};
-
-REPRISE_HOT_THREAD_LOCAL WriteInFlight* in_flight = nullptr;
-
-WriteInFlight::WriteInFlight(c10::ArrayRef<at::Tensor> written)
-    : targets(written), outer(std::exchange(in_flight, this)) {}
-
-WriteInFlight::~WriteInFlight() {
-  in_flight = outer;
-}
-
 template <class Visit>
 void for_each_tensor_in(const c10::IValue& value, const Visit& visit) {
   if (value.isTensor()) {
@@ -306,8 +286,10 @@ unsigned add_hook(const at::Tensor& tensor, const std::function<unsigned()>& add
   return added;
 }
 
-bool is_about_to_be_written(const at::Tensor& tensor) {
-  for (const auto* write = in_flight; write != nullptr; write = write->outer) {
+REPRISE_HOT_THREAD_LOCAL WriteInFlight* WriteInFlight::innermost = nullptr;
+
+bool WriteInFlight::is_in_one(const at::Tensor& tensor) {
+  for (const auto* write = innermost; write != nullptr; write = write->outer) {
     for (const auto& target : write->targets) {
       if (tensor.has_storage() && target.has_storage() &&
           target.storage().is_alias_of(tensor.storage())) {

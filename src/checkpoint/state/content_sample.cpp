@@ -61,14 +61,14 @@ class Positions {
 /// Where the elements are; null if they cannot be read at once. Bytes may be a library's workspace,
 /// which is not written as a whole.
 const char* readable_memory_of(const at::Tensor& tensor) {
-  const bool is_readable = tensor.key_set().has(c10::DispatchKey::CPU) && tensor.numel() > 0 &&
-                           tensor.scalar_type() != at::kByte && tensor.has_storage();
-  const auto* base = is_readable
-                         ? static_cast<const char*>(tensor.storage().unsafeGetStorageImpl()->data())
-                         : nullptr;
+  const auto& impl = *tensor.unsafeGetTensorImpl();
+  const auto* const storage = impl.unsafe_storage().unsafeGetStorageImpl();
+  const bool is_readable = impl.key_set().has(c10::DispatchKey::CPU) && storage != nullptr &&
+                           impl.numel() > 0 && tensor.scalar_type() != at::kByte;
+  const auto* base = is_readable ? static_cast<const char*>(storage->data()) : nullptr;
   return base == nullptr
              ? nullptr
-             : base + tensor.storage_offset() * static_cast<int64_t>(tensor.dtype().itemsize());
+             : base + impl.storage_offset() * static_cast<int64_t>(impl.dtype().itemsize());
 }
 
 /// Calls `visit(address)` for up to kSamples elements of a tensor that begins at `begin`.
@@ -119,6 +119,7 @@ std::vector<double> value_sample(const at::Tensor& tensor) {
   if (begin == nullptr) {
     return values;
   }
+  values.reserve(kSamples);
   for_each_sample(tensor, begin, [&](const char* address) {
     switch (tensor.scalar_type()) {
       case at::kFloat:

@@ -1,10 +1,21 @@
 #include "checkpoint/state/process_globals.h"
 
+#include "checkpoint/private_field.h"
+
 #include <ATen/Parallel.h>
 #include <c10/core/DefaultDtype.h>
 #include <c10/util/StringUtil.h>
 
+#include <vector>
+
 namespace reprise::detail {
+
+struct PrecisionTable {
+  using Owner = at::Context;
+};
+const auto& private_field(PrecisionTable, const at::Context& context);
+template struct PrivateField<&at::Context::fp32_precision, PrecisionTable>;
+
 namespace {
 
 constexpr std::array<const char*, 17> kSwitchNames{"deterministic algorithms",
@@ -32,6 +43,49 @@ constexpr std::array<const char*, 6> kPrecisionNames{"oneDNN matmul",
                                                      "CUDA convolution",
                                                      "CUDA recurrent layer"};
 
+using Precisions = std::array<at::Float32Precision, 6>;
+
+Precisions look_up_precisions() {
+  static const bool has_cuda = at::globalContext().hasCUDA();
+  using enum at::Float32Op;
+  Precisions precisions{};
+  size_t next = 0;
+  for (const auto backend : {at::Float32Backend::MKLDNN, at::Float32Backend::CUDA}) {
+    for (const auto op : {MATMUL, CONV, RNN}) {
+      precisions[next++] = backend == at::Float32Backend::CUDA && !has_cuda
+                               ? at::Float32Precision::NONE
+                               : at::globalContext().float32Precision(backend, op);
+    }
+  }
+  return precisions;
+}
+
+/// A setting is looked up in a table, several times if it is inherited, which takes longer than all
+/// others together. So they are looked up again only when an entry of the table has changed.
+const Precisions& float32_precisions() {
+  struct Known {
+    Known() {
+      for (const auto& [key, precision] : private_field(PrecisionTable{}, at::globalContext())) {
+        entries.push_back(&precision);
+        seen.push_back(precision);
+      }
+    }
+    std::vector<const at::Float32Precision*> entries;
+    std::vector<at::Float32Precision> seen;
+    Precisions precisions = look_up_precisions();
+  };
+  thread_local Known known;
+  bool is_same =
+      known.entries.size() == private_field(PrecisionTable{}, at::globalContext()).size();
+  for (size_t i = 0; i < known.entries.size(); ++i) {
+    is_same = is_same && known.seen[i] == *known.entries[i];
+  }
+  if (!is_same) {
+    known = Known();
+  }
+  return known.precisions;
+}
+
 }  // namespace
 
 ProcessGlobals::ProcessGlobals()
@@ -55,17 +109,7 @@ ProcessGlobals::ProcessGlobals()
                context.allowFP16ReductionCPU(),
                context.userEnabledNNPACK()};
   cublas_reduction_ = {context.allowFP16ReductionCuBLAS(), context.allowBF16ReductionCuBLAS()};
-  // Each is a lookup in a table, so not for devices that are not there.
-  static const bool has_cuda = at::globalContext().hasCUDA();
-  using enum at::Float32Op;
-  size_t next = 0;
-  for (const auto backend : {at::Float32Backend::MKLDNN, at::Float32Backend::CUDA}) {
-    for (const auto op : {MATMUL, CONV, RNN}) {
-      float32_precision_[next++] = backend == at::Float32Backend::CUDA && !has_cuda
-                                       ? at::Float32Precision::NONE
-                                       : context.float32Precision(backend, op);
-    }
-  }
+  float32_precision_ = float32_precisions();
 }
 
 std::string ProcessGlobals::difference(const ProcessGlobals& now) const {

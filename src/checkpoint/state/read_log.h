@@ -11,6 +11,7 @@
 
 #include "checkpoint/graph_mark.h"
 #include "checkpoint/hot_thread_local.h"
+#include "checkpoint/private_field.h"
 #include "checkpoint/state/write_log.h"
 
 #include <ATen/core/Tensor.h>
@@ -20,7 +21,6 @@
 #include <c10/util/flat_hash_map.h>
 #include <torch/csrc/autograd/variable.h>
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -99,24 +99,21 @@ class ReadGuard {
   /// An operator has made `tensor`. Those without a history are remembered for a while: note()
   /// could not tell them from tensors from outside.
   static void note_made(const at::Tensor& tensor) {
-    const auto* impl = tensor.unsafeGetTensorImpl();
-    const auto* meta = static_cast<const torch::autograd::AutogradMeta*>(impl->autograd_meta());
+    const auto* meta = autograd_meta_of(tensor);
     if (meta == nullptr || (!meta->grad_fn_ && !meta->is_view_)) {
-      innermost_->settle(impl);
+      innermost_->settle(tensor.unsafeGetTensorImpl());
     }
   }
   /// An operator reads `tensor`. Only tensors that the innermost region did not compute are of
   /// interest: leaves, results of older operators, and views of these.
   static void note(const at::Tensor& tensor) {
-    const auto* meta = static_cast<const torch::autograd::AutogradMeta*>(
-        tensor.unsafeGetTensorImpl()->autograd_meta());
+    const auto* meta = autograd_meta_of(tensor);
     if (meta != nullptr && meta->grad_fn_ && !meta->is_view_ &&
         !innermost_->start_.is_older(*meta->grad_fn_)) {
       return;
     }
-    const auto& settled = innermost_->settled_;
     const auto* impl = tensor.unsafeGetTensorImpl();
-    if (std::find(settled.begin(), settled.end(), impl) != settled.end()) {
+    if (innermost_->is_settled(impl)) {
       return;
     }
     note_outside(tensor);
@@ -129,6 +126,14 @@ class ReadGuard {
   static void note_outside(const at::Tensor& tensor);
 
   static constexpr size_t kSettled = 8;
+  bool is_settled(const c10::TensorImpl* tensor) const {
+    for (const auto* settled : settled_) {
+      if (settled == tensor) {
+        return true;
+      }
+    }
+    return false;
+  }
   void settle(const c10::TensorImpl* tensor) { settled_[next_settled_++ % kSettled] = tensor; }
 
   ReadLog* log_ = nullptr;

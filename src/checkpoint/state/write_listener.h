@@ -1,13 +1,16 @@
 // Notices of what the operators of this thread do to tensors beyond computing results.
 #pragma once
 
+#include "checkpoint/hot_thread_local.h"
 #include "checkpoint/state/hook_order.h"
 
 #include <ATen/core/Tensor.h>
+#include <c10/util/ArrayRef.h>
 #include <torch/csrc/autograd/edge.h>
 
 #include <cstdint>
 #include <functional>
+#include <utility>
 
 namespace reprise::detail {
 
@@ -70,9 +73,27 @@ unsigned add_hook(const at::Tensor& tensor, const std::function<unsigned()>& add
 /// Whether this is a recompute, and forward has added the hooks on `tensor`.
 bool hooks_were_added(const at::Tensor& tensor);
 
+/// A write in progress on this thread. They form a stack.
+struct WriteInFlight {
+  explicit WriteInFlight(c10::ArrayRef<at::Tensor> written)
+      : targets(written), outer(std::exchange(innermost, this)) {}
+  ~WriteInFlight() { innermost = outer; }
+  WriteInFlight(const WriteInFlight&) = delete;
+  WriteInFlight& operator=(const WriteInFlight&) = delete;
+
+  /// Whether one of them writes the storage of `tensor`.
+  static bool is_in_one(const at::Tensor& tensor);
+
+  c10::ArrayRef<at::Tensor> targets;
+  WriteInFlight* outer;
+  static REPRISE_HOT_THREAD_LOCAL WriteInFlight* innermost;
+};
+
 /// Whether the operator that is running on this thread will still write `tensor`. Autograd may save
 /// a tensor before it is computed (the noise of rrelu).
-bool is_about_to_be_written(const at::Tensor& tensor);
+inline bool is_about_to_be_written(const at::Tensor& tensor) {
+  return WriteInFlight::innermost != nullptr && WriteInFlight::is_in_one(tensor);
+}
 
 /// Whether this is the last storage that was allocated on this thread since the innermost listener
 /// was added, for example by a factory or for a dropout mask. Then it belongs to the region and has
