@@ -26,6 +26,7 @@ namespace {
 
 std::atomic<bool> cpu_counter_installed{false};
 ByteCount cpu_bytes;
+thread_local int uncounted_scopes = 0;
 
 class CpuCountingAllocator final : public c10::Allocator {
  public:
@@ -40,7 +41,7 @@ class CpuCountingAllocator final : public c10::Allocator {
       // If there is no memory, LibTorch's own allocator throws.
       data = small_->raw_allocate(bytes);
     }
-    if (data != nullptr) {
+    if (data != nullptr && uncounted_scopes == 0) {
       const int64_t size = size_of(data);
       const int64_t live = cpu_bytes.add(size);
       if (auto& watch = cpu_watch(); watch.is_on() && !watch.admits(live)) {
@@ -74,13 +75,16 @@ class CpuCountingAllocator final : public c10::Allocator {
   }
 
   static void free_counted(void* data) {
-    if (data != nullptr) {
+    if (data == nullptr) {
+      return;
+    }
+    if (uncounted_scopes == 0) {
       const int64_t size = size_of(data);
       cpu_bytes.subtract(size);
       thread_bytes::note_freed(data, size);
       phase_bytes::note_freed(data);
-      free_block(data);
     }
+    free_block(data);
   }
 
   static void free_block(void* data) {
@@ -125,6 +129,14 @@ int64_t CpuCounter::size_of(const void* data) {
 
 void CpuCounter::set_peak(int64_t bytes) {
   cpu_bytes.set_peak(bytes);
+}
+
+UncountedWorkspace::UncountedWorkspace() {
+  ++uncounted_scopes;
+}
+
+UncountedWorkspace::~UncountedWorkspace() {
+  --uncounted_scopes;
 }
 
 }  // namespace reprise::memory

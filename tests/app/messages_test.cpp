@@ -49,6 +49,7 @@ TEST_F(Messages, TheLastOfARepeatedFlagIsNamedByEveryCommand) {
   EXPECT_NE(trained.err.find("--max_steps was given 2 times: the last is used, 1\n"),
             std::string::npos)
       << trained.err;
+  EXPECT_NE(trained.err.find("1 optimizer step\n"), std::string::npos) << trained.err;
 }
 
 TEST_F(Messages, FilesOfOtherProgramsAreNamed) {

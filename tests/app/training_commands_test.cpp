@@ -1,6 +1,8 @@
 // The training commands, run as a user runs them: what each does and leaves behind.
 #include "app/training.h"
 
+#include <reprise/ops/products.h>
+
 namespace reprise {
 namespace {
 
@@ -96,6 +98,21 @@ TEST_F(Training, ASavedConfigurationRepeatsTheRun) {
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_EQ(testing::read_text(path("again/model.safetensors")),
             testing::read_text(path("out/model.safetensors")));
+}
+
+// Another library has other bits, so a run says which one it was.
+TEST_F(Training, RecordsWhoMultiplied) {
+  const std::string library = cpu_product_library();
+  for (const int run : {1, 2}) {  // from flags, then from what the first one saved
+    const auto result =
+        run == 1
+            ? sft(training_fixture("data/sft_text.jsonl"))
+            : run_program({"sft", "--config", path("out/training.yaml"), "--overwrite_output_dir"});
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    const auto configuration = testing::read_text(path("out/training.yaml"));
+    EXPECT_TRUE(contains(configuration, "# float32 products: " + library + "\n")) << configuration;
+    EXPECT_TRUE(contains(testing::read_text(path("out/report.html")), "float32_products"));
+  }
 }
 
 TEST_F(Training, SaysWhichAttentionServesAndTakesAnotherIfTold) {

@@ -1,5 +1,6 @@
 // Live and peak bytes per device.
 #include "memory/allocation_watch.h"
+#include "memory/cpu_counter.h"
 #include "memory/device_memory.h"
 #include "memory/mebibytes.h"
 #include "support/bitwise.h"
@@ -220,6 +221,20 @@ TEST(AllocationWatch, LetsEverythingPassAfterwards) {
     { const memory::AllocationWatch watch(device, 0); }
     EXPECT_NO_THROW(mebibytes(2, device));
   }
+}
+
+TEST(UncountedWorkspace, IsNeitherCountedNorRefused) {
+  const auto counted = mebibytes(1);
+  const auto before = live_bytes(c10::kCPU);
+  const PeakTracker tracker(c10::kCPU);
+  const memory::AllocationWatch watch(c10::kCPU, 0);
+  {
+    const memory::UncountedWorkspace uncounted;
+    EXPECT_NO_THROW(mebibytes(3));
+  }
+  EXPECT_EQ(live_bytes(c10::kCPU), before);
+  EXPECT_EQ(tracker.extra(), 0);
+  EXPECT_THROW(mebibytes(3), c10::OutOfMemoryError);
 }
 
 TEST(DeviceMemory, HasRoomForWhatIsLeft) {

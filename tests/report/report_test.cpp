@@ -35,6 +35,18 @@ TEST(Report, ShowsTheFiguresOfARun) {
   EXPECT_TRUE(page.shows("10.0k")) << "tokens per second";
 }
 
+TEST(Report, HasNoFiguresOfCheckpointingWithoutIt) {
+  auto steps = sample_steps(30);
+  for (Json& step : steps) {
+    step["recompute_ms"] = 0;
+    step["estimated_activation_bytes"] = step["activation_bytes"];
+  }
+  const Page page = open_run(steps);
+  EXPECT_FALSE(page.shows("Activations saved"));
+  EXPECT_FALSE(page.shows("of a step's"));
+  EXPECT_TRUE(page.shows("Peak memory"));
+}
+
 TEST(Report, DrawsAChartForEachQuantityThatIsThere) {
   EXPECT_EQ(open_run(sample_steps(10)).charts,
             (std::vector<std::string>{"Loss",

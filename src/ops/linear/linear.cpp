@@ -1,5 +1,7 @@
 #include "ops/linear/linear.h"
 
+#include "ops/cpu/onednn_matmul.h"
+#include "ops/cpu/small_batch_linear.h"
 #include "ops/linear/aten_linear.h"
 #include "ops/linear/linear_gradients.h"
 #include "ops/node.h"
@@ -7,10 +9,35 @@
 #include "ops/reference.h"
 
 #include <ATen/ATen.h>
+#include <ATen/autocast_mode.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <torch/library.h>
 
 namespace reprise::ops {
+
+namespace {
+
+// By oneDNN where it serves, with the allocations of at::linear(); undefined elsewhere.
+at::Tensor onednn_linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
+  if (!x.is_cpu() || !x.is_contiguous() || x.numel() == 0 || serves_small_batch(x, weight, bias) ||
+      at::autocast::is_autocast_enabled(at::kCPU)) {
+    return {};
+  }
+  const auto rows = x.view({-1, x.size(-1)}), columns = weight.t();
+  if (!serves_onednn_matmul(rows, columns)) {
+    return {};
+  }
+  auto sizes = x.sizes().vec();
+  sizes.back() = weight.size(0);
+  auto y = at::empty(sizes, x.options().requires_grad(false));
+  if (bias.defined()) {
+    y.copy_(bias);
+  }
+  onednn_matmul(y.view({rows.size(0), weight.size(0)}), rows, columns, /*adds=*/bias.defined());
+  return y;
+}
+
+}  // namespace
 
 namespace reference {
 
@@ -18,7 +45,9 @@ at::Tensor linear(const at::Tensor& x,
                   const at::Tensor& weight,
                   const std::optional<at::Tensor>& bias) {
   const auto type = x.scalar_type();
-  return plain_linear(x, weight.to(type), bias ? bias->to(type) : at::Tensor());
+  const auto w = weight.to(type), b = bias ? bias->to(type) : at::Tensor();
+  auto y = onednn_linear(x, w, b);
+  return y.defined() ? y : plain_linear(x, w, b);
 }
 
 }  // namespace reference

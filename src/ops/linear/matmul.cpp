@@ -1,5 +1,6 @@
 #include "ops/linear/matmul.h"
 
+#include "ops/cpu/onednn_matmul.h"
 #include "ops/operator.h"
 #include "ops/reference.h"
 
@@ -27,7 +28,9 @@ void product_(at::Tensor& out,
               bool adds) {
   const auto left = maybe_transposed(a, transpose_a), right = maybe_transposed(b, transpose_b);
   const bool is_one_type = out.scalar_type() == a.scalar_type();
-  if (is_one_type && adds) {
+  if (is_one_type && out.is_contiguous() && serves_onednn_matmul(left, right)) {
+    onednn_matmul(out, left, right, adds);
+  } else if (is_one_type && adds) {
     out.addmm_(left, right);
   } else if (is_one_type) {
     at::mm_out(out, left, right);

@@ -18,7 +18,7 @@ ChartPlan planning_time() {
 
 StackPlan memory_by_class(const std::string& role, const std::string& title) {
   StackPlan plan{.title = title,
-                 .note = "At each step's peak",
+                 .note = "At each step's peak; recompute: what backward works with",
                  .unit = Unit::Bytes,
                  .parts = {{"parameters", "parameters", 0},
                            {"gradients", "gradients", 5},

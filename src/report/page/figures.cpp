@@ -67,11 +67,12 @@ void add_rewards(Figures& figures, const ReportRun& run) {
 
 std::optional<double> Figures::saved_share() const {
   const auto kept = share(activation_bytes, plain_activation_bytes);
-  return kept ? std::optional(1 - *kept) : std::nullopt;
+  return kept && *kept < 1 ? std::optional(1 - *kept) : std::nullopt;
 }
 
 std::optional<double> Figures::recompute_share() const {
-  return share(recompute_ms, step_ms);
+  const auto spent = share(recompute_ms, step_ms);
+  return spent && *spent > 0 ? spent : std::nullopt;
 }
 
 Figures figures_of(const ReportRun& run) {

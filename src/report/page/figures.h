@@ -23,9 +23,9 @@ struct Figures {
   double total_tokens = 0;
   size_t steps = 0;
 
-  /// The fraction of activation bytes that checkpointing saves.
+  /// The fraction of activation bytes that checkpointing saves; unset if it saves none.
   std::optional<double> saved_share() const;
-  /// The fraction of the step time spent in recompute.
+  /// The fraction of the step time spent in recompute; unset if there is none.
   std::optional<double> recompute_share() const;
 };
 

@@ -45,9 +45,9 @@ h4 { font-size: 13px; font-weight: 600; color: var(--soft); margin: 0 0 8px; }
 .facts dd { margin: 0; font-weight: 500; overflow-wrap: anywhere; }
 .card, .tile, .chart { background: var(--card); border: 1px solid var(--edge);
   border-radius: 10px; }
-.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(150px, 1fr)); gap: 12px; }
-.tiles.many { grid-template-columns: repeat(auto-fit, minmax(250px, 1fr)); }
-.tile { padding: 14px 16px; display: flex; flex-direction: column; gap: 2px; }
+.tiles { display: flex; flex-wrap: wrap; gap: 12px; }
+.tile { flex: 1 1 150px; padding: 14px 16px; display: flex; flex-direction: column; gap: 2px; }
+.tiles.many .tile { flex-basis: 250px; }
 .tile .label { font-size: 12.5px; color: var(--soft); }
 .tile strong { font-size: 23px; line-height: 1.25; font-weight: 650; letter-spacing: -0.02em;
   white-space: nowrap; }
@@ -168,7 +168,7 @@ summary { cursor: pointer; padding: 6px 2px; color: var(--soft); }
 @media (max-width: 520px) {
   h1 { font-size: 24px; }
   .facts { gap: 8px 22px; }
-  .tiles, .tiles.many { grid-template-columns: repeat(2, minmax(0, 1fr)); }
+  .tile, .tiles.many .tile { flex-basis: 36%; min-width: 0; }
   .tile strong { font-size: 19px; white-space: normal; }
   .columns { grid-template-columns: minmax(0, 1fr); }
   .bar { grid-template-columns: 96px 1fr 76px; }

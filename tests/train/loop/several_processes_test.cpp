@@ -195,7 +195,9 @@ void expect_same_steps(const CollectingObserver& found, const CollectingObserver
       // How many are beyond a threshold is no smooth function of anything.
       if (!is_of_machine && name.find("clip") == std::string::npos &&
           !is_pooled_over_processes(name)) {
-        EXPECT_NEAR(found.steps[i].at(name).get<double>(), value.get<double>(), 2e-5)
+        const auto number = value.get<double>();
+        EXPECT_NEAR(
+            found.steps[i].at(name).get<double>(), number, 2e-5 * std::max(1.0, std::abs(number)))
             << name << " of step " << i + 1;
       }
     }

@@ -76,7 +76,8 @@ void RunObserver::on_train_begin(const RunProgress& progress,
     line_.print("resuming after step " + std::to_string(progress.step) + " of " +
                 std::to_string(progress.total_steps));
   } else {
-    line_.print(std::to_string(progress.total_steps) + " optimizer steps");
+    line_.print(std::to_string(progress.total_steps) +
+                (progress.total_steps == 1 ? " optimizer step" : " optimizer steps"));
   }
   warnings_.emplace(settings_.flags, progress.step);
   const bool plans =

@@ -11,6 +11,7 @@
 
 #include <reprise/io/file.h>
 #include <reprise/memory.h>
+#include <reprise/ops/products.h>
 #include <reprise/report/metrics_file.h>
 #include <reprise/report/report.h>
 
@@ -112,11 +113,15 @@ Json TrainingRun::recorded_configuration() const {
   return recorded;
 }
 
-// For --config, with the changes as comments.
+// For --config. Comments have what else a repetition depends on: the changes, and the library of
+// products, which the processor decides.
 std::string TrainingRun::configuration_text() const {
   std::string text = to_yaml(configuration_);
   for (const auto& change : change_lines(changes_)) {
     text += "# changed: " + change + "\n";
+  }
+  if (!products_.empty()) {
+    text += "# float32 products: " + products_ + "\n";
   }
   return text;
 }
@@ -132,6 +137,7 @@ void TrainingRun::lock_output() {
 TrainingObserver& TrainingRun::begin(const Model& model, const std::string& data_key) {
   attention_ = attention_of(flags_, model);
   line_.print("attention: " + attention_);
+  products_ = model.device().is_cpu() ? cpu_product_library() : "";
   check_shared(output_, world_.world());  // before an old run is deleted
   world_.world().run_on_first("making " + output_.string() + " ready", [&] {
     if (lock_ == nullptr) {
@@ -185,6 +191,9 @@ Json TrainingRun::report_configuration(const Model& model) const {
   shown.update(configuration_);
   shown.update(run_facts(REPRISE_VERSION));
   shown["attention"] = attention_;
+  if (!products_.empty()) {
+    shown["float32_products"] = products_;
+  }
   if (!changes_.empty()) {
     shown["changes"] = c10::Join("; ", change_lines(changes_));
   }

@@ -65,6 +65,7 @@ class TrainingRun {
   std::filesystem::path output_;
   std::filesystem::path resume_from_;
   std::string attention_;                       // the kernel that runs
+  std::string products_;                        // who multiplies float32 on the CPU
   std::unique_ptr<FolderLock> lock_;            // in rank 0, from when there is a folder
   std::unique_ptr<RunObserver> observer_;       // null: not rank 0
   std::unique_ptr<TrainingObserver> follower_;  // null: rank 0
