@@ -11,6 +11,7 @@
 #include <reprise/autocast.h>
 
 #include <ATen/core/grad_mode.h>
+#include <c10/util/flat_hash_map.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
@@ -19,7 +20,6 @@
 #include <chrono>
 #include <cmath>
 #include <optional>
-#include <unordered_set>
 
 namespace reprise::detail {
 
@@ -263,7 +263,7 @@ void ReentrantNode::check_outputs(const std::vector<at::Tensor>& outputs) const 
 /// outer backward still has to run. PyTorch does not check this; we do.
 void ReentrantNode::check_captures(const variable_list& roots, const GraphMark& mark) const {
   std::vector<Node*> open;
-  std::unordered_set<Node*> seen;
+  ska::flat_hash_set<Node*> seen;
   const auto push = [&](const NodePtr& node) {
     if (node && seen.insert(node.get()).second) {
       open.push_back(node.get());
@@ -275,10 +275,10 @@ void ReentrantNode::check_captures(const variable_list& roots, const GraphMark& 
   while (!open.empty()) {
     Node* node = open.back();
     open.pop_back();
-    if (dynamic_cast<torch::autograd::AccumulateGrad*>(node) != nullptr) {
-      continue;
-    }
     if (mark.is_older(*node)) {
+      if (dynamic_cast<torch::autograd::AccumulateGrad*>(node) != nullptr) {
+        continue;
+      }
       throw CheckpointError(
           c10::str("[reprise] ",
                    region_->label(),
