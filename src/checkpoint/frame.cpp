@@ -144,6 +144,7 @@ std::unique_ptr<ForwardRecorder> Frame::make_recorder() {
 }
 
 size_t Frame::pack(const at::Tensor& tensor) {
+  region_.check_real(tensor, "a tensor that it uses");
   slots_.emplace_back(tensor, region_.options.determinism_check);
   const size_t slot = slots_.size() - 1;
   if (has_samples_) {
@@ -171,6 +172,7 @@ void Frame::before_kernel_write(const at::Tensor& target) {
 }
 
 void Frame::before_write(const at::Tensor& target) {
+  region_.check_real(target, "a tensor that it writes");
   if (recording_ && target.has_storage()) {
     recording_->preserve(target.storage());
   }

@@ -30,6 +30,7 @@ struct ForwardWrites final : WriteListener {
   explicit ForwardWrites(Region& written_region)
       : WriteListener(/*has_grad_mode=*/false), region(written_region) {}
   void before_write(const at::Tensor& target) override {
+    region.check_real(target, "a tensor that it writes");
     // Grad mode is off only because we turned it off: in the recompute this write will have
     // history.
     const at::AutoGradMode as_in_recompute(true);
