@@ -2,6 +2,7 @@
 #pragma once
 
 #include "checkpoint/state/draw_log.h"
+#include "checkpoint/state/once_log.h"
 #include "checkpoint/state/process_globals.h"
 #include "checkpoint/state/read_log.h"
 #include "checkpoint/state/rng_state.h"
@@ -80,6 +81,7 @@ struct Region {
   const ProcessGlobals globals;
   std::optional<DrawLog> draws;  // unless random state is not preserved
   RngState listed;               // CheckpointOptions::generators
+  OnceLog once;
   ReadLog reads;
   WriteLog write_log;
   TensorLog tensor_log;

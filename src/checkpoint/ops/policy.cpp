@@ -1,5 +1,6 @@
 #include <reprise/policy.h>
 
+#include "checkpoint/ops/op_effects.h"
 #include "checkpoint/ops/op_info.h"
 
 #include <reprise/options.h>
@@ -115,6 +116,14 @@ class SaveOps final : public Policy {
                                      "have no effect. Name ",
                                      hint_for(operators.front().schema().name()),
                                      "."));
+    }
+    for (const auto& op : operators) {
+      if (detail::op_effects(op).runs_once) {
+        throw CheckpointError(c10::str("[reprise] policy::save_ops cannot keep ",
+                                       names_[index],
+                                       ": it is an effectful operator, whose results every region "
+                                       "keeps without a policy."));
+      }
     }
     if (!has_functional) {
       throw CheckpointError(

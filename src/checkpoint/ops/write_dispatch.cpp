@@ -6,6 +6,7 @@
 #include "checkpoint/ops/op_observer.h"
 #include "checkpoint/ops/operator_watch.h"
 #include "checkpoint/state/draw_log.h"
+#include "checkpoint/state/once_log.h"
 #include "checkpoint/state/read_log.h"
 #include "checkpoint/state/write_listener.h"
 
@@ -84,6 +85,20 @@ c10::SmallVector<at::Tensor, 4> tensors_at(const std::vector<size_t>& indices,
 
 }  // namespace
 
+[[noreturn]] static void refuse_unclear(const c10::OperatorHandle& op) {
+  throw CheckpointError(c10::str(
+      "[reprise] ",
+      op.schema().name(),
+      " runs in a region and returns nothing, and its schema (",
+      op.schema(),
+      "), which LibTorch inferred from a C++ function, does not say whether it writes an argument. "
+      "If it does, declare it: m.def(\"...(Tensor(a!) out) -> ()\"). If it has another effect, "
+      "such "
+      "as logging, that must happen once: reprise::register_effectful_op(\"",
+      op.schema().name(),
+      "\")."));
+}
+
 /// Runs on kWriteKey.
 struct WriteDispatch {
   /// Who calls the operator.
@@ -107,9 +122,16 @@ struct WriteDispatch {
                    torch::jit::Stack* stack) {
     const auto below = keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kWriteKey);
     const auto& effects = op_effects(op);
+    if (effects.runs_once) {
+      run_once(op, below, stack);
+      return;
+    }
     if (top_listener == nullptr) {
       run(op, effects, below, stack);
       return;
+    }
+    if (effects.is_unclear) {
+      refuse_unclear(op);
     }
     const auto values =
         c10::ArrayRef<c10::IValue>(*stack).slice(stack->size() - op.schema().arguments().size());
@@ -232,6 +254,10 @@ void observe_effects() {
           op, kWriteKey, c10::KernelFunction::makeFromBoxedFunction<&WriteDispatch::call>());
     }
   });
+}
+
+void observe_more_effects() {
+  effect_kernels().look_again();
 }
 
 uint64_t notify_backward(const torch::autograd::edge_list& roots, bool accumulates) {
