@@ -101,6 +101,14 @@ REPRISE_API std::shared_ptr<const Policy> from(std::function<Decision(const OpCo
 /// Sets the class of an operator, for example of a fused operator. Names as in policy::save_ops.
 REPRISE_API void register_op_class(const std::string& name, OpClass op_class);
 
+/// Declares an operator of yours effectful: it logs, counts, sends or does something else that must
+/// not happen twice. In regions it runs once, in forward; the recompute gets its results, which are
+/// kept, without running it. Operators whose schema returns nothing and writes nothing are
+/// effectful without a declaration. Names as in policy::save_ops. Throws for operators of LibTorch,
+/// and for those that write an argument or return something other than tensors and plain values.
+/// Call it before the regions run.
+REPRISE_API void register_effectful_op(const std::string& name);
+
 /// The class of an operator; OpClass::Other if it was never set.
 REPRISE_API OpClass op_class(const std::string& name, const std::string& overload = "");
 

@@ -11,18 +11,20 @@
 namespace reprise {
 
 struct RegionStats {
-  size_t entered = 0;          ///< forward runs
-  size_t recomputed = 0;       ///< recompute runs
-  size_t early_stopped = 0;    ///< recompute runs that stopped before the end of the region
-  size_t ops_replayed = 0;     ///< operator calls replaced by kept results (with a policy)
+  size_t entered = 0;        ///< forward runs
+  size_t recomputed = 0;     ///< recompute runs
+  size_t early_stopped = 0;  ///< recompute runs that stopped before the end of the region
+  /// Operator calls replaced by kept results: with a policy, and those of effectful operators.
+  size_t ops_replayed = 0;
   size_t ops_recomputed = 0;   ///< operator calls run again (with a policy)
   size_t tensors_dropped = 0;  ///< tensors that autograd would have saved
   /// Bytes of these that were freed at the end of forward, unlike inputs, outputs and parameters.
   /// A forward inside another region's recompute does not count again.
   size_t bytes_dropped = 0;
-  size_t bytes_kept = 0;  ///< bytes that policies kept on the device, compressed or not
-  /// Bytes that regions hold and autograd would not have saved: results that policies keep, on the
-  /// device or on the host (compressed ones with their bytes after compression), and inputs.
+  /// Bytes that policies kept on the device, compressed or not, and results of effectful operators.
+  size_t bytes_kept = 0;
+  /// Bytes that regions hold and autograd would not have saved: kept results, on the device or on
+  /// the host (compressed ones with their bytes after compression), and inputs.
   size_t bytes_unsaved = 0;
   size_t bytes_offloaded = 0;      ///< bytes moved to the host
   size_t bytes_fetched = 0;        ///< bytes fetched from the host

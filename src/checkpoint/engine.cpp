@@ -8,6 +8,7 @@
 
 #include "checkpoint/frame.h"
 #include "checkpoint/hot_thread_local.h"
+#include "checkpoint/loaded_torch.h"
 #include "checkpoint/ops/op_observer.h"
 #include "checkpoint/ops/tensor_hooks.h"
 #include "checkpoint/state/write_listener.h"
@@ -238,6 +239,7 @@ void SaveCounter::note_save() {
 }
 
 void require_engine() {
+  [[maybe_unused]] static const bool is_checked = (require_one_torch(), true);
   auto& engine = Engine::get_default_engine();
   if (&engine == &checkpoint_engine()) [[likely]] {
     return;

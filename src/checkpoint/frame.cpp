@@ -103,6 +103,7 @@ std::unique_ptr<ForwardRecorder> Frame::make_recorder() {
 }
 
 Slot& Frame::pack(const at::Tensor& tensor) {
+  region_.check_real(tensor, "a tensor that it uses");
   Slot& slot = slots_.add(tensor, region_.options.determinism_check);
   if (has_samples_) {
     // A buffer that is being written may be left as it is by a replay.
@@ -122,16 +123,23 @@ Slot& Frame::pack(const at::Tensor& tensor) {
 }
 
 void Frame::before_kernel_write(const at::Tensor& target) {
-  if (recording_ && target.has_storage()) {
-    recording_->preserve(target.storage());
-  }
+  preserve(target);
   region_.write_log.record_kernel_write(target);
 }
 
-void Frame::before_write(const at::Tensor& target) {
-  if (recording_ && target.has_storage()) {
-    recording_->preserve(target.storage());
+void Frame::preserve(const at::Tensor& written) {
+  if (!written.has_storage()) {
+    return;
   }
+  if (recording_) {
+    recording_->preserve(written.storage());
+  }
+  region_.once.preserve(written.storage());
+}
+
+void Frame::before_write(const at::Tensor& target) {
+  region_.check_real(target, "a tensor that it writes");
+  preserve(target);
   region_.tensor_log.before_write(target);
   region_.write_log.record(target);
 }
@@ -143,8 +151,9 @@ void Frame::hash_written() {
 }
 
 std::function<bool(const c10::StorageImpl*)> Frame::is_kept() const {
-  return
-      [this](const c10::StorageImpl* storage) { return recording_ && recording_->holds(storage); };
+  return [this](const c10::StorageImpl* storage) {
+    return (recording_ && recording_->holds(storage)) || region_.once.holds(storage);
+  };
 }
 
 void Frame::complete_forward() {
@@ -161,6 +170,7 @@ void Frame::complete_forward() {
       delta.bytes_dropped = drops_->bytes();
       const auto is_saved = [this](const auto* storage) { return drops_->has(storage); };
       delta.bytes_unsaved = (recording_ ? recording_->unsaved_bytes(is_saved) : 0) +
+                            region_.once.unsaved_bytes(is_saved) +
                             (region_.inputs.are_hooked() ? 0 : drops_->unsaved_input_bytes());
     }
     count(region_.options.name, delta);
@@ -172,6 +182,7 @@ void Frame::complete_forward() {
     region_.check_lossy(recording_->is_lossy());
   }
   region_.complete_forward(/*will_run_again=*/!slots_.empty(), is_kept());
+  region_.once.finish(/*will_run_again=*/!slots_.empty());
   offload_storages(counts);
 }
 

@@ -39,6 +39,8 @@ class Frame final : public std::enable_shared_from_this<Frame> {
   void before_write(const at::Tensor& target);
   void before_kernel_write(const at::Tensor& target);
   Region& region() { return region_; }
+  /// Moves kept results out of the storage of a tensor that is about to be written.
+  void preserve(const at::Tensor& written);
   /// Hashes or samples the saved tensors that were not computed yet when they were packed.
   void hash_written();
   void complete_forward();

@@ -113,9 +113,7 @@ void RecomputePass::receive(const at::Tensor& tensor, const at::Tensor& alias) {
 }
 
 void RecomputePass::before_kernel_write(const at::Tensor& target) {
-  if (frame_.recording_ && target.has_storage()) {
-    frame_.recording_->preserve(target.storage());
-  }
+  frame_.preserve(target);
   if (const char* why_not = undo_.before_kernel_write(target)) {
     throw UnrepeatableError(c10::str("[reprise] ", frame_.label(), " ", why_not));
   }
@@ -124,9 +122,7 @@ void RecomputePass::before_kernel_write(const at::Tensor& target) {
 void RecomputePass::before_write(const at::Tensor& target) {
   stop_at_end_of_forward();
   frame_.region_.check_write_again(target);
-  if (frame_.recording_ && target.has_storage()) {
-    frame_.recording_->preserve(target.storage());
-  }
+  frame_.preserve(target);
   if (const char* why_not = undo_.before_write(target)) {
     throw UnrepeatableError(c10::str("[reprise] ", frame_.label(), " ", why_not));
   }
@@ -253,6 +249,9 @@ void RecomputePass::check_finished() {
   if (draws_ && difference_.empty()) {
     difference_ = draws_->difference();
   }
+  if (difference_.empty()) {
+    difference_ = once_.difference();
+  }
   if (!difference_.empty()) {
     throw CheckpointError(
         c10::str("[reprise] ",
@@ -291,8 +290,9 @@ void RecomputePass::report(const Replayer* replayer, std::chrono::nanoseconds ti
   delta.recomputed = 1;
   delta.early_stopped = has_stopped_ ? 1 : 0;
   delta.recompute_time = time;
+  delta.ops_replayed = once_.replayed();
   if (replayer != nullptr) {
-    delta.ops_replayed = replayer->replayed();
+    delta.ops_replayed += replayer->replayed();
     delta.ops_recomputed = replayer->recomputed();
   }
   count(frame_.region_.options.name, delta);
@@ -305,7 +305,7 @@ void RecomputePass::run(const RecomputeNotice* notice) {
   auto inputs = frame_.region_.inputs.unpack();
   std::optional<Replayer> replayer;
   if (frame_.recording_) {
-    replayer.emplace(*frame_.recording_, frame_.region_, draws_ ? &*draws_ : nullptr);
+    replayer.emplace(*frame_.recording_, frame_.region_, draws_ ? &*draws_ : nullptr, once_);
   }
   std::optional<UnseenDraws> unseen;
   if (frame_.region_.draws) {
@@ -324,6 +324,7 @@ void RecomputePass::run(const RecomputeNotice* notice) {
     const c10::impl::IncludeDispatchKeyGuard effects(kWriteKey);
     const WriteListenerGuard listening(this, WriteListenerGuard::Others::Pause);
     const DrawGuard drawing(draws_ ? &*draws_ : nullptr);
+    const OnceGuard once(once_);
     const ReadGuard reading(&reads_);
     OpObserver* replaying = replayer ? &*replayer : nullptr;
     const OpObserverGuard observing(notice == nullptr ? replaying : notice->observer(replaying));

@@ -28,7 +28,9 @@ class RecomputePass final : public HookSource, public WriteListener {
         undo_(frame.region_.write_log),
         tensor_undo_(frame.region_.tensor_log),
         hooks_(frame.region_.tensor_log),
-        reads_(frame.region_.reads, frame.region_.write_log) {
+        reads_(frame.region_.reads, frame.region_.write_log),
+        once_(frame.region_.once) {
+    once_.at_end = [this] { stop_at_end_of_forward(); };
     if (frame.region_.draws) {
       draws_.emplace(*frame.region_.draws, frame.region_.options.generators);
       draws_->at_end = [this] { stop_at_end_of_forward(); };
@@ -81,6 +83,7 @@ class RecomputePass final : public HookSource, public WriteListener {
   HookReplay hooks_;
   ReadCheck reads_;
   std::optional<DrawReplay> draws_;
+  OnceReplay once_;
   bool is_suspect_ = false;
   // Holds no memory that `into_` does not hold.
   at::Tensor last_saved_;

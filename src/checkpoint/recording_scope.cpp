@@ -68,6 +68,7 @@ struct RecordingScope::State final : HookSource, WriteListener {
         effects(kWriteKey),
         listening(this, WriteListenerGuard::Others::Listen),
         drawing(frame->region().draws ? &*frame->region().draws : nullptr),
+        once(frame->region().once),
         reading(&frame->region().reads),
         observing(forward_observer(frame, options, inputs, recorder.get())) {}
 
@@ -100,6 +101,7 @@ struct RecordingScope::State final : HookSource, WriteListener {
   const c10::impl::IncludeDispatchKeyGuard effects;
   const WriteListenerGuard listening;
   const DrawGuard drawing;
+  const OnceGuard once;
   const ReadGuard reading;
   const OpObserverGuard observing;
 };

@@ -30,6 +30,8 @@ struct ForwardWrites final : WriteListener {
   explicit ForwardWrites(Region& written_region)
       : WriteListener(/*has_grad_mode=*/false), region(written_region) {}
   void before_write(const at::Tensor& target) override {
+    region.check_real(target, "a tensor that it writes");
+    preserve(target);
     // Grad mode is off only because we turned it off: in the recompute this write will have
     // history.
     const at::AutoGradMode as_in_recompute(true);
@@ -38,6 +40,7 @@ struct ForwardWrites final : WriteListener {
   }
   void after_write() override {}
   void before_kernel_write(const at::Tensor& target) override {
+    preserve(target);
     region.write_log.record_kernel_write(target);
   }
   void before_set(const at::Tensor& target) override { region.tensor_log.before_set(target); }
@@ -49,6 +52,11 @@ struct ForwardWrites final : WriteListener {
   }
   void hook_added(const at::Tensor& tensor, unsigned number) override {
     region.tensor_log.hook_added(tensor, number);
+  }
+  void preserve(const at::Tensor& written) const {
+    if (written.has_storage()) {
+      region.once.preserve(written.storage());
+    }
   }
   Region& region;
 };
@@ -109,6 +117,7 @@ std::vector<at::Tensor> run_reentrant(const CheckpointOptions& options,
     const c10::impl::IncludeDispatchKeyGuard observed(kWriteKey);
     const WriteListenerGuard listening(&writes, WriteListenerGuard::Others::Listen);
     const DrawGuard drawing(region->draws ? &*region->draws : nullptr);
+    const OnceGuard once(region->once, OnceGuard::Graph::None);
     const ReadGuard reading(&region->reads);
     const OpObserverGuard no_observer(nullptr);
     outputs = forward();
@@ -116,7 +125,10 @@ std::vector<at::Tensor> run_reentrant(const CheckpointOptions& options,
     error.add_context("while running " + region->label());
     throw;
   }
-  region->complete_forward(/*will_run_again=*/true, [](const c10::StorageImpl*) { return false; });
+  region->complete_forward(/*will_run_again=*/true, [&](const c10::StorageImpl* storage) {
+    return region->once.holds(storage);
+  });
+  region->once.finish(/*will_run_again=*/true);
   // Without a backward of its own, it would never be found out whether the write has a history.
   if (region->write_log.has_outside_writes() &&
       std::none_of(outputs.begin(), outputs.end(), is_differentiable)) {
@@ -130,6 +142,8 @@ std::vector<at::Tensor> run_reentrant(const CheckpointOptions& options,
   if (counts_stats()) {
     RegionStats delta;
     delta.entered = 1;
+    delta.bytes_kept = region->once.kept_bytes();
+    delta.bytes_unsaved = delta.bytes_kept;
     count(options.name, delta);
   }
   auto node = make_node<ReentrantNode>(std::move(region));

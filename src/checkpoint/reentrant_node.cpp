@@ -1,12 +1,12 @@
 #include "checkpoint/reentrant_node.h"
 
 #include "checkpoint/engine.h"
-#include "checkpoint/torch_versions.h"
 #include "checkpoint/ops/engine_ops.h"
 #include "checkpoint/ops/op_observer.h"
 #include "checkpoint/state/content_sample.h"
 #include "checkpoint/state/unseen_draws.h"
 #include "checkpoint/stats.h"
+#include "checkpoint/torch_versions.h"
 
 #include <reprise/autocast.h>
 
@@ -52,13 +52,14 @@ bool are_near(const std::vector<double>& a, const std::vector<double>& b) {
 
 /// Undoes the writes of a recompute.
 struct ReentrantNode::Writes final : WriteListener {
-  explicit Writes(const Region& written_region)
+  explicit Writes(Region& written_region)
       : region(written_region),
         undo(region.write_log),
         tensor_undo(region.tensor_log),
         hooks(region.tensor_log) {}
   void before_write(const at::Tensor& target) override {
     region.check_write_again(target);
+    preserve(target);
     refuse(undo.before_write(target));
   }
   void after_write() override {
@@ -69,6 +70,7 @@ struct ReentrantNode::Writes final : WriteListener {
     }
   }
   void before_kernel_write(const at::Tensor& target) override {
+    preserve(target);
     refuse(undo.before_kernel_write(target));
   }
   bool adds_hooks_again(const at::Tensor& tensor) override {
@@ -92,12 +94,17 @@ struct ReentrantNode::Writes final : WriteListener {
       }
     }
   }
+  void preserve(const at::Tensor& written) const {
+    if (written.has_storage()) {
+      region.once.preserve(written.storage());
+    }
+  }
   void refuse(const char* why) const {
     if (why != nullptr) {
       throw CheckpointError(c10::str("[reprise] ", region.label(), " ", why));
     }
   }
-  const Region& region;
+  Region& region;
   const ReadCheck* reads = nullptr;
   variable_list inputs;
   WriteUndo undo;
@@ -149,6 +156,8 @@ std::vector<at::Tensor> ReentrantNode::rerun(std::vector<at::Tensor> inputs, Wri
     unseen.emplace(*region_->draws, region_->options.generators);
   }
   const DrawGuard drawing(draws ? &*draws : nullptr);
+  OnceReplay once(region_->once);
+  const OnceGuard replaying(once);
   ReadCheck reads(region_->reads, region_->write_log);
   writes.reads = &reads;
   const ReadGuard reading(&reads);
@@ -161,9 +170,16 @@ std::vector<at::Tensor> ReentrantNode::rerun(std::vector<at::Tensor> inputs, Wri
     unseen->settle();
   }
   region_->check_reads(reads);
-  if (draws && !draws->difference().empty()) {
-    throw CheckpointError(c10::str(
-        "[reprise] ", region_->label(), " cannot be recomputed: ", draws->difference(), "."));
+  const std::string difference =
+      draws && !draws->difference().empty() ? draws->difference() : once.difference();
+  if (!difference.empty()) {
+    throw CheckpointError(
+        c10::str("[reprise] ", region_->label(), " cannot be recomputed: ", difference, "."));
+  }
+  if (counts_stats()) {
+    RegionStats delta;
+    delta.ops_replayed = once.replayed();
+    count(region_->options.name, delta);
   }
   return outputs;
 }

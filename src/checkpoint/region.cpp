@@ -1,5 +1,8 @@
 #include "checkpoint/region.h"
 
+#include "checkpoint/ops/engine_ops.h"
+#include "checkpoint/torch_versions.h"
+
 #include <c10/util/Type.h>
 
 #include <cxxabi.h>
@@ -25,9 +28,47 @@ Region::Region(const CheckpointOptions& region_options,
       listed({}) {
   check_options();
   check_capturable();
+  check_start(region_inputs);
   if (options.preserve_rng_state) {
     draws.emplace();
     listed = RngState(options.generators);
+  }
+}
+
+void Region::check_real(const at::Tensor& tensor, std::string_view what) const {
+  if (is_fake(tensor)) {
+    throw CheckpointError(c10::str(
+        "[reprise] ",
+        label(),
+        ": ",
+        what,
+        " is a fake tensor, which has sizes and no content. A region runs on real tensors; "
+        "to try shapes, use tensors on the device \"meta\"."));
+  }
+}
+
+void Region::check_start(const std::vector<at::Tensor>& region_inputs) const {
+  if (is_fake_mode_on()) {
+    throw CheckpointError(
+        c10::str("[reprise] ",
+                 label(),
+                 " runs where this thread makes fake tensors (FakeTensorModeTLS), "
+                 "which regions cannot hold. Reset that mode first."));
+  }
+  using c10::DispatchKey;
+  const auto included = c10::impl::tls_local_dispatch_key_set().included_;
+  if (included.has(DispatchKey::FuncTorchDynamicLayerFrontMode)) {
+    throw CheckpointError(
+        c10::str("[reprise] ",
+                 label(),
+                 " begins inside a level of functorch (vmap), which may have ended "
+                 "when the region is recomputed. Begin and end the level inside "
+                 "the region."));
+  }
+  for (size_t i = 0; i < region_inputs.size(); ++i) {
+    if (is_fake(region_inputs[i])) {
+      check_real(region_inputs[i], c10::str("input tensor #", i));
+    }
   }
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "checkpoint/state/draw_log.h"
+#include "checkpoint/state/once_log.h"
 #include "checkpoint/state/process_globals.h"
 #include "checkpoint/state/read_log.h"
 #include "checkpoint/state/rng_state.h"
@@ -17,6 +18,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <typeinfo>
 #include <vector>
 
@@ -36,6 +38,10 @@ struct Region {
   /// Forgets reads and writes of results that a policy keeps: they belong to the region.
   void forget_kept(const std::function<bool(const c10::StorageImpl*)>& is_kept);
 
+  /// Throws if `tensor`, which is `what` of the region, is fake: Note [Fake tensors].
+  void check_real(const at::Tensor& tensor, std::string_view what) const;
+  /// Throws if this thread makes tensors, or an input is one, that a region cannot hold.
+  void check_start(const std::vector<at::Tensor>& region_inputs) const;
   /// Throws if an option has no effect here.
   void check_options() const;
   /// Throws if allow_lossy had no effect: the policy wanted no floating-point result compressed.
@@ -75,6 +81,7 @@ struct Region {
   const ProcessGlobals globals;
   std::optional<DrawLog> draws;  // unless random state is not preserved
   RngState listed;               // CheckpointOptions::generators
+  OnceLog once;
   ReadLog reads;
   WriteLog write_log;
   TensorLog tensor_log;

@@ -23,8 +23,14 @@ static_assert(TORCH_VERSION_MAJOR == 2, "Reprise is built with LibTorch 2");
 #define REPRISE_CAPTURE_HOLDS_GENERATORS (TORCH_VERSION_MINOR < 12)
 #define REPRISE_CAPTURE_HOLDS_ALLOCATORS (TORCH_VERSION_MINOR < 14)
 
+/// Since 2.14 a thread may make fake tensors in C++: Note [Fake tensors].
+#define REPRISE_FAKE_TENSORS (TORCH_VERSION_MINOR >= 14)
+
 #if REPRISE_NAMED_TENSORS
 #include <ATen/NamedTensorUtils.h>
+#endif
+#if REPRISE_FAKE_TENSORS
+#include <c10/core/impl/FakeTensorModeTLS.h>
 #endif
 
 namespace reprise::detail {
@@ -50,6 +56,15 @@ struct IgnoredNames {
   IgnoredNames() {}  // not trivial, so that an unused guard is no warning
 };
 #endif
+
+/// Whether this thread makes fake tensors.
+inline bool is_fake_mode_on() {
+#if REPRISE_FAKE_TENSORS
+  return c10::impl::FakeTensorModeTLS::get_state() != nullptr;
+#else
+  return false;
+#endif
+}
 
 #if REPRISE_LISTED_DEBUG_KINDS
 inline constexpr auto kNodeListenerKind =

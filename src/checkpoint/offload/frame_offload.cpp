@@ -38,7 +38,7 @@ namespace {
 }  // namespace
 
 void Frame::offload_storages(bool counts) {
-  if (!recording_ && !region_.options.offload_inputs) {
+  if (!recording_ && !region_.options.offload_inputs && region_.once.size() == 0) {
     return;
   }
   const bool will_run_again = !slots_.empty();
@@ -72,8 +72,9 @@ void Frame::offload_storages(bool counts) {
     RegionStats delta;
     delta.bytes_offloaded = offload_group_ ? offload_group_->bytes() : 0;
     delta.bytes_not_moved = candidates.bytes_not_moved();
+    delta.bytes_kept = region_.once.kept_bytes();
     if (recording_) {
-      delta.bytes_kept = recording_->kept_bytes();
+      delta.bytes_kept += recording_->kept_bytes();
       delta.bytes_compressed = recording_->bytes_before_compression();
       delta.bytes_compressed_to = recording_->compressed_bytes();
       delta.bytes_not_moved += recording_->bytes_not_compressed();

@@ -60,6 +60,9 @@ class DrawingCall {
       : op_(op), below_(below), stack_(stack) {}
 
   void run(std::optional<size_t> generator);
+  /// Calls `visit(log)` for the regions whose forward this is.
+  template <class Visit>
+  static void for_each_log(const Visit& visit);
 
  private:
   void run_as_is() { op_.redispatchBoxed(below_, stack_); }
@@ -67,9 +70,6 @@ class DrawingCall {
     (*stack_)[stack_->size() - op_.schema().arguments().size() + index] = generator;
     run_as_is();
   }
-  /// Calls `visit(log)` for the regions whose forward this is.
-  template <class Visit>
-  static void for_each_log(const Visit& visit);
   void run_in_forward(const at::Generator& shared, size_t index);
   void run_in_recompute(DrawReplay& replay, const at::Generator& shared, size_t index);
   void run_own_draw(DrawReplay* replay, const at::Generator& shared);
@@ -278,6 +278,20 @@ DrawGuard::~DrawGuard() {
         guard->log_->correct_last(now);
       }
     }
+  }
+}
+
+UnloggedDraws::UnloggedDraws() {
+  if (lent_generators.empty()) {  // else they are locked, and the operator that drew them counts
+    DrawingCall::for_each_log([](DrawLog& log) { log.begin_others(); });
+    unlogged_.emplace(static_cast<DrawReplay*>(nullptr));
+  }
+}
+
+UnloggedDraws::~UnloggedDraws() {
+  if (unlogged_) {
+    unlogged_.reset();
+    DrawingCall::for_each_log([](DrawLog& log) { log.end_others(); });
   }
 }
 

@@ -15,7 +15,7 @@ struct OpEffects {
 
   /// Whether it has an effect, or reads a tensor that a region may have captured.
   bool is_of_interest() const { return has_effect() || !read.empty(); }
-  bool has_effect() const { return !written.empty() || draws; }
+  bool has_effect() const { return !written.empty() || draws || runs_once || is_unclear; }
 
   std::vector<size_t> written;  ///< indices of the arguments that it writes
   std::vector<size_t> read;     ///< indices of the other tensors
@@ -23,7 +23,14 @@ struct OpEffects {
   std::optional<size_t> generator;
   bool sets = false;    ///< gives the written argument other sizes or another storage
   bool writes = false;  ///< changes the content of the written argument
+  /// See Note [Operators that run once].
+  bool runs_once = false;
+  /// It returns nothing, so that it has an effect, but does not say whether it writes an argument.
+  bool is_unclear = false;
 };
+
+/// Throws if the operator's results cannot be kept.
+void declare_effectful(const c10::OperatorHandle& op);
 
 /// Cached per thread.
 const OpEffects& op_effects(const c10::OperatorHandle& op);

@@ -35,4 +35,7 @@ class OpObserverGuard {
   c10::impl::ForceDispatchKeyGuard keys_;
 };
 
+/// Makes sure that observers see every operator, including those registered since the last call.
+void observe_recorded_operators();
+
 }  // namespace reprise::detail

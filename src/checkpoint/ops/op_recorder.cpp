@@ -144,6 +144,7 @@ void ForwardRecorder::call(const c10::OperatorHandle& op,
            "leave them unwritten. Use the out-of-place operator, or Recompute.");
   }
   const size_t draws_before = draws();
+  const size_t once_before = region_.once.size();
   const auto taken = storages_in(arguments_of(op, *stack));
   run(op, info, below, stack);
   const auto made = storages_in(results_of(op, *stack));
@@ -152,6 +153,7 @@ void ForwardRecorder::call(const c10::OperatorHandle& op,
   }
   auto kept = std::make_unique<KeptResult>(op, *stack);
   kept->draws = draws() - draws_before;
+  kept->once_calls = region_.once.size() - once_before;
   if (decision == Decision::Offload) {
     if (is_recomputed_) {
       return;  // forward's run of this region has it on the host; this run is dropped soon
@@ -202,6 +204,7 @@ void Replayer::call(const c10::OperatorHandle& op,
   if (draws_ != nullptr) {
     draws_->skip(kept.draws);
   }
+  once_.skip(kept.once_calls);
   ++replayed_;
 }
 

@@ -64,10 +64,11 @@ class ForwardRecorder final : public OpObserver {
 class Replayer final : public OpObserver {
  public:
   /// `draws`: null if random state is not preserved.
-  Replayer(const OpRecording& recording, const Region& region, DrawReplay* draws)
+  Replayer(const OpRecording& recording, const Region& region, DrawReplay* draws, OnceReplay& once)
       : recording_(recording),
         region_(region),
         draws_(draws),
+        once_(once),
         has_autocast_(region.thread_state.has_autocast()) {}
   void call(const c10::OperatorHandle& op,
             c10::DispatchKeySet below,
@@ -80,6 +81,7 @@ class Replayer final : public OpObserver {
   const OpRecording& recording_;
   const Region& region_;
   DrawReplay* draws_;
+  OnceReplay& once_;
   const bool has_autocast_;
   struct Calls {
     const std::vector<std::unique_ptr<KeptResult>>* forward;  // null if it had none

@@ -103,6 +103,17 @@ void KeptResult::move_to(const c10::Storage& from, const c10::Storage& copy) {
   refresh_values();
 }
 
+void KeptResult::move_out_of(const c10::Storage& written, std::optional<c10::Storage>& copy) {
+  if (!shares(written)) {
+    return;
+  }
+  if (!copy) {
+    const EngineOpsGuard guard;
+    copy = bytes_of(written).clone().storage();
+  }
+  move_to(written, *copy);
+}
+
 void KeptResult::refresh_values() {
   size_t next = 0;
   for (auto& value : values_) {
@@ -185,12 +196,8 @@ void OpRecording::preserve(const c10::Storage& written) {
   std::optional<c10::Storage> copy;
   for (auto& [id, calls] : calls_) {
     for (auto& result : calls.results) {
-      if (result != nullptr && result->shares(written)) {
-        if (!copy) {
-          const EngineOpsGuard guard;
-          copy = bytes_of(written).clone().storage();
-        }
-        result->move_to(written, *copy);
+      if (result != nullptr) {
+        result->move_out_of(written, copy);
       }
     }
   }

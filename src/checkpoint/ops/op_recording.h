@@ -42,6 +42,9 @@ class KeptResult {
   /// Replaces the storage `from` by `copy`, which has the same content.
   void move_to(const c10::Storage& from, const c10::Storage& copy);
 
+  /// Leaves the storage `written`, if it is in there, for `copy`, which is made if there is none.
+  void move_out_of(const c10::Storage& written, std::optional<c10::Storage>& copy);
+
   /// Releases the storages that were accepted for offloading.
   void move_to(const OffloadCandidates& candidates);
   /// Compresses the tensors that can be, except for small ones. Returns their original bytes.
@@ -81,6 +84,8 @@ class KeptResult {
 
   /// Random numbers were drawn so many times below the operator, which a replay leaves out.
   size_t draws = 0;
+  /// So many effectful operators ran below the operator.
+  size_t once_calls = 0;
   /// Set if the result is to be offloaded when forward ends: the stream that it was computed on.
   std::optional<c10::Stream> offload_stream;
 

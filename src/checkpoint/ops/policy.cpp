@@ -1,6 +1,7 @@
 #include <reprise/policy.h>
 
 #include "checkpoint/ops/looking_policy.h"
+#include "checkpoint/ops/op_effects.h"
 #include "checkpoint/ops/op_info.h"
 
 #include <reprise/options.h>
@@ -116,6 +117,14 @@ class SaveOps final : public detail::LookingPolicy {
                                      "have no effect. Name ",
                                      hint_for(operators.front().schema().name()),
                                      "."));
+    }
+    for (const auto& op : operators) {
+      if (detail::op_effects(op).runs_once) {
+        throw CheckpointError(c10::str("[reprise] policy::save_ops cannot keep ",
+                                       names_[index],
+                                       ": it is an effectful operator, whose results every region "
+                                       "keeps without a policy."));
+      }
     }
     if (!has_functional) {
       throw CheckpointError(

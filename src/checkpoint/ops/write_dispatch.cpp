@@ -3,9 +3,14 @@
 #include "checkpoint/hot_thread_local.h"
 #include "checkpoint/ops/engine_ops.h"
 #include "checkpoint/ops/op_effects.h"
+#include "checkpoint/ops/op_observer.h"
+#include "checkpoint/ops/operator_watch.h"
 #include "checkpoint/state/draw_log.h"
+#include "checkpoint/state/once_log.h"
 #include "checkpoint/state/read_log.h"
 #include "checkpoint/state/write_listener.h"
+
+#include <reprise/options.h>
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/empty_ops.h>
@@ -14,10 +19,7 @@
 #include <torch/library.h>
 
 #include <algorithm>
-#include <atomic>
 #include <functional>
-#include <memory>
-#include <mutex>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -63,6 +65,20 @@ c10::SmallVector<at::Tensor, 4> tensors_at(const std::vector<size_t>& indices,
 
 }  // namespace
 
+[[noreturn]] static void refuse_unclear(const c10::OperatorHandle& op) {
+  throw CheckpointError(c10::str(
+      "[reprise] ",
+      op.schema().name(),
+      " runs in a region and returns nothing, and its schema (",
+      op.schema(),
+      "), which LibTorch inferred from a C++ function, does not say whether it writes an argument. "
+      "If it does, declare it: m.def(\"...(Tensor(a!) out) -> ()\"). If it has another effect, "
+      "such "
+      "as logging, that must happen once: reprise::register_effectful_op(\"",
+      op.schema().name(),
+      "\")."));
+}
+
 /// Runs on kWriteKey.
 struct WriteDispatch {
   /// Who calls the operator.
@@ -86,9 +102,16 @@ struct WriteDispatch {
                    torch::jit::Stack* stack) {
     const auto below = keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kWriteKey);
     const auto& effects = op_effects(op);
+    if (effects.runs_once) {
+      run_once(op, below, stack);
+      return;
+    }
     if (top_listener == nullptr) {
       run(op, effects, below, stack);
       return;
+    }
+    if (effects.is_unclear) {
+      refuse_unclear(op);
     }
     const auto values =
         c10::ArrayRef<c10::IValue>(*stack).slice(stack->size() - op.schema().arguments().size());
@@ -179,73 +202,42 @@ at::Tensor note_empty_strided(c10::DispatchKeySet keys,
       keys & kBelowWrites, size, stride, dtype, layout, device, pin_memory));
 }
 
-/// Notified of operators that other libraries register later. The dispatcher calls it with its lock
-/// held, so it only counts; the next region registers the kernels.
-class LateOperators final : public c10::OpRegistrationListener {
- public:
-  explicit LateOperators(std::atomic<uint64_t>& found) : found_(found) {}
-  void onOperatorRegistered(const c10::OperatorHandle&) override {
-    found_.fetch_add(1, std::memory_order_acq_rel);
-  }
-  void onOperatorDeregistered(const c10::OperatorHandle&) override {}
+OperatorWatch& effect_kernels() {
+  static auto* watch = new OperatorWatch();  // allow: owning-new
+  return *watch;
+}
 
- private:
-  std::atomic<uint64_t>& found_;
-};
+/// Empty if another library has a fallback for the key.
+const std::optional<c10::RegistrationHandleRAII>& write_fallback() {
+  static const auto* handle = new auto(register_fallback(  // allow: owning-new
+      kWriteKey,
+      c10::KernelFunction::makeFallthrough()));
+  return *handle;
+}
 
-class EffectKernels {
- public:
-  EffectKernels()
-      : listening_(c10::Dispatcher::singleton().addRegistrationListener(
-            std::make_unique<LateOperators>(found_operators_))) {}
-
-  void update() {
-    if (is_up_to_date()) {
-      return;
-    }
-    const std::scoped_lock lock(mutex_);
-    if (is_up_to_date()) {
-      return;
-    }
-    const uint64_t found = found_operators_.load(std::memory_order_acquire);
-    auto& dispatcher = c10::Dispatcher::singleton();
-    for (const auto& name : dispatcher.getAllOpNames()) {
-      const auto op = dispatcher.findOp(name);
-      if (!op || !op->hasSchema() || op->hasKernelForDispatchKey(kWriteKey) ||
-          !OpEffects(*op).is_of_interest()) {
-        continue;
-      }
-      kernels_.push_back(dispatcher.registerImpl(
-          name,
-          kWriteKey,
-          c10::KernelFunction::makeFromBoxedFunction<&WriteDispatch::call>(),
-          std::nullopt,
-          nullptr,
-          "reprise: observes effects"));
-    }
-    // Last: a region that begins on another thread meanwhile has to wait.
-    observed_.store(found, std::memory_order_release);
-  }
-
- private:
-  bool is_up_to_date() const {
-    return observed_.load(std::memory_order_acquire) ==
-           found_operators_.load(std::memory_order_acquire);
-  }
-
-  std::mutex mutex_;
-  std::atomic<uint64_t> found_operators_{1};
-  std::atomic<uint64_t> observed_{0};
-  c10::RegistrationHandleRAII listening_;
-  std::vector<c10::RegistrationHandleRAII> kernels_;
-};
+[[maybe_unused]] const bool write_fallback_at_load = write_fallback().has_value();
 
 }  // namespace
 
 void observe_effects() {
-  // Never destroyed: at exit, operators may be gone before their kernels are unregistered.
-  static auto* kernels = new EffectKernels();  // allow: owning-new
-  kernels->update();
+  if (!write_fallback()) {
+    throw CheckpointError(
+        c10::str("[reprise] another library uses the dispatch key ",
+                 kWriteKey,
+                 ", through which regions observe operators. Regions cannot work beside it: do not "
+                 "load both into one process."));
+  }
+  observe_recorded_operators();
+  effect_kernels().update([](const c10::OperatorHandle& op) {
+    if (!op.hasKernelForDispatchKey(kWriteKey) && OpEffects(op).is_of_interest()) {
+      effect_kernels().register_kernel(
+          op, kWriteKey, c10::KernelFunction::makeFromBoxedFunction<&WriteDispatch::call>());
+    }
+  });
+}
+
+void observe_more_effects() {
+  effect_kernels().look_again();
 }
 
 uint64_t notify_backward(const torch::autograd::edge_list& roots, bool accumulates) {
@@ -318,10 +310,6 @@ WriteListenerGuard::~WriteListenerGuard() {
 }
 
 }  // namespace reprise::detail
-
-TORCH_LIBRARY_IMPL(_, DeferredInit, m) {
-  m.fallback(torch::CppFunction::makeFallthrough());
-}
 
 TORCH_LIBRARY_IMPL(aten, DeferredInit, m) {
   m.impl("empty.memory_format", TORCH_FN(reprise::detail::note_empty));

@@ -44,6 +44,18 @@ void DrawLog::drew(const at::Generator& generator, const std::optional<Generator
   }
 }
 
+void DrawLog::begin_others() {
+  for (auto& watched : watched_) {
+    compare(watched, GeneratorMark::of(watched.generator));
+  }
+}
+
+void DrawLog::end_others() {
+  for (auto& watched : watched_) {
+    watched.expected = GeneratorMark::of(watched.generator);
+  }
+}
+
 void DrawLog::finish() {
   for (auto& watched : watched_) {
     const auto now = GeneratorMark::of(watched.generator);

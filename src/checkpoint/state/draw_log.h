@@ -42,6 +42,9 @@ class DrawLog {
   void correct_last(const GeneratorState& before);
   /// It has drawn, or failed.
   void drew(const at::Generator& generator, const std::optional<GeneratorMark>& mark);
+  /// An operator that is not run again is about to draw, or has drawn.
+  void begin_others();
+  void end_others();
   /// End of forward.
   void finish();
 
@@ -118,6 +121,18 @@ class DrawGuard {
   bool is_aside_ = false;
   int graph_task_;
   DrawGuard* outer_;
+};
+
+/// In its scope, what this thread draws is no part of a region: no recompute draws it again.
+class UnloggedDraws {
+ public:
+  UnloggedDraws();
+  ~UnloggedDraws();
+  UnloggedDraws(const UnloggedDraws&) = delete;
+  UnloggedDraws& operator=(const UnloggedDraws&) = delete;
+
+ private:
+  std::optional<DrawGuard> unlogged_;
 };
 
 /// In its scope, random operators of this thread draw from a copy of the CPU's default generator
