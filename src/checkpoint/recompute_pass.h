@@ -28,7 +28,7 @@ class RecomputePass final : public HookSource, public WriteListener {
         undo_(frame.region_.write_log),
         tensor_undo_(frame.region_.tensor_log),
         hooks_(frame.region_.tensor_log),
-        reads_(frame.region_.reads, frame.region_.write_log) {
+        reads_(frame.region_.reads, frame.region_.write_log, frame.region_.inputs) {
     if (frame.region_.draws) {
       draws_.emplace(*frame.region_.draws, frame.region_.options.generators);
       draws_->at_end = [this] { stop_at_end_of_forward(); };

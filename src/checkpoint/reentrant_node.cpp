@@ -1,12 +1,12 @@
 #include "checkpoint/reentrant_node.h"
 
 #include "checkpoint/engine.h"
-#include "checkpoint/torch_versions.h"
 #include "checkpoint/ops/engine_ops.h"
 #include "checkpoint/ops/op_observer.h"
 #include "checkpoint/state/content_sample.h"
 #include "checkpoint/state/unseen_draws.h"
 #include "checkpoint/stats.h"
+#include "checkpoint/torch_versions.h"
 
 #include <reprise/autocast.h>
 
@@ -149,7 +149,7 @@ std::vector<at::Tensor> ReentrantNode::rerun(std::vector<at::Tensor> inputs, Wri
     unseen.emplace(*region_->draws, region_->options.generators);
   }
   const DrawGuard drawing(draws ? &*draws : nullptr);
-  ReadCheck reads(region_->reads, region_->write_log);
+  ReadCheck reads(region_->reads, region_->write_log, region_->inputs);
   writes.reads = &reads;
   const ReadGuard reading(&reads);
   NodeHooksGuard node_hooks;
