@@ -44,7 +44,7 @@ int64_t held_with(const CheckpointOptions& options, const OfTwo& fn, const at::T
 }
 
 /// The gradient of `x` through the region, in two backward calls over one graph.
-at::Tensor gradient_of(const OfTwo& call, const at::Tensor& x) {
+at::Tensor two_input_gradient(const OfTwo& call, const at::Tensor& x) {
   const auto y = [&] {
     const Made made(x);
     return call(made.first, made.second);
@@ -60,7 +60,7 @@ void expect_held(const OfTwo& fn, int64_t expected, const CheckpointOptions& opt
   const auto region = [&](const at::Tensor& a, const at::Tensor& b) {
     return checkpoint(options, fn, a, b);
   };
-  EXPECT_TRUE(bitwise_equal(gradient_of(fn, x), gradient_of(region, x)));
+  EXPECT_TRUE(bitwise_equal(two_input_gradient(fn, x), two_input_gradient(region, x)));
 }
 
 // An output and the input that is read are two tensors.
