@@ -13,7 +13,8 @@ int main() {
     for (int i = 0; i < 4; ++i) {
       h = torch::gelu(torch::mm(h, w));
     }
-    return h;
+    const reprise::NamedRange range("last");
+    return torch::gelu(torch::mm(h, w));
   };
 
   reprise::record_checkpoint_stats(true);
@@ -30,6 +31,7 @@ int main() {
   const auto full = run("full", reprise::policy::full());
   const auto matmuls = run("matmuls", reprise::policy::save_matmuls());
   const auto half = run("every second matmul", reprise::policy::save_matmuls(2));
+  const auto last = run("the range \"last\"", reprise::policy::save_named({"last"}));
   // Any rule at all: here, results of at most 16 KiB are recomputed, whatever computed them.
   const auto custom = run("custom", reprise::policy::from([](const reprise::OpContext& op) {
                             const bool is_large = op.arguments[0].isTensor() &&
@@ -37,8 +39,8 @@ int main() {
                             return is_large && op.name == "aten::mm" ? reprise::Decision::Keep
                                                                      : reprise::Decision::Recompute;
                           }));
-  const bool same =
-      torch::equal(full, matmuls) && torch::equal(full, half) && torch::equal(full, custom);
+  const bool same = torch::equal(full, matmuls) && torch::equal(full, half) &&
+                    torch::equal(full, last) && torch::equal(full, custom);
   std::cout << "gradients are " << (same ? "equal" : "NOT equal") << "\n";
   return same ? 0 : 1;
 }

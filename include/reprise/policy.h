@@ -43,6 +43,9 @@ struct OpContext {
   size_t call_index = 0;   ///< number of earlier calls of this operator in this region
   size_t class_index = 0;  ///< number of earlier calls of this operator class in this region
   c10::ArrayRef<c10::IValue> arguments;
+  /// The NamedRanges of the region around the call, e.g. "attention/scores"; empty outside.
+  std::string_view range;
+  bool writes_arguments = false;  ///< its result cannot be kept
 };
 
 /// An operator for which a policy decided Keep, Offload or Compress at least once in a region, as
@@ -51,7 +54,8 @@ struct KeptOp {
   std::string_view name;
   std::string_view overload;
   OpClass op_class = OpClass::Other;
-  size_t kept = 0;  ///< number of such decisions
+  size_t kept = 0;                  ///< number of such decisions
+  std::vector<std::string> ranges;  ///< the NamedRanges that they were in, each once
 };
 
 /// Decides per operator call. Implementations must be immutable: regions and threads share them.
@@ -91,6 +95,11 @@ REPRISE_API std::shared_ptr<const Policy> save_attention();
 
 /// Keeps every `every`-th matrix product of a region, starting with the first.
 REPRISE_API std::shared_ptr<const Policy> save_matmuls(size_t every = 1);
+
+/// Keeps what is computed in the NamedRanges with these names, and in ranges inside them; "a/b"
+/// names a range b inside a range a. Views, factories and operators that write an argument are run
+/// again. A name of which a region has no range is an error when the region ends.
+REPRISE_API std::shared_ptr<const Policy> save_named(std::vector<std::string> names);
 
 /// Decides by a callback. It is called once per operator call in forward.
 REPRISE_API std::shared_ptr<const Policy> from(std::function<Decision(const OpContext&)> decide,

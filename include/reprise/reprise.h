@@ -8,6 +8,7 @@
 #include <reprise/ivalue_fields.h>
 #include <reprise/memory.h>
 #include <reprise/modules.h>
+#include <reprise/named_range.h>
 #include <reprise/offload.h>
 #include <reprise/options.h>
 #include <reprise/plan.h>

@@ -58,11 +58,13 @@ class Frame::DropCount {
   }
 
   /// Bytes of inputs that autograd has not saved inside. A storage counts for one region only.
-  size_t unsaved_input_bytes() const {
+  template <class IsReleased>
+  size_t unsaved_input_bytes(const IsReleased& is_released) const {
     size_t total = 0;
     for (const auto& input : inputs_) {
       const c10::Storage storage(input.lock());
-      if (storage && !has(storage.unsafeGetStorageImpl()) && is_first_holder(storage)) {
+      if (storage && !has(storage.unsafeGetStorageImpl()) &&
+          !is_released(storage.unsafeGetStorageImpl()) && is_first_holder(storage)) {
         total += storage.nbytes();
       }
     }
@@ -93,6 +95,7 @@ Frame::Frame(const CheckpointOptions& options,
   if (drops_) {
     drops_->note_inputs(inputs);
   }
+  watch_inputs();
 }
 
 Frame::~Frame() = default;
@@ -119,6 +122,7 @@ Slot& Frame::pack(const at::Tensor& tensor) {
   if (drops_) {
     drops_->add(tensor);
   }
+  region_.reads.inputs.saved(tensor);
   return slot;
 }
 
@@ -162,6 +166,7 @@ void Frame::complete_forward() {
   ends_with_last_slot_ = !slots_.empty() && slots_.back().is_result &&
                          slots_.back().sequence_number + 1 == at::sequence_number::peek();
   const bool counts = drops_ != nullptr;
+  const auto is_released = [this](const auto* storage) { return will_release(storage); };
   if (counts) {
     RegionStats delta;
     delta.entered = 1;
@@ -169,9 +174,10 @@ void Frame::complete_forward() {
     if (!is_recomputing_any()) {
       delta.bytes_dropped = drops_->bytes();
       const auto is_saved = [this](const auto* storage) { return drops_->has(storage); };
-      delta.bytes_unsaved = (recording_ ? recording_->unsaved_bytes(is_saved) : 0) +
-                            region_.once.unsaved_bytes(is_saved) +
-                            (region_.inputs.are_hooked() ? 0 : drops_->unsaved_input_bytes());
+      delta.bytes_unsaved =
+          (recording_ ? recording_->unsaved_bytes(is_saved) : 0) +
+          region_.once.unsaved_bytes(is_saved) +
+          (region_.inputs.are_hooked() ? 0 : drops_->unsaved_input_bytes(is_released));
     }
     count(region_.options.name, delta);
     drops_.reset();
@@ -183,7 +189,23 @@ void Frame::complete_forward() {
   }
   region_.complete_forward(/*will_run_again=*/!slots_.empty(), is_kept());
   region_.once.finish(/*will_run_again=*/!slots_.empty());
+  region_.inputs.release(is_released, label());
   offload_storages(counts);
+}
+
+// A plan predicts what regions hold, and regions that offload their inputs say where these are.
+void Frame::watch_inputs() {
+  if (region_listener() == nullptr && !region_.options.offload_inputs &&
+      region_.options.determinism_check != DeterminismCheck::Values) {
+    region_.inputs.for_each_releasable(
+        [this](const auto* storage) { region_.reads.inputs.watch(storage); });
+  }
+}
+
+bool Frame::will_release(const c10::StorageImpl* input) const {
+  return !slots_.empty() && !region_.tensor_log.has_sets_or_backward() &&
+         !region_.write_log.has_any_write(input) &&
+         region_.reads.inputs.is_unread(input, stops_early_at(slots_.size() - 1));
 }
 
 bool Frame::stops_early_at(size_t slot) const {

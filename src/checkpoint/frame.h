@@ -78,6 +78,9 @@ class Frame final : public std::enable_shared_from_this<Frame> {
   Recomputed& recomputed_for(TaskKey task);
   /// Recomputes all needed slots into `into`, or `only` that one.
   void recompute(Recomputed& into, std::optional<size_t> only);
+  /// The inputs that the recompute will not read: see Note [Inputs that no recompute reads].
+  void watch_inputs();
+  bool will_release(const c10::StorageImpl* input) const;
   /// Tells whether a policy keeps a result in that storage.
   std::function<bool(const c10::StorageImpl*)> is_kept() const;
   /// Throws if autocast's cache would disturb a recompute inside forward.

@@ -28,7 +28,7 @@ class RecomputePass final : public HookSource, public WriteListener {
         undo_(frame.region_.write_log),
         tensor_undo_(frame.region_.tensor_log),
         hooks_(frame.region_.tensor_log),
-        reads_(frame.region_.reads, frame.region_.write_log),
+        reads_(frame.region_.reads, frame.region_.write_log, frame.region_.inputs),
         once_(frame.region_.once) {
     once_.at_end = [this] { stop_at_end_of_forward(); };
     if (frame.region_.draws) {

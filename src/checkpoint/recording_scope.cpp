@@ -4,6 +4,7 @@
 #include "checkpoint/frame.h"
 #include "checkpoint/free_list.h"
 #include "checkpoint/ops/engine_ops.h"
+#include "checkpoint/ops/named_ranges.h"
 #include "checkpoint/region_listener.h"
 
 #include <ATen/core/grad_mode.h>
@@ -103,6 +104,7 @@ struct RecordingScope::State final : HookSource, WriteListener {
   const DrawGuard drawing;
   const OnceGuard once;
   const ReadGuard reading;
+  const NoRangesGuard no_ranges;
   const OpObserverGuard observing;
 };
 

@@ -158,7 +158,7 @@ std::vector<at::Tensor> ReentrantNode::rerun(std::vector<at::Tensor> inputs, Wri
   const DrawGuard drawing(draws ? &*draws : nullptr);
   OnceReplay once(region_->once);
   const OnceGuard replaying(once);
-  ReadCheck reads(region_->reads, region_->write_log);
+  ReadCheck reads(region_->reads, region_->write_log, region_->inputs);
   writes.reads = &reads;
   const ReadGuard reading(&reads);
   NodeHooksGuard node_hooks;

@@ -204,6 +204,9 @@ void Region::check_inputs() const {
 }
 
 void Region::check_reads(const ReadCheck& now) const {
+  if (!now.unread_input().empty()) {
+    throw CheckpointError(now.unread_input());
+  }
   if (!now.difference().empty()) {
     throw CheckpointError(c10::str("[reprise] ",
                                    label(),

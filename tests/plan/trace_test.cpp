@@ -96,6 +96,23 @@ TEST(Trace, SeesTheWorkspaceOfAnOperator) {
   }
 }
 
+TEST(Trace, NamedRangesAreNoPartOfIt) {
+  const Chain named(2, [](const at::Tensor& h, const std::vector<at::Tensor>& w) {
+    const NamedRange range("workspace");
+    return block_with_workspace(h, w);
+  });
+  const auto trace = trace_of(named);
+  const auto expected = trace_of(Chain(2, block_with_workspace));
+  ASSERT_EQ(trace.regions.size(), expected.regions.size());
+  for (size_t i = 0; i < trace.regions.size(); ++i) {
+    EXPECT_EQ(names_of(trace.regions[i]), names_of(expected.regions[i]));
+    EXPECT_EQ(trace.regions[i].saved_bytes, expected.regions[i].saved_bytes);
+    EXPECT_EQ(trace.regions[i].forward_peak, expected.regions[i].forward_peak);
+  }
+  EXPECT_EQ(predict_peaks(trace, all_full(trace)).peak(),
+            predict_peaks(expected, all_full(expected)).peak());
+}
+
 /// What a prediction says and a real step needs, for many decisions.
 void expect_exact(const Chain& chain) {
   const auto trace = trace_of(chain);

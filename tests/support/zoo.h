@@ -235,6 +235,17 @@ inline std::shared_ptr<const Policy> keep_everything() {
       "keep_everything");
 }
 
+/// The same by a name.
+inline RegionRunner all_named() {
+  return [](const Fn& fn, const at::Tensor& x) {
+    const Fn named = [fn](at::Tensor h) {
+      const NamedRange range("all");
+      return fn(std::move(h));
+    };
+    return checkpoint({.policy = policy::save_named({"all"})}, named, x);
+  };
+}
+
 inline std::vector<MemoryMode> memory_modes() {
   const CheckpointOptions keep_all{.policy = keep_everything()};
   return {
@@ -251,6 +262,7 @@ inline std::vector<MemoryMode> memory_modes() {
        .run = with({.policy = policy::save_attention()}),
        .needs_attention = true},
       {.name = "KeepEverything", .run = with(keep_all)},
+      {.name = "NamedRange", .run = all_named()},
       {.name = "Reentrant", .run = with({.use_reentrant = true}), .is_reentrant = true},
       {.name = "Nested", .run = nested({}, {})},
       {.name = "NestedPolicies", .run = nested({.policy = policy::full()}, keep_all)},

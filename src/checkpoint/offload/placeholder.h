@@ -8,6 +8,8 @@
 #include <c10/core/Storage.h>
 #include <c10/core/TensorImpl.h>
 
+#include <string>
+
 namespace reprise::detail {
 
 /// A detached tensor that shares `tensor`'s storage.
@@ -19,6 +21,10 @@ bool supports_placeholder(const at::Tensor& tensor);
 
 /// `tensor` without its storage, with a version counter of its own.
 REPRISE_API at::Tensor placeholder_for(const at::Tensor& tensor);
+
+/// The same for a tensor that nobody may read: views are allowed, access to its memory throws
+/// `why_not`.
+at::Tensor unreadable_placeholder_for(const at::Tensor& tensor, std::string why_not);
 
 /// A new tensor with the placeholder's metadata over `storage`.
 at::Tensor with_storage(const at::Tensor& placeholder, c10::Storage storage);

@@ -125,6 +125,13 @@ bool is_view(const c10::FunctionSchema& schema) {
   });
 }
 
+/// Whether a composite may do its work itself.
+bool may_compute(const c10::OperatorHandle& op) {
+  return !std::string_view(op.schema().name()).starts_with("aten::") ||
+         op.hasKernelForDispatchKey(c10::DispatchKey::CPU) ||
+         op.hasKernelForDispatchKey(c10::DispatchKey::CUDA);
+}
+
 bool mentions(const c10::Argument& argument, const char* type) {
   return argument.type()->str().find(type) != std::string::npos;
 }
@@ -160,6 +167,9 @@ OpEffects::OpEffects(const c10::OperatorHandle& op) {
   runs_once = is_declared(op) || schema.name() == "aten::_print" ||
               (only_has_effect && !is_inferred(schema));
   is_unclear = only_has_effect && !runs_once;
+  if (is_composite && !is_view(schema) && may_compute(op)) {
+    taken = read;
+  }
   if (is_composite || is_view(schema)) {
     read.clear();  // the operators that it calls read; a view is read where it is used
   }

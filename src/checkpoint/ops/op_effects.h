@@ -14,12 +14,15 @@ struct OpEffects {
   explicit OpEffects(const c10::OperatorHandle& op);
 
   /// Whether it has an effect, or reads a tensor that a region may have captured.
-  bool is_of_interest() const { return has_effect() || !read.empty(); }
+  bool is_of_interest() const { return has_effect() || !read.empty() || !taken.empty(); }
   bool has_effect() const { return !written.empty() || draws || runs_once || is_unclear; }
 
   std::vector<size_t> written;  ///< indices of the arguments that it writes
   std::vector<size_t> read;     ///< indices of the other tensors
-  bool draws = false;           ///< draws random numbers
+  /// Of a composite that may read them without calling another operator: one of another library, or
+  /// with kernels of its own.
+  std::vector<size_t> taken;
+  bool draws = false;  ///< draws random numbers
   std::optional<size_t> generator;
   bool sets = false;    ///< gives the written argument other sizes or another storage
   bool writes = false;  ///< changes the content of the written argument

@@ -3,6 +3,8 @@
 #include "checkpoint/offload/group.h"
 #include "checkpoint/offload/host_pool.h"
 #include "checkpoint/ops/engine_ops.h"
+#include "checkpoint/ops/named_ranges.h"
+#include "checkpoint/ops/op_effects.h"
 #include "checkpoint/ops/op_info.h"
 
 #include <reprise/options.h>
@@ -112,18 +114,21 @@ void ForwardRecorder::call(const c10::OperatorHandle& op,
     found = recording_.calls_
                 .emplace(op_id(op),
                          OpRecording::Calls{
-                             op.schema().name(), op.schema().overload_name(), info.op_class, {}, 0})
+                             op.schema().name(), op.schema().overload_name(), info.op_class, {}})
                 .first;
   }
   auto& calls = found->second;
   const auto& policy = *recording_.policy_;
+  const auto range = NamedRanges::path();
   const Decision decision =
       decide({.name = calls.name,
               .overload = calls.overload,
               .op_class = info.op_class,
               .call_index = calls.results.size(),
               .class_index = class_calls_[static_cast<size_t>(info.op_class)]++,
-              .arguments = arguments_of(op, *stack)});
+              .arguments = arguments_of(op, *stack),
+              .range = range,
+              .writes_arguments = info.writes_arguments || !op_effects(op).written.empty()});
   calls.results.push_back(nullptr);
   const size_t index = calls.results.size() - 1;
   if (decision == Decision::Recompute) {
@@ -131,6 +136,10 @@ void ForwardRecorder::call(const c10::OperatorHandle& op,
     return;
   }
   ++calls.keep_decisions;
+  if (!range.empty() &&
+      std::find(calls.ranges.begin(), calls.ranges.end(), range) == calls.ranges.end()) {
+    calls.ranges.emplace_back(range);
+  }
   if (info.is_factory || info.returns_view || info.hides_view) {
     // A factory is cheaper to run again than to keep. A view costs nothing, and must share the
     // storage of its recomputed base, which in-place operators rely on.

@@ -256,7 +256,8 @@ void OpRecording::verify() const {
   std::vector<KeptOp> kept;
   for (const auto& [id, calls] : calls_) {
     if (calls.keep_decisions > 0) {
-      kept.push_back({calls.name, calls.overload, calls.op_class, calls.keep_decisions});
+      kept.push_back(
+          {calls.name, calls.overload, calls.op_class, calls.keep_decisions, calls.ranges});
     }
   }
   policy_->verify(kept);

@@ -162,6 +162,7 @@ class OpRecording {
     OpClass op_class;
     std::vector<std::unique_ptr<KeptResult>> results;  // by call; null if recomputed
     size_t keep_decisions = 0;
+    std::vector<std::string> ranges = {};  // of these decisions
   };
   std::shared_ptr<const Policy> policy_;
   ska::flat_hash_map<const void*, Calls> calls_;

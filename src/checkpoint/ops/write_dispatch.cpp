@@ -120,6 +120,9 @@ struct WriteDispatch {
       for (const size_t index : effects.read) {
         for_each_tensor_in(values[index], ReadGuard::note);
       }
+      for (const size_t index : effects.taken) {
+        for_each_tensor_in(values[index], ReadGuard::note_input);
+      }
     }
     if (caller() == Caller::Kernel) {
       for (const auto& target : targets) {
@@ -174,6 +177,10 @@ namespace {
 at::Tensor note_made(at::Tensor tensor) {
   if (top_listener != nullptr && tensor.has_storage()) {
     just_made = tensor.storage().unsafeGetStorageImpl();
+    // A custom function's forward: its kernels may read memory directly.
+    if (!at::GradMode::is_enabled() && ReadGuard::notes()) {
+      ReadGuard::note_hidden_reads();
+    }
   }
   return tensor;
 }

@@ -3,6 +3,8 @@
 #include "checkpoint/state/content_sample.h"
 #include "checkpoint/state/data_writes.h"
 
+#include <reprise/options.h>
+
 #include <c10/util/StringUtil.h>
 
 #include <algorithm>
@@ -142,15 +144,52 @@ void ReadCheck::check(const at::Tensor& tensor) {
   }
 }
 
+void ReadCheck::check_input(const at::Tensor& tensor) {
+  if (!tensor.defined() || !tensor.has_storage()) {
+    return;
+  }
+  if (const auto* why = inputs_.why_unreadable(tensor.storage().unsafeGetStorageImpl())) {
+    unread_input_ = *why;
+    throw CheckpointError(*why);
+  }
+}
+
 REPRISE_HOT_THREAD_LOCAL ReadGuard* ReadGuard::innermost_ = nullptr;
 
 ReadGuard::ReadGuard(ReadLog* log)
-    : log_(log), outer_(std::exchange(innermost_, log == nullptr ? nullptr : this)) {}
+    : log_(log),
+      outer_(std::exchange(innermost_, log == nullptr ? nullptr : this)),
+      is_watching_((log != nullptr && log->inputs.is_open()) ||
+                   (outer_ != nullptr && outer_->is_watching_)) {}
 
-ReadGuard::ReadGuard(ReadCheck* check) : check_(check), outer_(std::exchange(innermost_, this)) {}
+ReadGuard::ReadGuard(ReadCheck* check)
+    : check_(check), outer_(std::exchange(innermost_, this)), is_watching_(check->is_watching()) {}
 
 ReadGuard::~ReadGuard() {
   innermost_ = outer_;
+}
+
+void ReadGuard::note_input(const at::Tensor& tensor) {
+  bool is_watching = false;
+  for (auto* guard = innermost_; guard != nullptr; guard = guard->outer_) {
+    if (guard->check_ != nullptr) {
+      guard->check_->check_input(tensor);
+      is_watching = is_watching || guard->check_->is_watching();
+      break;
+    }
+    if (guard->log_->inputs.is_open()) {
+      guard->log_->inputs.read(tensor);
+      is_watching = true;
+    }
+  }
+  innermost_->is_watching_ = is_watching;
+}
+
+void ReadGuard::note_hidden_reads() {
+  for (auto* guard = innermost_; guard != nullptr && guard->log_ != nullptr;
+       guard = guard->outer_) {
+    guard->log_->inputs.hold_all();
+  }
 }
 
 void ReadGuard::note_outside(const at::Tensor& tensor) {

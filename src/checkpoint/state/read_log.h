@@ -12,6 +12,8 @@
 #include "checkpoint/graph_mark.h"
 #include "checkpoint/hot_thread_local.h"
 #include "checkpoint/private_field.h"
+#include "checkpoint/state/input_reads.h"
+#include "checkpoint/state/saved_inputs.h"
 #include "checkpoint/state/write_log.h"
 
 #include <ATen/core/Tensor.h>
@@ -33,6 +35,9 @@ namespace reprise::detail {
 
 class ReadLog {
  public:
+  /// The region's inputs among what it reads: see Note [Inputs that no recompute reads].
+  InputReads inputs;
+
   void note(const at::Tensor& tensor);
   /// End of forward: forgets tensors that are gone, or that the region keeps: they belonged to it.
   void finish(const std::function<bool(const c10::StorageImpl*)>& is_kept);
@@ -71,17 +76,26 @@ class ReadLog {
 class ReadCheck {
  public:
   /// What the region wrote is not compared: the recompute starts from the content in `writes`.
-  ReadCheck(const ReadLog& log, const WriteLog& writes)
-      : log_(log), writes_(writes), is_checked_(log.entries_.size()) {}
+  /// Released `inputs` must not be read.
+  ReadCheck(const ReadLog& log, const WriteLog& writes, const SavedInputs& inputs)
+      : log_(log), writes_(writes), inputs_(inputs), is_checked_(log.entries_.size()) {}
   void check(const at::Tensor& tensor);
+  /// Whether some input was released.
+  bool is_watching() const { return inputs_.has_unread(); }
+  /// Throws if `tensor` is in a released input.
+  void check_input(const at::Tensor& tensor);
+  /// Which released input was read; empty if none was.
+  const std::string& unread_input() const { return unread_input_; }
   /// What changed; empty if nothing did.
   const std::string& difference() const { return difference_; }
 
  private:
   const ReadLog& log_;
   const WriteLog& writes_;
+  const SavedInputs& inputs_;
   c10::SmallVector<bool, 32> is_checked_;
   std::string difference_;
+  std::string unread_input_;
 };
 
 /// Notes or checks what this thread reads, in its scope. Enclosing regions take part, up to one
@@ -107,6 +121,9 @@ class ReadGuard {
   /// An operator reads `tensor`. Only tensors that the innermost region did not compute are of
   /// interest: leaves, results of older operators, and views of these.
   static void note(const at::Tensor& tensor) {
+    if (innermost_->is_watching_) {
+      note_input(tensor);
+    }
     const auto* meta = autograd_meta_of(tensor);
     if (meta != nullptr && meta->grad_fn_ && !meta->is_view_ &&
         !innermost_->start_.is_older(*meta->grad_fn_)) {
@@ -121,6 +138,11 @@ class ReadGuard {
       innermost_->settle(impl);  // a parameter, which stays where it is
     }
   }
+
+  /// An operator takes `tensor`, and may read it where it is not observed.
+  static void note_input(const at::Tensor& tensor);
+  /// The program may read tensors without an operator here.
+  static void note_hidden_reads();
 
  private:
   static void note_outside(const at::Tensor& tensor);
@@ -144,6 +166,7 @@ class ReadGuard {
   std::array<const c10::TensorImpl*, kSettled> settled_{};
   size_t next_settled_ = 0;
   ReadGuard* outer_;
+  bool is_watching_;  // some region's inputs, here or further out
   static REPRISE_HOT_THREAD_LOCAL ReadGuard* innermost_;
 };
 

@@ -6,9 +6,11 @@
 
 #include <ATen/ops/clone.h>
 #include <ATen/ops/empty.h>
+#include <c10/util/StringUtil.h>
 #include <torch/csrc/autograd/functions/basic_ops.h>
 
 #include <algorithm>
+#include <typeinfo>
 #include <utility>
 
 namespace reprise::detail {
@@ -47,6 +49,13 @@ bool has_history_or_leaf(const at::Tensor& tensor) {
 /// Whether it is the result of an operator, and not a view of a leaf.
 bool is_activation(const at::Tensor& tensor) {
   return !tensor.is_leaf() && !(tensor.is_view() && tensor._base().is_leaf());
+}
+
+/// Whether the recompute can do with its sizes, if it does not read it.
+bool is_plain(const at::Tensor& tensor) {
+  const auto* impl = tensor.unsafeGetTensorImpl();
+  return supports_placeholder(tensor) && typeid(*impl) == typeid(c10::TensorImpl) &&
+         !tensor._is_zerotensor() && !impl->is_python_dispatch();
 }
 
 /// Shares storage and version counter.
@@ -94,8 +103,53 @@ SavedInputs::SavedInputs(const std::vector<at::Tensor>& inputs) {
                   tensor.options()});
       }
     }
+    input.is_releasable = input.is_activation && !input.saved.has_hooks() && is_plain(tensor);
     inputs_.push_back(std::move(input));
   }
+  for (auto& input : inputs_) {
+    input.is_releasable = input.is_releasable && is_alone(input.storage);
+  }
+}
+
+bool SavedInputs::is_alone(const c10::StorageImpl* storage) const {
+  return std::count_if(inputs_.begin(), inputs_.end(), [storage](const Input& input) {
+           return input.storage == storage;
+         }) == 1;
+}
+
+void SavedInputs::release(const std::function<bool(const c10::StorageImpl*)>& is_unread,
+                          const std::string& label) {
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    auto& input = inputs_[i];
+    if (!input.is_releasable || !is_unread(input.storage)) {
+      continue;
+    }
+    auto why = c10::str(
+        "[reprise] ",
+        label,
+        " did different work when it was recomputed: it reads its input tensor #",
+        i,
+        ", which no operator read in forward before the last tensor that autograd saved, so that "
+        "it was released. The callable must do the same work each time. Memory that it reads "
+        "without an operator of LibTorch (data_ptr, another thread) must be that of a tensor that "
+        "it captures: those are held.");
+    auto placeholder = unreadable_placeholder_for(input.saved.unpack(), why);
+    input.unread = std::make_unique<Unread>(Unread{std::move(placeholder), std::move(why)});
+    input.saved = torch::autograd::SavedVariable();
+    // It may be changed now, and its address be used again.
+    input.version_counter = {};
+    input.storage = nullptr;
+    has_unread_ = true;
+  }
+}
+
+const std::string* SavedInputs::why_unreadable(const c10::StorageImpl* storage) const {
+  for (const auto& input : inputs_) {
+    if (input.unread && input.unread->placeholder.storage().unsafeGetStorageImpl() == storage) {
+      return &input.unread->why;
+    }
+  }
+  return nullptr;
 }
 
 at::Tensor SavedInputs::with_history(const Input& input, const at::Tensor& detached) {
@@ -228,6 +282,8 @@ std::vector<at::Tensor> SavedInputs::unpack() const {
   for (const auto& input : inputs_) {
     if (input.held.defined()) {
       tensors.push_back(input.held);
+    } else if (input.unread) {
+      tensors.push_back(with_history(input, input.unread->placeholder));
     } else if (input.shape && input.shape->content.defined()) {
       tensors.push_back(with_history(input, from_content(input, made)));
     } else {

@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace reprise::detail {
@@ -33,6 +34,24 @@ class SavedInputs {
 
   /// The inputs. Recomputes enclosing regions if necessary. Check first_modified() before.
   std::vector<at::Tensor> unpack() const;
+
+  /// Calls `visit(storage)` for the inputs that may be released if the recompute does not read
+  /// them: plain activations that nothing else here shares.
+  template <class Visit>
+  void for_each_releasable(const Visit& visit) const {
+    for (const auto& input : inputs_) {
+      if (input.is_releasable) {
+        visit(input.storage);
+      }
+    }
+  }
+  /// End of forward: releases the releasable inputs for which `is_unread(storage)`. `label` is the
+  /// region's name.
+  void release(const std::function<bool(const c10::StorageImpl*)>& is_unread,
+               const std::string& label);
+  bool has_unread() const { return has_unread_; }
+  /// What to say if the storage belongs to a released input and is read; null if it does not.
+  const std::string* why_unreadable(const c10::StorageImpl* storage) const;
 
   /// Index of the first input that was modified in place since it was saved, except for inputs
   /// whose storage is ignored.
@@ -65,8 +84,14 @@ class SavedInputs {
     at::TensorOptions options;
     at::Tensor content = {};  // bytes before the region, if it has written them
   };
+  /// What the recompute gets instead of an input that it does not read.
+  struct Unread {
+    at::Tensor placeholder;
+    std::string why;
+  };
   struct Input {
     torch::autograd::SavedVariable saved;
+    std::unique_ptr<Unread> unread;
     // A leaf that no enclosing region owns, or an inference tensor, which cannot be a
     // SavedVariable.
     at::Tensor held;
@@ -75,6 +100,7 @@ class SavedInputs {
     bool has_history = false;
     bool requires_grad = false;
     bool is_activation = false;
+    bool is_releasable = false;
     WeakNode grad_fn;
     uint32_t output_nr = 0;
     c10::VariableVersion version_counter;
@@ -88,8 +114,10 @@ class SavedInputs {
   static at::Tensor with_history(const Input& input, const at::Tensor& detached);
   /// Whether it has a storage, which was not written since.
   static bool is_unchanged(const Input& input);
+  bool is_alone(const c10::StorageImpl* storage) const;
 
   std::vector<Input> inputs_;
+  bool has_unread_ = false;
 };
 
 }  // namespace reprise::detail

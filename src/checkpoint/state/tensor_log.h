@@ -36,6 +36,8 @@ class TensorLog {
   /// End of forward: forgets tensors that are gone, which belonged to the region.
   void finish();
 
+  /// Whether the region gave a tensor from outside another storage, or called backward.
+  bool has_sets_or_backward() const { return !shapes_.empty() || !calls_.empty(); }
   /// Whether a backward call inside the region accumulates gradients.
   bool has_gradients() const { return !gradients_.empty(); }
   /// Whether forward added a hook to this leaf.

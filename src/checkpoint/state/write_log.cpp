@@ -115,6 +115,13 @@ bool WriteLog::has_entry(const c10::StorageImpl* storage) const {
   });
 }
 
+bool WriteLog::has_any_write(const c10::StorageImpl* storage) const {
+  return has_entry(storage) ||
+         std::any_of(kernel_written_.begin(), kernel_written_.end(), [&](const WeakStorage& one) {
+           return one._unsafe_get_target() == storage;
+         });
+}
+
 at::Tensor WriteLog::content_of(const c10::StorageImpl* storage) const {
   const auto found = std::find_if(entries_.begin(), entries_.end(), [storage](const Entry& entry) {
     return entry.storage._unsafe_get_target() == storage;

@@ -38,6 +38,8 @@ class WriteLog {
   void finish(const std::function<bool(const c10::StorageImpl*)>& is_kept);
   /// Whether the region wrote the storage.
   bool has_entry(const c10::StorageImpl* storage) const;
+  /// Whether the region or a kernel in it wrote the storage.
+  bool has_any_write(const c10::StorageImpl* storage) const;
   /// Whether the log has the storage's content from before the region.
   bool has(const c10::StorageImpl* storage) const { return content_of(storage).defined(); }
   /// That content, as bytes; undefined if the log does not have it.
