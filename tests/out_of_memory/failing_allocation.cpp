@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <new>
+#include <string_view>
 
 namespace reprise::testing {
 namespace {
@@ -20,6 +21,17 @@ thread_local Plan plan;
 /// Counts an allocation; true if it is the one that fails.
 bool fails(Allocations kind) {
   return plan.is_active && plan.kind == kind && ++plan.count == plan.failing;
+}
+
+/// Whether the code at this address is in a library that allocates tensors.
+bool allocates_tensors(const void* caller) {
+  Dl_info found{};
+  if (!plan.is_active || ::dladdr(caller, &found) == 0) {
+    return false;
+  }
+  const std::string_view file = found.dli_fname;
+  const auto name = file.substr(file.rfind('/') + 1);
+  return name.starts_with("libc10") || name.starts_with("libreprise");
 }
 
 void* allocate(size_t bytes) {
@@ -63,7 +75,7 @@ REPRISE_REPLACES void operator delete(void* memory, size_t /*bytes*/) noexcept {
 extern "C" REPRISE_REPLACES int posix_memalign(void** memory, size_t align, size_t bytes) noexcept {
   using Function = int(void**, size_t, size_t);
   static auto* const original = reinterpret_cast<Function*>(dlsym(RTLD_NEXT, "posix_memalign"));
-  return reprise::testing::fails(reprise::testing::Allocations::Tensors)
-             ? ENOMEM
-             : original(memory, align, bytes);
+  const bool fails = reprise::testing::allocates_tensors(__builtin_return_address(0)) &&
+                     reprise::testing::fails(reprise::testing::Allocations::Tensors);
+  return fails ? ENOMEM : original(memory, align, bytes);
 }

@@ -6,7 +6,9 @@
 namespace reprise::testing {
 
 enum class Allocations : uint8_t {
-  Tensors,  ///< posix_memalign(): the memory of CPU tensors
+  /// posix_memalign() called by LibTorch's allocator or by us: the memory of CPU tensors. Not the
+  /// little that oneDNN takes for its descriptions of a product: it uses that without looking.
+  Tensors,
   Objects,  ///< operator new
 };
 
