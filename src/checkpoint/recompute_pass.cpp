@@ -192,9 +192,7 @@ bool RecomputePass::may_be_unused_seed(size_t index) const {
   const auto& slot = frame_.slots_[index];
   return slot.device.is_cpu() && c10::isIntegralType(slot.dtype, /*includeBool=*/false) &&
          c10::multiply_integers(slot.sizes) == 1 &&
-         std::any_of(frame_.slots_.begin(), frame_.slots_.end(), [](const auto& other) {
-           return !other.device.is_cpu();
-         });
+         !frame_.slots_.all([](const Slot& other) { return other.device.is_cpu(); });
 }
 
 void RecomputePass::compare_values(size_t index, const at::Tensor& tensor) {
