@@ -29,10 +29,6 @@ at::Tensor detached(const at::Tensor& tensor) {
              : tensor;
 }
 
-std::string describe(c10::ScalarType dtype, c10::IntArrayRef sizes, c10::Device device) {
-  return c10::str(dtype, " ", sizes, " on ", device);
-}
-
 /// Hands the tensors that the recompute's own graph saves to the pass. That graph is normally
 /// dropped; only a backward call inside the region unpacks from it.
 class RecomputeHooks final : public torch::autograd::SavedVariableHooks, public FromFreeList {
@@ -91,6 +87,9 @@ void RecomputePass::receive(const at::Tensor& tensor, const at::Tensor& alias) {
     stop_at_end_of_forward();
   }
   const size_t index = received_++;
+  if (index == frame_.slots_.size()) {
+    first_extra_ = made_by(tensor);
+  }
   if (has_stopped_ || index >= frame_.slots_.size()) {
     return;
   }
@@ -170,15 +169,7 @@ void RecomputePass::compare(size_t index, const at::Tensor& tensor) {
   const auto& slot = frame_.slots_[index];
   if (!std::ranges::equal(slot.sizes, comparable_sizes(tensor)) ||
       slot.dtype != tensor.scalar_type() || slot.device != tensor.device()) {
-    difference_ =
-        c10::str("tensor #",
-                 index,
-                 " (saved by ",
-                 frame_.op_of(slot),
-                 ") was ",
-                 describe(slot.dtype, slot.sizes, slot.device),
-                 " in forward and came back as ",
-                 describe(tensor.scalar_type(), comparable_sizes(tensor), tensor.device()));
+    difference_ = other_metadata(index, tensor);
   } else if (check == DeterminismCheck::Values && is_about_to_be_written(tensor)) {
     unwritten_.emplace_back(index, tensor);
   } else {
@@ -207,17 +198,7 @@ void RecomputePass::compare_values(size_t index, const at::Tensor& tensor) {
     now = content_sample(tensor);
   }
   if (before != now && difference_.empty() && !may_be_unused_seed(index)) {
-    difference_ = c10::str("tensor #",
-                           index,
-                           " (saved by ",
-                           frame_.op_of(slot),
-                           ", ",
-                           describe(slot.dtype, slot.sizes, slot.device),
-                           ") came back with different values: content hash ",
-                           before,
-                           " in forward, ",
-                           now,
-                           " now");
+    difference_ = other_values(index, before, now);
   }
 }
 
@@ -239,48 +220,6 @@ void RecomputePass::run_body(std::vector<at::Tensor> inputs) {
                                    "Let unknown exceptions pass, or set "
                                    "early_stop = false for this region."));
   }
-}
-
-void RecomputePass::check_finished() {
-  const size_t expected = frame_.slots_.size();
-  frame_.region_.check_reads(reads_);
-  if (draws_ && difference_.empty()) {
-    difference_ = draws_->difference();
-  }
-  if (difference_.empty()) {
-    difference_ = once_.difference();
-  }
-  if (!difference_.empty()) {
-    throw CheckpointError(
-        c10::str("[reprise] ",
-                 frame_.label(),
-                 " did different work when it was recomputed: ",
-                 difference_,
-                 ". The callable must compute the same from the same arguments: look for "
-                 "state that changed in between, or random numbers that it draws without an "
-                 "operator of LibTorch."));
-  }
-  if (has_stopped_ || received_ == expected) {
-    return;
-  }
-  // In a backward call inside the region's own forward, later tensors have not been saved yet.
-  if (!frame_.forward_complete_ && received_ > expected) {
-    return;
-  }
-  throw CheckpointError(c10::str(
-      "[reprise] ",
-      frame_.label(),
-      " saved ",
-      expected,
-      expected == 1 ? " tensor" : " tensors",
-      " for backward in forward but ",
-      received_,
-      " when it was run again",
-      received_ < expected ? c10::str("; the first that is missing was saved by ",
-                                      frame_.op_of(frame_.slots_[received_]))
-                           : "",
-      ". The callable must do the same work each time: look for branches on state that changed in "
-      "between."));
 }
 
 void RecomputePass::report(const Replayer* replayer, std::chrono::nanoseconds time) const {

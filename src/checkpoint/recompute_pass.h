@@ -66,7 +66,18 @@ class RecomputePass final : public HookSource, public WriteListener {
   void compare(size_t index, const at::Tensor& tensor);
   void compare_values(size_t index, const at::Tensor& tensor);
   bool may_be_unused_seed(size_t index) const;
+
+  // recompute_mismatch.cpp: what messages say.
+  /// Throws if the recompute did different work.
   void check_finished();
+  std::string other_metadata(size_t index, const at::Tensor& tensor) const;
+  std::string other_values(size_t index, uint64_t before, uint64_t now) const;
+  /// The operators that saved tensors before that one, in forward's order.
+  std::string saved_before(size_t index) const;
+  static std::string made_by(const at::Tensor& tensor);
+  /// What has probably changed, and what to do.
+  std::string advice() const;
+
   void report(const Replayer* replayer, std::chrono::nanoseconds time) const;
   [[noreturn]] void stop();
   /// A backward call inside the region's own forward recomputes only what forward has done so far.
@@ -96,6 +107,7 @@ class RecomputePass final : public HookSource, public WriteListener {
   // The first difference found. Thrown at the end, because user code could catch an exception
   // thrown inside it.
   std::string difference_;
+  std::string first_extra_;  // what made the first tensor beyond forward's last one
 };
 
 }  // namespace reprise::detail

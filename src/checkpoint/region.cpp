@@ -3,6 +3,7 @@
 #include "checkpoint/ops/engine_ops.h"
 #include "checkpoint/torch_versions.h"
 
+#include <ATen/SavedTensorHooks.h>
 #include <c10/util/Type.h>
 
 #include <cxxabi.h>
@@ -54,6 +55,14 @@ void Region::check_start(const std::vector<at::Tensor>& region_inputs) const {
                  label(),
                  " runs where this thread makes fake tensors (FakeTensorModeTLS), "
                  "which regions cannot hold. Reset that mode first."));
+  }
+  const auto& why_not = at::SavedTensorDefaultHooks::get_disabled_error_message();
+  if (why_not && !options.use_reentrant) {
+    throw CheckpointError(c10::str("[reprise] ",
+                                   label(),
+                                   " needs hooks on saved tensors, which this thread has disabled "
+                                   "(SavedTensorDefaultHooks::disable): ",
+                                   *why_not));
   }
   using c10::DispatchKey;
   const auto included = c10::impl::tls_local_dispatch_key_set().included_;

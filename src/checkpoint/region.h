@@ -40,7 +40,7 @@ struct Region {
 
   /// Throws if `tensor`, which is `what` of the region, is fake: Note [Fake tensors].
   void check_real(const at::Tensor& tensor, std::string_view what) const;
-  /// Throws if this thread makes tensors, or an input is one, that a region cannot hold.
+  /// Throws if this thread is in a mode, or an input is a tensor, that a region cannot work with.
   void check_start(const std::vector<at::Tensor>& region_inputs) const;
   /// Throws if an option has no effect here.
   void check_options() const;

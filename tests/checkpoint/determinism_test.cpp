@@ -11,6 +11,7 @@
 #include <array>
 #include <functional>
 #include <string>
+#include <thread>
 #include <utility>
 
 namespace reprise::testing {
@@ -238,6 +239,77 @@ TEST(Determinism, AUserHandlerCannotHideAMismatch) {
         return h;
       });
   EXPECT_TRUE(contains(message, "region \"drifting\" did different work"));
+}
+
+// What messages advise.
+
+TEST(DeterminismAdvice, NamesTheOperatorsInForwardsOrder) {
+  const auto [message, gradient] =
+      backward(named(DeterminismCheck::Metadata), [](at::Tensor h, bool is_recompute) {
+        h = h.sin().exp().tanh();
+        return is_recompute ? h : h.cos();
+      });
+  EXPECT_TRUE(contains(message,
+                       "the first that is missing was saved by CosBackward0 after SinBackward0, "
+                       "ExpBackward0, TanhBackward0"));
+  EXPECT_TRUE(contains(message, "reprise::is_recomputing() tells the two runs apart"));
+}
+
+TEST(DeterminismAdvice, NamesWhatMadeTheFirstTensorThatIsNew) {
+  const auto [message, gradient] = backward(named(DeterminismCheck::Metadata, /*early_stop=*/false),
+                                            [](at::Tensor h, bool is_recompute) {
+                                              h = h.exp();
+                                              return is_recompute ? (h + 1).sin() : h;
+                                            });
+  EXPECT_TRUE(
+      contains(message, "the first that is new came after ExpBackward0, made by AddBackward1"));
+}
+
+TEST(DeterminismAdvice, AnotherDtypeSuggestsAutocast) {
+  const auto [message, gradient] =
+      backward(named(DeterminismCheck::Metadata), [](at::Tensor h, bool is_recompute) {
+        return (is_recompute ? h.to(torch::kBFloat16) : h).exp();
+      });
+  EXPECT_TRUE(contains(message, "look for an autocast scope"));
+}
+
+TEST(DeterminismAdvice, FewerDrawsSuggestAnotherMode) {
+  torch::nn::Dropout dropout(0.5);
+  const auto [message, gradient] =
+      backward(named(DeterminismCheck::Metadata), [&](at::Tensor h, bool is_recompute) {
+        dropout->train(!is_recompute);
+        return dropout(h.exp()).sin();
+      });
+  EXPECT_TRUE(contains(message,
+                       "Forward drew random numbers 1 time, the recompute 0: look for train() or "
+                       "eval() in between"));
+}
+
+TEST(DeterminismAdvice, AnotherParameterSuggestsAModuleThatWasReplaced) {
+  const auto old_weight = ramp_leaf({3, 3}), new_weight = ramp_leaf({3, 3}) * 2;
+  const auto replaced = new_weight.detach().set_requires_grad(true);
+  const auto [message, gradient] =
+      backward(named(DeterminismCheck::Metadata), [&](at::Tensor h, bool is_recompute) {
+        return h.mm(is_recompute ? replaced : old_weight).exp();
+      });
+  EXPECT_TRUE(
+      contains(message, "It reads a parameter (CPUFloatType [3, 3]) that forward did not read"));
+}
+
+TEST(DeterminismAdvice, AnotherThreadSuggestsThreadLocals) {
+  thread_local int of_this_thread = 0;
+  of_this_thread = 1;
+  const auto x = ramp_leaf({2, 3});
+  const auto y = checkpoint(
+      named(DeterminismCheck::Metadata),
+      [](at::Tensor h) { return of_this_thread == 1 ? h.exp().sin() : h.exp(); },
+      x);
+  std::string message;
+  std::thread([&] { message = message_of<CheckpointError>([&] { y.sum().backward(); }); }).join();
+  EXPECT_TRUE(contains(message, "Forward ran on another thread: thread_local variables"));
+  EXPECT_TRUE(backward(named(DeterminismCheck::Metadata), [](at::Tensor h, bool again) {
+                return again ? h : h.exp();
+              }).message.find("another thread") == std::string::npos);
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 #include "checkpoint/ops/op_effects.h"
 
 #include "checkpoint/ops/op_info.h"
-#include "checkpoint/state/write_listener.h"
 
 #include <reprise/options.h>
 

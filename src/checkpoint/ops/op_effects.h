@@ -35,6 +35,9 @@ struct OpEffects {
 /// Throws if the operator's results cannot be kept.
 void declare_effectful(const c10::OperatorHandle& op);
 
+/// Operators have got effects that they did not have: the next region looks at all of them again.
+void observe_more_effects();
+
 /// Cached per thread.
 const OpEffects& op_effects(const c10::OperatorHandle& op);
 

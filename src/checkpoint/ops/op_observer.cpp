@@ -39,6 +39,16 @@ bool is_included_by_regions() {
   return c10::impl::tls_local_dispatch_key_set().included_.has(kWriteKey) && !is_fake_mode_on();
 }
 
+/// Older versions do not tell; there a fallthrough fails by LibTorch's own assertion.
+template <class Kernel>
+bool is_fallthrough(const Kernel& kernel) {
+  if constexpr (requires { kernel.kernelFunction(); }) {
+    return kernel.kernelFunction().isFallthrough();
+  } else {
+    return false;
+  }
+}
+
 /// What the key does to an operator. See Note [Fake tensors].
 class Observe final : public c10::OperatorKernel {
  public:
@@ -75,7 +85,7 @@ class Observe final : public c10::OperatorKernel {
                                   "' with arguments from the '",
                                   kRecordKey,
                                   "' backend: LibTorch has no kernels for fake tensors.");
-    } else if (others_->kernelFunction().isFallthrough()) {
+    } else if (is_fallthrough(*others_)) {
       op.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kRecordKey),
                          stack);
     } else {

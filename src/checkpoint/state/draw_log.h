@@ -88,6 +88,8 @@ class DrawReplay {
   /// A kept result is replayed, whose operator made so many draws in forward.
   void skip(size_t draws) { next_ += draws; }
   bool lists(const at::Generator& generator) const;
+  /// So many draws have been replayed, or were left out with a kept result.
+  size_t drawn() const { return next_; }
 
   /// How the draws differ from forward's; empty if they do not.
   const std::string& difference() const { return difference_; }

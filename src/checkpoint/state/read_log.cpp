@@ -24,6 +24,10 @@ const c10::StorageImpl* storage_of(const at::Tensor& tensor) {
   return tensor.has_storage() ? tensor.storage().unsafeGetStorageImpl() : nullptr;
 }
 
+std::string described(const at::Tensor& tensor) {
+  return c10::str(tensor.toString(), " ", tensor.is_nested() ? c10::IntArrayRef() : tensor.sizes());
+}
+
 }  // namespace
 
 const ReadLog::Entry* ReadLog::find(const at::Tensor& tensor) const {
@@ -112,6 +116,9 @@ bool ReadLog::knows(const at::Tensor& tensor) const {
 void ReadCheck::check(const at::Tensor& tensor) {
   const auto* entry = log_.find(tensor);
   if (entry == nullptr) {
+    if (new_parameter_.empty() && tensor.is_leaf() && tensor.requires_grad()) {
+      new_parameter_ = described(tensor);
+    }
     return;
   }
   // Only the first read counts: afterwards the region itself may have written the tensor.
@@ -126,11 +133,7 @@ void ReadCheck::check(const at::Tensor& tensor) {
   }
   const bool is_same_tensor = entry->tensor._unsafe_get_target() == tensor.unsafeGetTensorImpl();
   const auto text = [&tensor] {
-    return c10::str("a tensor that it reads (",
-                    tensor.toString(),
-                    " ",
-                    tensor.is_nested() ? c10::IntArrayRef() : tensor.sizes(),
-                    ") ");
+    return c10::str("a tensor that it reads (", described(tensor), ") ");
   };
   // The counter that forward saw: another tensor of the same storage may have another one.
   if (entry->version != current_version_of(entry->version_counter) ||

@@ -88,6 +88,8 @@ class ReadCheck {
   const std::string& unread_input() const { return unread_input_; }
   /// What changed; empty if nothing did.
   const std::string& difference() const { return difference_; }
+  /// The first parameter that is read and was not read in forward; empty if there is none.
+  const std::string& new_parameter() const { return new_parameter_; }
 
  private:
   const ReadLog& log_;
@@ -96,6 +98,7 @@ class ReadCheck {
   c10::SmallVector<bool, 32> is_checked_;
   std::string difference_;
   std::string unread_input_;
+  std::string new_parameter_;
 };
 
 /// Notes or checks what this thread reads, in its scope. Enclosing regions take part, up to one

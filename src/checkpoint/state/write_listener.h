@@ -103,7 +103,5 @@ bool was_just_made(const c10::StorageImpl* storage);
 /// Makes sure that every operator whose effects matter is observed, including those registered
 /// since the last call.
 void observe_effects();
-/// Operators have got effects that they did not have: the next region looks at all of them again.
-void observe_more_effects();
 
 }  // namespace reprise::detail
