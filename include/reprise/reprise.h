@@ -6,6 +6,7 @@
 #include <reprise/checkpoint.h>
 #include <reprise/device_profile.h>
 #include <reprise/ivalue_fields.h>
+#include <reprise/live_tensors.h>
 #include <reprise/memory.h>
 #include <reprise/modules.h>
 #include <reprise/named_range.h>

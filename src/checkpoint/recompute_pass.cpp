@@ -263,6 +263,7 @@ void RecomputePass::run(const RecomputeNotice* notice) {
     const DrawGuard drawing(draws_ ? &*draws_ : nullptr);
     const OnceGuard once(once_);
     const ReadGuard reading(&reads_);
+    const auto live = frame_.region_.enter_live();
     OpObserver* replaying = replayer ? &*replayer : nullptr;
     const OpObserverGuard observing(notice == nullptr ? replaying : notice->observer(replaying));
     run_body(std::move(inputs));

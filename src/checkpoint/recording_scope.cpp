@@ -71,6 +71,7 @@ struct RecordingScope::State final : HookSource, WriteListener {
         drawing(frame->region().draws ? &*frame->region().draws : nullptr),
         once(frame->region().once),
         reading(&frame->region().reads),
+        live(frame->region().enter_live()),
         observing(forward_observer(frame, options, inputs, recorder.get())) {}
 
   std::unique_ptr<torch::autograd::SavedVariableHooks> make_hooks() override {
@@ -105,6 +106,7 @@ struct RecordingScope::State final : HookSource, WriteListener {
   const OnceGuard once;
   const ReadGuard reading;
   const NoRangesGuard no_ranges;
+  const std::unique_ptr<LiveRegionGuard> live;
   const OpObserverGuard observing;
 };
 

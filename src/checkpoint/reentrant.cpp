@@ -119,6 +119,7 @@ std::vector<at::Tensor> run_reentrant(const CheckpointOptions& options,
     const DrawGuard drawing(region->draws ? &*region->draws : nullptr);
     const OnceGuard once(region->once, OnceGuard::Graph::None);
     const ReadGuard reading(&region->reads);
+    const auto live = region->enter_live();
     const OpObserverGuard no_observer(nullptr);
     outputs = forward();
   } catch (c10::Error& error) {

@@ -164,6 +164,7 @@ std::vector<at::Tensor> ReentrantNode::rerun(std::vector<at::Tensor> inputs, Wri
   NodeHooksGuard node_hooks;
   region_->reads.for_each([&](const at::Tensor& read) { node_hooks.watch(read); });
   const HookSourceGuard no_hooks(nullptr);
+  const auto live = region_->enter_live();
   const OpObserverGuard no_observer(nullptr);
   auto outputs = region_->body->run(std::move(inputs), /*wants_outputs=*/true);
   if (unseen) {

@@ -3,6 +3,8 @@
 #include "checkpoint/ops/engine_ops.h"
 #include "checkpoint/torch_versions.h"
 
+#include <reprise/checkpoint.h>
+
 #include <ATen/SavedTensorHooks.h>
 #include <c10/util/Type.h>
 
@@ -242,6 +244,13 @@ void Region::check_write_again(const at::Tensor& target) const {
                ") that it did not change in forward. The callable must do the same each time: look "
                "for branches on state that changed in between, such as whether a gradient is "
                "defined."));
+}
+
+std::unique_ptr<LiveRegionGuard> Region::enter_live() const {
+  auto log = live.lock();
+  return log == nullptr ? nullptr
+                        : std::make_unique<LiveRegionGuard>(
+                              std::move(log), label(), is_recomputing() ? "recompute" : "forward");
 }
 
 std::string Region::label() const {

@@ -1,6 +1,7 @@
 // What a region stores for its recompute, whether it is reentrant or not.
 #pragma once
 
+#include "checkpoint/live_tensors.h"
 #include "checkpoint/state/draw_log.h"
 #include "checkpoint/state/once_log.h"
 #include "checkpoint/state/process_globals.h"
@@ -69,11 +70,15 @@ struct Region {
   /// The region in messages: its name, or the type of its callable.
   std::string label() const;
 
+  /// In its scope, what operators make is noted as the region's; null without a LiveTensorReport.
+  std::unique_ptr<LiveRegionGuard> enter_live() const;
+
   /// Empty without such a function.
   static std::shared_ptr<void> enter(const ScopeMaker& scope) { return scope ? scope() : nullptr; }
 
   const CheckpointOptions options;
   const std::optional<bool> early_stop_in_scope = detail::early_stop_in_scope();
+  const std::weak_ptr<LiveTensors> live = live_tensors();
   std::unique_ptr<RegionBody> body;
   const std::type_info& callable;
   SavedInputs inputs;

@@ -7,6 +7,7 @@
 #include "train/loop/resume_case.h"
 
 #include <reprise/io/atomic_folder.h>
+#include <reprise/live_tensors.h>
 #include <reprise/model/pretrained.h>
 
 #include <gtest/gtest.h>
@@ -103,6 +104,30 @@ TEST(OutOfMemory, ARunGoesOnWhereItWas) {
   }
   EXPECT_GT(failures, 20u);
   RecordProperty("failures", static_cast<int>(failures));
+}
+
+TEST(OutOfMemory, ALiveTensorReportIsInTheMessage) {
+  const auto train = [] {
+    const TemporaryFolder folder;
+    TrainingCase run("sft", usual_run("sft", kSteps), folder);
+    CollectingObserver observer;
+    const LiveTensorReport live;
+    run.train(observer);
+  };
+  uint64_t reports = 0;
+  for (const uint64_t number : some_of(count_of(Allocations::Tensors, train), 20)) {
+    try {
+      const FailingAllocation failing(Allocations::Tensors, number);
+      train();
+    } catch (const std::exception& error) {
+      const std::string text = error.what();
+      const bool is_of_a_step = text.find("out of memory in step") != std::string::npos;
+      const bool has_table =
+          text.find("Live tensors that operators have made") != std::string::npos;
+      reports += is_of_a_step && has_table ? 1 : 0;
+    }
+  }
+  EXPECT_GT(reports, 5u);
 }
 
 TEST(OutOfMemory, AModelThatCannotBeLoadedIsAnError) {

@@ -1,6 +1,7 @@
 #include "checkpoint/ops/op_observer.h"
 
 #include "checkpoint/hot_thread_local.h"
+#include "checkpoint/live_tensors.h"
 #include "checkpoint/ops/engine_ops.h"
 #include "checkpoint/ops/op_info.h"
 #include "checkpoint/ops/operator_watch.h"
@@ -49,6 +50,17 @@ bool is_fallthrough(const Kernel& kernel) {
   }
 }
 
+void run_observed(const c10::OperatorHandle& op,
+                  c10::DispatchKeySet below,
+                  torch::jit::Stack* stack) {
+  if (top_observer == nullptr) {
+    // Another thread, which inherits the key, or one that only notes what is alive.
+    op.redispatchBoxed(below, stack);
+  } else {
+    top_observer->call(op, below, stack);
+  }
+}
+
 /// What the key does to an operator. See Note [Fake tensors].
 class Observe final : public c10::OperatorKernel {
  public:
@@ -66,12 +78,21 @@ class Observe final : public c10::OperatorKernel {
     const auto below = keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kRecordKey);
     // Operators called inside a kernel belong to the call observed here.
     const c10::impl::ExcludeDispatchKeyGuard inner_calls(kRecordKey);
-    if (top_observer == nullptr) {
-      // Another thread, which inherits the key.
-      op.redispatchBoxed(below, stack);
-    } else {
-      top_observer->call(op, below, stack);
+    const auto& live = live_tensors();
+    if (live == nullptr) {
+      run_observed(op, below, stack);
+      return;
     }
+    try {
+      run_observed(op, below, stack);
+    } catch (c10::Error& error) {
+      // Here, where all that the program holds is still alive.
+      if (is_out_of_memory(error)) {
+        error.add_context(table_of(live->groups(), /*lines=*/16));
+      }
+      throw;
+    }
+    live->made(op, *stack);
   }
 
  private:
@@ -140,8 +161,9 @@ void observe_recorded_operators() {
 OpObserverGuard::OpObserverGuard(OpObserver* observer)
     : previous_(std::exchange(top_observer, observer)) {
   auto keys = c10::impl::tls_local_dispatch_key_set();
-  keys.included_ =
-      observer == nullptr ? keys.included_.remove(kRecordKey) : keys.included_.add(kRecordKey);
+  keys.included_ = observer == nullptr && live_tensors() == nullptr
+                       ? keys.included_.remove(kRecordKey)
+                       : keys.included_.add(kRecordKey);
   c10::impl::_force_tls_local_dispatch_key_set(keys);
 }
 

@@ -20,7 +20,8 @@ class OpObserver {
 };
 
 /// In its scope, `observer` is the only observer. Null: there is none, not even that of an
-/// enclosing region. See Note [A backward call inside a region].
+/// enclosing region. A LiveTensorReport sees operators in any case. See Note [A backward call
+/// inside a region].
 class OpObserverGuard {
  public:
   explicit OpObserverGuard(OpObserver* observer);

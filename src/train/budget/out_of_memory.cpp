@@ -9,8 +9,6 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
-#include <new>
-#include <string_view>
 
 namespace reprise {
 
@@ -111,16 +109,6 @@ std::string advice(const MemoryDemand& demand, const Model& model) {
 }
 
 }  // namespace
-
-bool is_out_of_memory(const std::exception& error) {
-  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr ||
-      dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr) {
-    return true;
-  }
-  const std::string_view text = error.what();
-  return text.find("DefaultCPUAllocator: ") != std::string_view::npos &&
-         text.find("allocate memory") != std::string_view::npos;
-}
 
 std::string explain_out_of_memory(const std::string& error,
                                   const MemoryDemand& demand,

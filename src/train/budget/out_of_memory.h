@@ -2,6 +2,7 @@
 #pragma once
 
 #include <reprise/export.h>
+#include <reprise/live_tensors.h>
 #include <reprise/model/model.h>
 #include "train/budget/memory_meter.h"
 
@@ -11,9 +12,6 @@
 #include <string>
 
 namespace reprise {
-
-/// Whether an error comes from an allocator.
-REPRISE_API bool is_out_of_memory(const std::exception& error);
 
 /// What a step was doing when memory ran out.
 struct MemoryDemand {
