@@ -174,13 +174,17 @@ void Frame::complete_forward() {
     if (!is_recomputing_any()) {
       delta.bytes_dropped = drops_->bytes();
       const auto is_saved = [this](const auto* storage) { return drops_->has(storage); };
+<<<<<<< ours
       delta.bytes_unsaved =
           (recording_ ? recording_->unsaved_bytes(is_saved) : 0) +
           region_.once.unsaved_bytes(is_saved) +
           (region_.inputs.are_hooked() ? 0 : drops_->unsaved_input_bytes(is_released));
+=======
+      delta.bytes_unsaved = (recording_ ? recording_->unsaved_bytes(is_saved) : 0) +
+                            (region_.inputs.are_hooked() ? 0 : drops_->unsaved_input_bytes());
+>>>>>>> theirs
     }
     count(region_.options.name, delta);
-    drops_.reset();
   }
   if (recording_) {
     recording_->detach_hidden();
@@ -189,7 +193,17 @@ void Frame::complete_forward() {
   }
   region_.complete_forward(/*will_run_again=*/!slots_.empty(), is_kept());
   region_.once.finish(/*will_run_again=*/!slots_.empty());
+<<<<<<< ours
   region_.inputs.release(is_released, label());
+=======
+  if (counts && region_.once.size() > 0 && !is_recomputing_any()) {
+    RegionStats delta;
+    delta.bytes_unsaved =
+        region_.once.unsaved_bytes([this](const auto* storage) { return drops_->has(storage); });
+    count(region_.options.name, delta);
+  }
+  drops_.reset();
+>>>>>>> theirs
   offload_storages(counts);
 }
 

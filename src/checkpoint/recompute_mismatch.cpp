@@ -34,7 +34,7 @@ std::string RecomputePass::saved_before(size_t index) const {
 }
 
 std::string RecomputePass::made_by(const at::Tensor& tensor) {
-  const auto node = tensor.grad_fn();
+  const auto& node = tensor.grad_fn();
   return node ? ", made by " + node->name() : "";
 }
 

@@ -150,7 +150,7 @@ RecordKernels& record_kernels() {
 }
 
 /// Before another library takes the key.
-[[maybe_unused]] const bool record_kernels_at_load = (record_kernels(), true);
+[[maybe_unused]] const bool kRecordKernelsAtLoad = (record_kernels(), true);
 
 }  // namespace
 

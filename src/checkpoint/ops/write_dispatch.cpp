@@ -222,7 +222,7 @@ const std::optional<c10::RegistrationHandleRAII>& write_fallback() {
   return *handle;
 }
 
-[[maybe_unused]] const bool write_fallback_at_load = write_fallback().has_value();
+[[maybe_unused]] const bool kWriteFallbackAtLoad = write_fallback().has_value();
 
 }  // namespace
 

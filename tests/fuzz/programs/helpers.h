@@ -6,6 +6,8 @@
 #include <reprise/reprise.h>
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <torch/library.h>
 #include <torch/torch.h>
 
 #include <functional>
@@ -167,6 +169,20 @@ inline at::Tensor drop_in_place(at::Tensor tensor) {
   return torch::dropout_(tensor, 0.4, true);
 })
 
+REPRISE_FUZZ_HELPER(ticket,
+inline int64_t ticket(const at::Tensor& runs) {
+  auto& dispatcher = c10::Dispatcher::singleton();
+  static std::mutex mutex;
+  const std::scoped_lock lock(mutex);
+  if (!dispatcher.findSchema({"reprise_fuzz::ticket", ""})) {
+    static torch::Library library(torch::Library::FRAGMENT, "reprise_fuzz", std::nullopt, "", 0);
+    library.def("ticket(Tensor runs) -> int",
+                [](const at::Tensor& n) { return ++*n.mutable_data_ptr<int64_t>(); });
+    reprise::register_effectful_op("reprise_fuzz::ticket");
+  }
+  return dispatcher.findSchemaOrThrow("reprise_fuzz::ticket", "").typed<int64_t(const at::Tensor&)>().call(runs);
+})
+
 REPRISE_FUZZ_HELPER(fail,
 inline at::Tensor fail() {
   throw std::runtime_error("thrown");
@@ -225,14 +241,19 @@ inline std::shared_ptr<const reprise::Policy> compress_masks() {
 
 /// Those that a printed program may need, in an order in which they compile.
 inline std::vector<Helper> all() {
-  return {
-      leaf_helper,           observed_gradient_helper, list_helper,           four_helper,
-      three_helper,          scale_gradient_helper,    count_gradient_helper, track_gradient_helper,
-      noisy_gradient_helper, bend_gradient_helper,     count_node_helper,     fail_once_helper,
-      gradient_of_helper,    zero_gradient_helper,     draw_from_copy_helper, reseed_helper,
-      apply_all_helper,      rethrow_ours_helper,      drop_in_place_helper,  fail_helper,
-      sgd_step_helper,       draw_directly_helper,     Cube_helper,           keep_by_hash_helper,
-      compress_masks_helper};
+  return {leaf_helper,           observed_gradient_helper,
+          list_helper,           four_helper,
+          three_helper,          scale_gradient_helper,
+          count_gradient_helper, track_gradient_helper,
+          noisy_gradient_helper, bend_gradient_helper,
+          count_node_helper,     fail_once_helper,
+          gradient_of_helper,    zero_gradient_helper,
+          draw_from_copy_helper, reseed_helper,
+          apply_all_helper,      rethrow_ours_helper,
+          drop_in_place_helper,  fail_helper,
+          sgd_step_helper,       draw_directly_helper,
+          Cube_helper,           keep_by_hash_helper,
+          compress_masks_helper, ticket_helper};
 }
 
 }  // namespace reprise::fuzz::helpers

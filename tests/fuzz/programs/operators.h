@@ -51,6 +51,7 @@ enum OperatorFlag : unsigned {
   kUnhashable = 1U << 17,         ///< saves bytes that it never sets, so not for Values
   kAlwaysExplicit = 1U << 19,     ///< draws from an explicit generator or not at all
   kDirect = 1U << 20,             ///< draws without an operator: the region must list the generator
+  kEffectful = 1U << 21,          ///< must run as often as without regions
   kLeafOnly = 1U << 18,           ///< input 0 must be a parameter
   kReadsStatistics = 1U << 16,    ///< inputs 3 and 4 must have no gradient
   kNotReentrant = 1U << 11,       ///< computes otherwise in no-grad mode

@@ -34,6 +34,7 @@ std::vector<Operator> effect_operators() {
   return {
       REPRISE_FUZZ_ROW("fail", ">", kComplex | kNoWeight, "", "", fail()),
       REPRISE_FUZZ_ROW("fail_in_operator", "a>", kComplex | kNoWeight, "", "", torch::mm(x(0), torch::zeros({D + 1, 1}, options))),
+      REPRISE_FUZZ_ROW("number_runs", "xn>x", kComplex | kEffectful, "", "", x(0) * (1 + 0.125 * static_cast<double>(ticket(x(1)) % 7))),
       REPRISE_FUZZ_ROW("manual_seed", ">", kRandom | kRisky | kRare, "", "", (torch::manual_seed(static_cast<uint64_t>(k)), at::Tensor())),
       REPRISE_FUZZ_ROW("reseed", ">", kRandom | kExplicit | kAlwaysExplicit | kDirect | kRisky | kRare, "", "", reseed(gen.value(), static_cast<uint64_t>(k))),
       REPRISE_FUZZ_ROW("draw_directly", ">s", kRandom | kExplicit | kAlwaysExplicit | kDirect | kDetached | kRare, "", "", draw_directly(gen.value(), options)),

@@ -26,6 +26,8 @@ std::string includes_text() {
 #include <reprise/reprise.h>
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <torch/library.h>
 #include <torch/torch.h>
 
 #include <functional>

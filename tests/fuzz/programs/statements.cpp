@@ -79,7 +79,7 @@ bool Generator::make_row(Body& body, int index) {
     return false;
   }
   if (is_on_thread_of_region_ && !wants("thread_effects") &&
-      row.has(kRandom | kWrites | kUpdatesStatistics | kNeedsGrad)) {
+      row.has(kRandom | kWrites | kUpdatesStatistics | kNeedsGrad | kEffectful)) {
     return false;
   }
   // Its region lists all generators, which other threads must not use then.
