@@ -192,6 +192,7 @@ void Frame::complete_forward() {
     region_.check_lossy(recording_->is_lossy());
   }
   region_.complete_forward(/*will_run_again=*/!slots_.empty(), is_kept());
+<<<<<<< HEAD
   region_.once.finish(/*will_run_again=*/!slots_.empty());
 <<<<<<< ours
   region_.inputs.release(is_released, label());
@@ -204,6 +205,9 @@ void Frame::complete_forward() {
   }
   drops_.reset();
 >>>>>>> theirs
+=======
+  region_.inputs.release(is_released, [this] { return label(); });
+>>>>>>> ee5e3c7 (checkpoint: a region's name is made when an input is released, not before)
   offload_storages(counts);
 }
 

@@ -19,7 +19,8 @@ static_assert(TORCH_VERSION_MAJOR == 2, "Reprise is built with LibTorch 2");
 /// Up to 2.12 the kinds of thread-local debug information are an enumeration, which has none for
 /// others than LibTorch.
 #define REPRISE_LISTED_DEBUG_KINDS (TORCH_VERSION_MINOR < 13)
-/// A graph whose capture failed leaves its generators in 2.11 and the allocators up to 2.13 as if it still captured.
+/// A graph whose capture failed leaves its generators in 2.11 and the allocators up to 2.13 as if
+/// it still captured.
 #define REPRISE_CAPTURE_HOLDS_GENERATORS (TORCH_VERSION_MINOR < 12)
 #define REPRISE_CAPTURE_HOLDS_ALLOCATORS (TORCH_VERSION_MINOR < 14)
 

@@ -1,9 +1,9 @@
 #include "checkpoint/ops/tensor_hooks.h"
 
-#include "checkpoint/torch_versions.h"
 #include "checkpoint/state/data_writes.h"
 #include "checkpoint/state/hook_order.h"
 #include "checkpoint/state/write_listener.h"
+#include "checkpoint/torch_versions.h"
 
 #include <ATen/core/VariableHooksInterface.h>
 
@@ -41,9 +41,7 @@ class InterceptedHooks final : public at::impl::VariableHooksInterface {
   TensorBase variable_data(const TensorBase& t) const override {
     return noted(t, next_->variable_data(t));
   }
-  const NodePtr& grad_fn(const TensorBase& t) const override {
-    return next_->grad_fn(t);
-  }
+  const NodePtr& grad_fn(const TensorBase& t) const override { return next_->grad_fn(t); }
   bool is_view(const TensorBase& t) const override { return next_->is_view(t); }
   const TensorBase& base(const TensorBase& t) const override { return next_->base(t); }
   const std::string& name(const TensorBase& t) const override { return next_->name(t); }

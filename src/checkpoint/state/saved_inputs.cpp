@@ -118,7 +118,7 @@ bool SavedInputs::is_alone(const c10::StorageImpl* storage) const {
 }
 
 void SavedInputs::release(const std::function<bool(const c10::StorageImpl*)>& is_unread,
-                          const std::string& label) {
+                          const std::function<std::string()>& label) {
   for (size_t i = 0; i < inputs_.size(); ++i) {
     auto& input = inputs_[i];
     if (!input.is_releasable || !is_unread(input.storage)) {
@@ -126,7 +126,7 @@ void SavedInputs::release(const std::function<bool(const c10::StorageImpl*)>& is
     }
     auto why = c10::str(
         "[reprise] ",
-        label,
+        label(),
         " did different work when it was recomputed: it reads its input tensor #",
         i,
         ", which no operator read in forward before the last tensor that autograd saved, so that "

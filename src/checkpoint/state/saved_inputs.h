@@ -45,10 +45,10 @@ class SavedInputs {
       }
     }
   }
-  /// End of forward: releases the releasable inputs for which `is_unread(storage)`. `label` is the
-  /// region's name.
+  /// End of forward: releases the releasable inputs for which `is_unread(storage)`. `label`
+  /// makes the region's name.
   void release(const std::function<bool(const c10::StorageImpl*)>& is_unread,
-               const std::string& label);
+               const std::function<std::string()>& label);
   bool has_unread() const { return has_unread_; }
   /// What to say if the storage belongs to a released input and is read; null if it does not.
   const std::string* why_unreadable(const c10::StorageImpl* storage) const;
