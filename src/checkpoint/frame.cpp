@@ -174,15 +174,9 @@ void Frame::complete_forward() {
     if (!is_recomputing_any()) {
       delta.bytes_dropped = drops_->bytes();
       const auto is_saved = [this](const auto* storage) { return drops_->has(storage); };
-<<<<<<< ours
       delta.bytes_unsaved =
           (recording_ ? recording_->unsaved_bytes(is_saved) : 0) +
-          region_.once.unsaved_bytes(is_saved) +
           (region_.inputs.are_hooked() ? 0 : drops_->unsaved_input_bytes(is_released));
-=======
-      delta.bytes_unsaved = (recording_ ? recording_->unsaved_bytes(is_saved) : 0) +
-                            (region_.inputs.are_hooked() ? 0 : drops_->unsaved_input_bytes());
->>>>>>> theirs
     }
     count(region_.options.name, delta);
   }
@@ -192,11 +186,7 @@ void Frame::complete_forward() {
     region_.check_lossy(recording_->is_lossy());
   }
   region_.complete_forward(/*will_run_again=*/!slots_.empty(), is_kept());
-<<<<<<< HEAD
   region_.once.finish(/*will_run_again=*/!slots_.empty());
-<<<<<<< ours
-  region_.inputs.release(is_released, label());
-=======
   if (counts && region_.once.size() > 0 && !is_recomputing_any()) {
     RegionStats delta;
     delta.bytes_unsaved =
@@ -204,10 +194,7 @@ void Frame::complete_forward() {
     count(region_.options.name, delta);
   }
   drops_.reset();
->>>>>>> theirs
-=======
   region_.inputs.release(is_released, [this] { return label(); });
->>>>>>> ee5e3c7 (checkpoint: a region's name is made when an input is released, not before)
   offload_storages(counts);
 }
 
