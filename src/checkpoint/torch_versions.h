@@ -1,5 +1,6 @@
 // What differs between the versions of LibTorch that Reprise is built with
-// (cmake/TorchVersions.cmake). Only here and in weak_node.cpp does the code ask for a version.
+// (cmake/TorchVersions.cmake). Only here does the code ask for a version. Where more than a name
+// differs (weak_node.h, ops/cuda/step_graph.cpp, tests), it asks for one of these facts.
 #pragma once
 
 #include <c10/util/ThreadLocalDebugInfo.h>
