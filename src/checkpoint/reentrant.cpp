@@ -6,6 +6,7 @@
 #include "checkpoint/ops/op_observer.h"
 #include "checkpoint/reentrant_node.h"
 #include "checkpoint/state/content_sample.h"
+#include "checkpoint/state/view_history.h"
 #include "checkpoint/stats.h"
 #include "checkpoint/torch_versions.h"
 
@@ -51,6 +52,15 @@ struct ForwardWrites final : WriteListener {
     region.tensor_log.before_accumulation(roots);
   }
   void hook_added(const at::Tensor& tensor, unsigned number) override {
+    if (is_stale(tensor)) {
+      // Operators without grad do not ask for its history.
+      throw CheckpointError(
+          c10::str("[reprise] ",
+                   region.label(),
+                   " registers a hook on a view whose base was written after an earlier hook was "
+                   "registered on it; a reentrant region cannot tell whether it will run. Use "
+                   "use_reentrant = false."));
+    }
     region.tensor_log.hook_added(tensor, number);
   }
   void preserve(const at::Tensor& written) const {

@@ -156,7 +156,7 @@ void Region::complete_forward(bool will_run_again,
   if (!will_run_again) {
     return;
   }
-  inputs.take_written(write_log);
+  inputs.take_written(write_log, tensor_log);
   const bool loses_history = options.use_reentrant && write_log.has_foreign_history();
   const auto is_undone = [&](const c10::StorageImpl* storage) {
     return !loses_history && write_log.has(storage);

@@ -3,7 +3,11 @@
 #include "checkpoint/offload/placeholder.h"
 #include "checkpoint/ops/engine_ops.h"
 #include "checkpoint/state/data_writes.h"
+#include "checkpoint/state/tensor_log.h"
+#include "checkpoint/state/view_history.h"
 
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/as_strided.h>
 #include <ATen/ops/clone.h>
 #include <ATen/ops/empty.h>
 #include <c10/util/StringUtil.h>
@@ -32,23 +36,9 @@ class OffloadedInput final : public torch::autograd::SavedVariableHooks {
   at::Tensor tensor_;
 };
 
-/// False for a view that autograd refuses to use: its base was written in a way that it cannot
-/// follow. It is an error to use it, but not to pass it on.
-bool has_history_or_leaf(const at::Tensor& tensor) {
-  if (!tensor.is_view()) {
-    return true;
-  }
-  try {
-    tensor.grad_fn();
-    return true;
-  } catch (const c10::Error&) {
-    return false;
-  }
-}
-
-/// Whether it is the result of an operator, and not a view of a leaf.
+/// Whether a tensor with a history is the result of an operator, and not a view of a leaf.
 bool is_activation(const at::Tensor& tensor) {
-  return !tensor.is_leaf() && !(tensor.is_view() && tensor._base().is_leaf());
+  return !(tensor.is_view() && tensor._base().is_leaf());
 }
 
 /// Whether the recompute can do with its sizes, if it does not read it.
@@ -67,22 +57,52 @@ at::Tensor detached_alias(const at::Tensor& tensor) {
 
 }  // namespace
 
+void SavedInputs::Input::note_history(const at::Tensor& tensor) {
+  if (is_stale(tensor)) {
+    itself = WeakTensor(tensor.getIntrusivePtr());
+    return;
+  }
+  const auto* meta = autograd_meta_of(tensor);
+  grad_fn = WeakNode(meta->grad_fn_);
+  output_nr = meta->output_nr_;
+}
+
+void SavedInputs::Input::note_got_history() {
+  itself = WeakTensor(held.getIntrusivePtr());
+  base = WeakTensor(base_of(held).getIntrusivePtr());
+  held = detached_alias(held);
+}
+
+at::Tensor SavedInputs::Input::same_name() const {
+  if (auto tensor = locked(itself); tensor.defined()) {
+    return tensor;
+  }
+  // A view that the program has dropped.
+  if (const auto viewed = locked(base);
+      viewed.defined() && viewed.layout() == at::kStrided && viewed.dtype() == held.dtype() &&
+      viewed.is_conj() == held.is_conj() && viewed.is_neg() == held.is_neg()) {
+    const EngineOpsGuard guard;
+    const at::AutoGradMode as_in_forward(true);
+    return viewed.as_strided(held.sizes(), held.strides(), held.storage_offset());
+  }
+  return held;
+}
+
 SavedInputs::SavedInputs(const std::vector<at::Tensor>& inputs) {
   inputs_.reserve(inputs.size());
   for (const auto& tensor : inputs) {
     Input input;
     if (tensor.defined() && tensor.is_inference()) {
       input.held = tensor;
-    } else if (tensor.defined() && !has_history_or_leaf(tensor)) {
+    } else if (tensor.defined() && has_lost_history(tensor)) {
       input.held = tensor;
     } else if (tensor.defined()) {
-      const auto& grad_fn = tensor.grad_fn();
-      input.has_history = grad_fn != nullptr;
+      input.has_history = has_history(tensor);
       input.requires_grad = tensor.requires_grad();
+      input.attr_version = attr_version_of(tensor);
       if (input.has_history) {
         input.is_activation = is_activation(tensor);
-        input.grad_fn = WeakNode(grad_fn);
-        input.output_nr = static_cast<uint32_t>(tensor.output_nr());
+        input.note_history(tensor);
       }
       input.saved = torch::autograd::SavedVariable(
           input.has_history ? detached_alias(tensor) : tensor, /*is_output=*/false);
@@ -173,13 +193,16 @@ at::Tensor SavedInputs::with_history(const Input& input, const at::Tensor& detac
   return tensor;
 }
 
-void SavedInputs::take_written(const WriteLog& log) {
+void SavedInputs::take_written(const WriteLog& log, TensorLog& tensors) {
   for (auto& input : inputs_) {
+    if (const auto stale = locked(input.itself); stale.defined()) {
+      input.note_history(stale);
+    }
+    if (input.held.defined() && has_history(input.held) && !has_lost_history(input.held)) {
+      tensors.note_without_history(input.held, input.attr_version);
+      input.note_got_history();
+    }
     if (input.shape == nullptr) {
-      // A leaf that has got a history would hold the graph that holds this region.
-      if (input.held.defined() && has_history_or_leaf(input.held) && input.held.grad_fn()) {
-        input.held = detached_alias(input.held);
-      }
       continue;
     }
     input.shape->content = log.content_of(input.storage);
@@ -281,7 +304,7 @@ std::vector<at::Tensor> SavedInputs::unpack() const {
   MadeStorages made;
   for (const auto& input : inputs_) {
     if (input.held.defined()) {
-      tensors.push_back(input.held);
+      tensors.push_back(input.same_name());
     } else if (input.unread) {
       tensors.push_back(with_history(input, input.unread->placeholder));
     } else if (input.shape && input.shape->content.defined()) {

@@ -19,6 +19,8 @@
 
 namespace reprise::detail {
 
+class TensorLog;
+
 /// Note [Inputs are saved as autograd saves]
 /// An input is stored as a SavedVariable. If the region is inside another one, its constructor
 /// calls the outer region's hooks: then the outer region recomputes the input, and nothing here
@@ -27,7 +29,8 @@ namespace reprise::detail {
 /// Note [Inputs hold no history]
 /// What is saved is detached, and the node that made it is only referred to weakly. A region that
 /// depends on its input's history holds it by its graph. A region that detaches its input does not,
-/// and must not keep the whole chain before it alive.
+/// and must not keep the whole chain before it alive. The history of a stale view is known only
+/// once the region has used it (Note [Looking at a history]).
 class SavedInputs {
  public:
   explicit SavedInputs(const std::vector<at::Tensor>& inputs);
@@ -59,8 +62,9 @@ class SavedInputs {
       const std::function<bool(const c10::StorageImpl*)>& is_ignored = {}) const;
 
   /// End of forward: inputs of an enclosing region that this region has written are taken from the
-  /// log, because the enclosing one would recompute them as they are after all writes.
-  void take_written(const WriteLog& log);
+  /// log, because the enclosing one would recompute them as they are after all writes. Inputs that
+  /// have got a history are noted in `tensors`.
+  void take_written(const WriteLog& log, TensorLog& tensors);
 
   /// Whether one of them is in this storage.
   bool are_in(const c10::StorageImpl* storage) const;
@@ -89,12 +93,24 @@ class SavedInputs {
     at::Tensor placeholder;
     std::string why;
   };
+  using WeakTensor = c10::weak_intrusive_ptr<c10::TensorImpl>;
+  static WeakTensor no_tensor() { return WeakTensor(c10::intrusive_ptr<c10::TensorImpl>()); }
   struct Input {
+    void note_history(const at::Tensor& tensor);
+    /// Lets go of what is held, which would hold the graph that holds the region.
+    void note_got_history();
+    /// What was held, as a name of what the region writes.
+    at::Tensor same_name() const;
+
     torch::autograd::SavedVariable saved;
     std::unique_ptr<Unread> unread;
     // A leaf that no enclosing region owns, or an inference tensor, which cannot be a
     // SavedVariable.
     at::Tensor held;
+    // The tensor itself and what it is a view of: a stale view, or a tensor that has got a history
+    // in the region, perhaps because another name of it was written.
+    WeakTensor itself = no_tensor();
+    WeakTensor base = no_tensor();
     std::unique_ptr<Shape> shape;  // only of inputs of an enclosing region
     // The history, unless it is a leaf.
     bool has_history = false;
@@ -103,6 +119,7 @@ class SavedInputs {
     bool is_releasable = false;
     WeakNode grad_fn;
     uint32_t output_nr = 0;
+    uint32_t attr_version = 0;  // of a view: what its history belongs to
     c10::VariableVersion version_counter;
     uint32_t version = 0;
     uint64_t data_writes = 0;

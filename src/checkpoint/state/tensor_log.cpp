@@ -1,6 +1,7 @@
 #include "checkpoint/state/tensor_log.h"
 
 #include "checkpoint/ops/engine_ops.h"
+#include "checkpoint/state/view_history.h"
 
 #include <ATen/ops/clone.h>
 #include <torch/csrc/autograd/function.h>
@@ -49,32 +50,10 @@ std::vector<at::Tensor> leaves_of(const torch::autograd::edge_list& roots) {
   return leaves;
 }
 
-const at::Tensor& base_of(const at::Tensor& tensor) {
-  const auto* view = torch::autograd::impl::get_view_autograd_meta(tensor);
-  return view != nullptr && view->has_bw_view() ? view->get_backward_view().base_ : tensor;
-}
-
-uint32_t attr_version_of(const at::Tensor& tensor) {
-  const auto* view = torch::autograd::impl::get_view_autograd_meta(tensor);
-  return view == nullptr || !view->has_bw_view() ? 0 : view->get_attr_version();
-}
-
-void set_attr_version(const at::Tensor& tensor, uint32_t version) {
-  auto* view = torch::autograd::impl::get_view_autograd_meta(tensor);
-  if (view != nullptr && view->has_bw_view()) {
-    view->set_attr_version(version);
-  }
-}
-
 at::Tensor shape_alias(const at::Tensor& tensor) {
   const auto* impl = tensor.unsafeGetTensorImpl();
   return at::Tensor(impl->shallow_copy_and_detach(c10::VariableVersion(0),
                                                   /*allow_tensor_metadata_change=*/true));
-}
-
-at::Tensor locked(const c10::weak_intrusive_ptr<c10::TensorImpl>& weak) {
-  auto impl = weak.lock();
-  return impl ? at::Tensor(std::move(impl)) : at::Tensor();
 }
 
 }  // namespace
@@ -96,8 +75,16 @@ void TensorLog::note_history(const at::Tensor& tensor) {
   }
   histories_.push_back({WeakTensor(tensor.getIntrusivePtr()),
                         WeakNode(grad_fn),
+                        grad_fn != nullptr,
                         meta == nullptr ? 0 : meta->output_nr_,
                         attr_version_of(tensor)});
+}
+
+void TensorLog::note_without_history(const at::Tensor& tensor, uint32_t attr_version) {
+  if (find_tensor(histories_, tensor.unsafeGetTensorImpl()) == histories_.end()) {
+    histories_.push_back(
+        {WeakTensor(tensor.getIntrusivePtr()), WeakNode(), false, 0, attr_version});
+  }
 }
 
 void TensorLog::before_set(const at::Tensor& target) {
@@ -130,7 +117,9 @@ bool TensorLog::has_hooked(const at::Tensor& leaf) const {
 }
 
 bool HookReplay::is_outside(const at::Tensor& tensor) const {
-  const auto& node = tensor.grad_fn();
+  // Not grad_fn(): Note [Looking at a history].
+  const auto* meta = torch::autograd::impl::get_autograd_meta(tensor);
+  const auto node = meta == nullptr ? NodePtr() : meta->grad_fn_;
   return node ? start_.is_older(*node) : log_.has_hooked(tensor);
 }
 
@@ -158,18 +147,14 @@ void TensorLog::finish() {
 
 TensorUndo::TensorUndo(const TensorLog& log) {
   for (const auto& entry : log.histories_) {
-    auto tensor = locked(entry.tensor);
-    auto grad_fn = entry.grad_fn.lock();
-    if (!tensor.defined()) {
-      continue;
+    rewind(entry);
+  }
+  // A view that is to be written needs its node.
+  for (auto& saved : histories_) {
+    if (is_stale(saved.tensor) && !has_lost_history(saved.tensor)) {
+      const EngineOpsGuard guard;
+      saved.rewound_to = saved.tensor.grad_fn().get();
     }
-    // A history that is gone led nowhere that the region depends on.
-    auto* meta = torch::autograd::impl::materialize_autograd_meta(tensor);
-    histories_.push_back(
-        {tensor, meta->grad_fn_, meta->output_nr_, grad_fn.get(), attr_version_of(tensor)});
-    meta->grad_fn_ = std::move(grad_fn);
-    meta->output_nr_ = entry.output_nr;
-    set_attr_version(tensor, entry.attr_version);
   }
   for (const auto& entry : log.shapes_) {
     if (auto tensor = locked(entry.tensor); tensor.defined()) {
@@ -186,6 +171,27 @@ TensorUndo::TensorUndo(const TensorLog& log) {
   }
 }
 
+void TensorUndo::rewind(const TensorLog::History& entry) {
+  auto tensor = locked(entry.tensor);
+  if (!tensor.defined()) {
+    return;
+  }
+  auto grad_fn = entry.grad_fn.lock();
+  // A history that is gone led nowhere that the region depends on, or it was a view's, which
+  // LibTorch builds anew from its base.
+  const bool is_gone = entry.has_node && !grad_fn;
+  auto* meta = torch::autograd::impl::materialize_autograd_meta(tensor);
+  histories_.push_back({tensor,
+                        std::exchange(meta->grad_fn_, grad_fn),
+                        std::exchange(meta->output_nr_, entry.output_nr),
+                        grad_fn.get(),
+                        attr_version_of(tensor),
+                        std::exchange(meta->hooks_, {}),
+                        std::exchange(meta->cpp_hooks_list_, nullptr),
+                        std::exchange(meta->retains_grad_, false)});
+  set_attr_version(tensor, entry.attr_version - (is_gone ? 1 : 0));
+}
+
 bool TensorUndo::gave_history() const {
   return std::any_of(histories_.begin(), histories_.end(), [](const History& saved) {
     return torch::autograd::impl::get_autograd_meta(saved.tensor)->grad_fn_.get() !=
@@ -198,6 +204,9 @@ TensorUndo::~TensorUndo() {
     auto* meta = torch::autograd::impl::get_autograd_meta(saved.tensor);
     meta->grad_fn_ = std::move(saved.grad_fn);
     meta->output_nr_ = saved.output_nr;
+    meta->hooks_ = std::move(saved.hooks);
+    meta->cpp_hooks_list_ = std::move(saved.hook_list);
+    meta->retains_grad_ = saved.retains_grad;
     set_attr_version(saved.tensor, saved.attr_version);
   }
   for (const auto& saved : shapes_) {

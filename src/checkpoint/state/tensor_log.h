@@ -11,7 +11,9 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/TensorImpl.h>
 #include <c10/util/SmallVector.h>
+#include <torch/csrc/autograd/cpp_hook.h>
 #include <torch/csrc/autograd/edge.h>
+#include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <cstdint>
@@ -25,6 +27,8 @@ class TensorLog {
  public:
   /// Forward: `target` is about to be written and may get a history.
   void before_write(const at::Tensor& target);
+  /// Forward: `tensor` had no history when the region began. Of a view: for that version.
+  void note_without_history(const at::Tensor& tensor, uint32_t attr_version);
   /// Forward: `target` is about to get another storage or other sizes.
   void before_set(const at::Tensor& target);
   /// Forward: a backward call inside the region, in which hooks up to this number run.
@@ -50,6 +54,7 @@ class TensorLog {
   struct History {
     WeakTensor tensor;
     WeakNode grad_fn;
+    bool has_node;
     uint32_t output_nr;
     uint32_t attr_version;  // of a view: the version of its base that it has this history for
   };
@@ -110,13 +115,19 @@ class TensorUndo {
   bool gave_history() const;
 
  private:
+  /// What the caller has. Its hooks belong to its history: a recompute that gave the tensor another
+  /// one would take them along.
   struct History {
     at::Tensor tensor;
     NodePtr grad_fn;
     uint32_t output_nr;
     const torch::autograd::Node* rewound_to;
     uint32_t attr_version;
+    std::vector<std::unique_ptr<torch::autograd::FunctionPreHook>> hooks;
+    std::shared_ptr<torch::autograd::hooks_list> hook_list;
+    bool retains_grad;
   };
+  void rewind(const TensorLog::History& entry);
   struct Pair {
     at::Tensor tensor;
     at::Tensor callers;
