@@ -4,6 +4,10 @@
 // point is the virtual Engine::get_default_saved_variable_hooks(), which is called for every tensor
 // that autograd saves. We install a subclass that returns the top of our own stack. The
 // alternative, a Python interpreter in every process, is what this library exists to avoid.
+//
+// Where Python hosts LibTorch, its engine runs backward calls, and does not ask for another. Ours
+// then stands in front of it: it answers for saved tensors, and passes everything else on. It does
+// not see the end of a backward call, so it leaves a token in the call's graph task.
 #include "checkpoint/engine.h"
 
 #include "checkpoint/frame.h"
@@ -15,7 +19,9 @@
 #include "checkpoint/weak_node.h"
 
 #include <reprise/checkpoint.h>
+#include <reprise/detail/host_language.h>
 
+#include <ATen/SavedTensorHooks.h>
 #include <c10/util/Type.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/graph_task.h>
@@ -36,6 +42,8 @@ using torch::autograd::GraphTask;
 
 REPRISE_HOT_THREAD_LOCAL HookSource* hook_source = nullptr;
 thread_local int hook_depth = 0;  // sources on this thread's stack
+// Default hooks of the host language when the source was pushed: later ones take precedence.
+thread_local size_t host_hooks_below = 0;
 REPRISE_HOT_THREAD_LOCAL SaveCounter* save_counter = nullptr;
 
 // Graph task ids start at 0, but key 0 means "no backward call". Group keys are far above.
@@ -81,10 +89,13 @@ class TaskRegistry {
   }
 
   /// `running`: the backward call that has recomputed the frame for `task`, itself or its group.
-  void add(TaskKey task, TaskKey running, std::weak_ptr<Frame> frame) {
+  /// Returns whether `frame` is the first for the one that it is kept for.
+  bool add(TaskKey task, TaskKey running, std::weak_ptr<Frame> frame) {
     const std::scoped_lock lock(mutex_);
     const bool has_ended = task >= kFirstGroupKey && !open_groups_.contains(task);
-    frames_[has_ended ? running : task].push_back({task, std::move(frame)});
+    auto& frames = frames_[has_ended ? running : task];
+    frames.push_back({task, std::move(frame)});
+    return frames.size() == 1;
   }
 
   void end(TaskKey task) {
@@ -129,6 +140,7 @@ TaskRegistry& registry() {
 /// execute_with_graph_task, where its id is known.
 thread_local TaskKey* started_task = nullptr;
 
+/// Runs backward calls itself, in C++.
 class CheckpointEngine final : public Engine {
  public:
   CheckpointEngine() = default;
@@ -150,13 +162,7 @@ class CheckpointEngine final : public Engine {
                                          bool create_graph,
                                          bool accumulate_grad,
                                          const torch::autograd::edge_list& outputs) override {
-    const HookLimitGuard hooks(notify_backward(roots, accumulate_grad));
-    // See Note [A backward call inside a region].
-    const HookSourceGuard unhooked(nullptr);
-    std::optional<OpObserverGuard> unobserved;
-    if (OpObserverGuard::has_observer()) {
-      unobserved.emplace(nullptr);
-    }
+    const BackwardScope scope(roots, accumulate_grad);
     TaskEnd task_end;
     return Engine::execute(roots, inputs, keep_graph, create_graph, accumulate_grad, outputs);
   }
@@ -200,6 +206,79 @@ Engine& checkpoint_engine() {
   return engine;
 }
 
+/// In front of the engine of a language, which runs the backward calls.
+class FrontEngine final : public Engine {
+ public:
+  explicit FrontEngine(Engine& host) : host_(host) {}
+  ~FrontEngine() override { stop(); }
+
+  std::unique_ptr<torch::autograd::SavedVariableHooks> get_default_saved_variable_hooks() override {
+    SaveCounter::note_save();
+    if (hook_source != nullptr &&
+        at::SavedTensorDefaultHooks::get_tls_state().stack.size() <= host_hooks_below) {
+      return hook_source->make_hooks();
+    }
+    return host_.get_default_saved_variable_hooks();
+  }
+
+  std::unique_ptr<torch::autograd::AnomalyMetadata> make_anomaly_metadata() override {
+    return host_.make_anomaly_metadata();
+  }
+
+#if REPRISE_NODE_CREATION_HOOKS
+  std::vector<std::unique_ptr<torch::autograd::NodeCreationHook>> get_node_creation_hooks()
+      override {
+    return host_.get_node_creation_hooks();
+  }
+#endif
+
+  torch::autograd::variable_list execute(const torch::autograd::edge_list& roots,
+                                         const torch::autograd::variable_list& inputs,
+                                         bool keep_graph,
+                                         bool create_graph,
+                                         bool accumulate_grad,
+                                         const torch::autograd::edge_list& outputs) override {
+    const BackwardScope scope(roots, accumulate_grad);
+    return host_.execute(roots, inputs, keep_graph, create_graph, accumulate_grad, outputs);
+  }
+
+  c10::intrusive_ptr<at::ivalue::Future> execute_with_graph_task(
+      const std::shared_ptr<GraphTask>& graph_task,
+      NodePtr graph_root,
+      torch::autograd::InputBuffer&& input_buffer) override {
+    return host_.execute_with_graph_task(
+        graph_task, std::move(graph_root), std::move(input_buffer));
+  }
+
+ private:
+  Engine& host_;
+};
+
+const HostLanguage* host = nullptr;
+Engine* front = nullptr;
+
+Engine& front_engine() {
+  return *front;
+}
+
+/// In a graph task of the host's engine: ends the task with the call, however that ends.
+class TaskToken {
+ public:
+  explicit TaskToken(TaskKey task) : task_(task) {}
+  ~TaskToken() { end(); }
+  TaskToken(const TaskToken&) = delete;
+  TaskToken& operator=(const TaskToken&) = delete;
+
+  void end() {
+    if (const TaskKey task = std::exchange(task_, 0); task != 0) {
+      registry().end(task);
+    }
+  }
+
+ private:
+  TaskKey task_;
+};
+
 /// Installed when this library is loaded, so that all backward calls run on the same engine. An
 /// engine other than LibTorch's own is left in place: require_engine() reports it.
 const bool installed_at_load = [] {
@@ -213,13 +292,58 @@ const bool installed_at_load = [] {
 }  // namespace
 
 HookSourceGuard::HookSourceGuard(HookSource* source)
-    : previous_(std::exchange(hook_source, source)) {
+    : previous_(std::exchange(hook_source, source)), host_hooks_(host_hooks_below) {
   ++hook_depth;
+  if (host != nullptr) {
+    host_hooks_below = at::SavedTensorDefaultHooks::get_tls_state().stack.size();
+  }
 }
 
 HookSourceGuard::~HookSourceGuard() {
   --hook_depth;
   hook_source = previous_;
+  host_hooks_below = host_hooks_;
+}
+
+/// See Note [A backward call inside a region].
+struct BackwardScope::State {
+  State(const torch::autograd::edge_list& roots, bool accumulates)
+      : hooks(notify_backward(roots, accumulates)), unhooked(nullptr) {
+    if (OpObserverGuard::has_observer()) {
+      unobserved.emplace(nullptr);
+    }
+  }
+  const HookLimitGuard hooks;
+  const HookSourceGuard unhooked;
+  std::optional<OpObserverGuard> unobserved;
+};
+
+BackwardScope::BackwardScope(const torch::autograd::edge_list& roots, bool accumulates)
+    : state_(std::make_unique<State>(roots, accumulates)) {}
+
+BackwardScope::~BackwardScope() = default;
+
+bool BackwardScope::is_needed() {
+  return hook_depth > 0 || has_write_listener() || OpObserverGuard::has_observer();
+}
+
+HostLanguage::HostLanguage() = default;
+HostLanguage::~HostLanguage() = default;
+
+const HostLanguage* host_language() {
+  return host;
+}
+
+void enter_host(const HostLanguage& language) {
+  TORCH_CHECK(host == nullptr, "[reprise] this process has entered its host language already");
+  auto& engine = Engine::get_default_engine();
+  TORCH_CHECK(&engine != &checkpoint_engine(),
+              "[reprise] Reprise was loaded before the language that hosts it: import torch first");
+  // Never destroyed: tensors may be saved until the process ends.
+  front = new FrontEngine(engine);  // allow: owning-new
+  host = &language;
+  torch::autograd::set_default_engine_stub(&front_engine);
+  intercept_tensor_hooks();
 }
 
 SaveCounter::SaveCounter(Scope scope)
@@ -241,25 +365,46 @@ void SaveCounter::note_save() {
 void require_engine() {
   [[maybe_unused]] static const bool is_checked = (require_one_torch(), true);
   auto& engine = Engine::get_default_engine();
-  if (&engine == &checkpoint_engine()) [[likely]] {
+  if (&engine == front || &engine == &checkpoint_engine()) [[likely]] {
     return;
   }
   throw CheckpointError(c10::str(
       "[reprise] another autograd engine is installed (",
       c10::demangle(typeid(engine).name()),
       "), so saved tensors cannot be intercepted and checkpointing would have no effect. Reprise "
-      "needs LibTorch's own engine: do not load it into a Python process, and install no other "
-      "engine."));
+      "needs LibTorch's own engine: install no other one. In a Python process, import the "
+      "package reprise."));
 }
 
 TaskKey current_task() {
+  if (host != nullptr) {
+    if (const auto group = host->graph_exec_group()) {
+      return *group;
+    }
+  }
   const int id = torch::autograd::get_current_graph_task_id();
   return id < 0 ? 0 : registry().group_or_self(key_of(static_cast<uint64_t>(id)));
 }
 
 void release_at_task_end(TaskKey task, std::weak_ptr<Frame> frame) {
   const int id = torch::autograd::get_current_graph_task_id();
-  registry().add(task, id < 0 ? task : key_of(static_cast<uint64_t>(id)), std::move(frame));
+  const TaskKey running = id < 0 ? task : key_of(static_cast<uint64_t>(id));
+  const bool is_first = registry().add(task, running, std::move(frame));
+  if (host != nullptr && is_first && id >= 0 && task == running) {
+    Engine::get_default_engine().queue_callback(
+        [token = std::make_shared<TaskToken>(task)] { token->end(); });
+  }
+}
+
+uint64_t open_graph_exec_group() {
+  static std::atomic<TaskKey> next{kFirstGroupKey};
+  const TaskKey group = next++;
+  registry().open_group(group);
+  return group;
+}
+
+void end_graph_exec_group(uint64_t group) {
+  registry().end(group);
 }
 
 }  // namespace reprise::detail
@@ -267,16 +412,14 @@ void release_at_task_end(TaskKey task, std::weak_ptr<Frame> frame) {
 namespace reprise {
 
 GraphExecGroup::GraphExecGroup() {
-  static std::atomic<uint64_t> next{detail::kFirstGroupKey};
   TORCH_CHECK(detail::active_group == 0 || !detail::registry().is_open(detail::active_group),
               "[reprise] a GraphExecGroup is already active on this thread; groups do not nest.");
-  id_ = next++;
-  detail::registry().open_group(id_);
+  id_ = detail::open_graph_exec_group();
   detail::active_group = id_;
 }
 
 GraphExecGroup::~GraphExecGroup() {
-  detail::registry().end(id_);
+  detail::end_graph_exec_group(id_);
 }
 
 }  // namespace reprise

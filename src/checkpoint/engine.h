@@ -38,6 +38,7 @@ class HookSourceGuard {
 
  private:
   HookSource* previous_;
+  size_t host_hooks_;
 };
 
 /// Counts the tensors that autograd saves on this thread in its scope, with wrapped numbers, which

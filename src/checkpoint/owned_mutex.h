@@ -3,6 +3,8 @@
 
 #include "checkpoint/hot_thread_local.h"
 
+#include <reprise/detail/host_language.h>
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -41,9 +43,16 @@ class OwnedMutex {
  private:
   enum class State : int { Free, Held, Awaited };
 
+  /// The owner may need the global lock of the language that hosts this process, so it is given up
+  /// meanwhile.
   void wait() {
+    const auto* host = host_language();
+    void* const paused = host == nullptr ? nullptr : host->pause();
     while (state_.exchange(State::Awaited, std::memory_order_acquire) != State::Free) {
       state_.wait(State::Awaited, std::memory_order_relaxed);
+    }
+    if (paused != nullptr) {
+      host->resume(paused);
     }
   }
 

@@ -1,4 +1,4 @@
-// The early-stop exception is thrown and caught only in this file.
+// The early-stop exception is thrown and caught in this file; bodies of a host language pass it on.
 #include "checkpoint/recompute_pass.h"
 
 #include "checkpoint/free_list.h"
@@ -8,16 +8,14 @@
 #include "checkpoint/state/value_hash.h"
 #include "checkpoint/stats.h"
 
+#include <reprise/detail/host_language.h>
+
 #include <c10/util/accumulate.h>
 
 #include <algorithm>
 
 namespace reprise::detail {
 namespace {
-
-/// Unwinds user code once all needed tensors have been recomputed. Not derived from std::exception,
-/// so that only a catch (...) can swallow it, which is detected.
-struct EarlyStop {};
 
 at::Tensor detached(const at::Tensor& tensor) {
   // Shares the version counter, so that a later in-place change is noticed. A leaf has no history
@@ -57,6 +55,10 @@ class RecomputeHooks final : public torch::autograd::SavedVariableHooks, public 
 };
 
 }  // namespace
+
+EarlyStop::EarlyStop() = default;
+EarlyStop::EarlyStop(const EarlyStop&) = default;
+EarlyStop::~EarlyStop() = default;
 
 std::unique_ptr<torch::autograd::SavedVariableHooks> RecomputePass::make_hooks() {
   return std::make_unique<RecomputeHooks>(*this);
@@ -158,6 +160,9 @@ void RecomputePass::stop() {
                  "this call needs would repeat. Call backward outside of the region."));
   }
   has_stopped_ = true;
+  if (const auto* host = host_language()) {
+    host->stop_early();
+  }
   throw EarlyStop{};
 }
 

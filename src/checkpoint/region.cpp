@@ -4,6 +4,7 @@
 #include "checkpoint/torch_versions.h"
 
 #include <reprise/checkpoint.h>
+#include <reprise/detail/host_language.h>
 
 #include <ATen/SavedTensorHooks.h>
 #include <c10/util/Type.h>
@@ -20,6 +21,10 @@ namespace detail {
 
 RegionBody::RegionBody() = default;
 RegionBody::~RegionBody() = default;
+
+std::string RegionBody::description() const {
+  return c10::demangle(callable_type().name());
+}
 
 Region::Region(const CheckpointOptions& region_options,
                std::unique_ptr<RegionBody> region_body,
@@ -254,11 +259,16 @@ std::unique_ptr<LiveRegionGuard> Region::enter_live() const {
 }
 
 std::string Region::label() const {
-  return options.name.empty() ? "the region of " + c10::demangle(callable.name())
-                              : "region \"" + options.name + "\"";
+  if (!options.name.empty()) {
+    return "region \"" + options.name + "\"";
+  }
+  return "the region of " + (body ? body->description() : c10::demangle(callable.name()));
 }
 
 void rethrow_naming(const Region& region) {
+  if (const auto* host = host_language(); host != nullptr && region.body != nullptr) {
+    host->rethrow(*region.body, region.label());
+  }
   try {
     throw;
   } catch (const CheckpointError&) {

@@ -26,7 +26,9 @@ bool is_saving_custom_function(torch::autograd::Node& node) {
   }
   // Every custom function is its own instance of this template, without a common base class.
   const std::string_view type = typeid(node).name();
-  return type.starts_with("N5torch8autograd7CppNodeI") && !NodeFields::has_parent(node);
+  // (Python's are instances of PyNode.)
+  return (type.starts_with("N5torch8autograd7CppNodeI") || type == "N5torch8autograd6PyNodeE") &&
+         !NodeFields::has_parent(node);
 }
 
 }  // namespace

@@ -28,6 +28,9 @@ static_assert(TORCH_VERSION_MAJOR == 2, "Reprise is built with LibTorch 2");
 /// Since 2.14 a thread may make fake tensors in C++: Note [Fake tensors].
 #define REPRISE_FAKE_TENSORS (TORCH_VERSION_MINOR >= 14)
 
+/// Since 2.15 a program may be told of every new node of the graph.
+#define REPRISE_NODE_CREATION_HOOKS (TORCH_VERSION_MINOR >= 15)
+
 #if REPRISE_NAMED_TENSORS
 #include <ATen/NamedTensorUtils.h>
 #endif

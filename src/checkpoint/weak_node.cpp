@@ -1,5 +1,9 @@
 #include "checkpoint/weak_node.h"
 
+#include "checkpoint/owned_mutex.h"
+
+#include <reprise/detail/host_language.h>
+
 #include <c10/util/Exception.h>
 
 #include <mutex>
@@ -59,28 +63,32 @@ class NodeLife {
 
 namespace {
 
-class NodeMetadata final : public torch::autograd::AnomalyMetadata {
- public:
-  ~NodeMetadata() override {
-    if (life_) {
-      life_->end();
-    }
-  }
+/// Dies with the node.
+struct LifeEnd {
+  explicit LifeEnd(torch::autograd::Node* node) : life(std::make_shared<NodeLife>(node)) {}
+  ~LifeEnd() { life->end(); }
+  LifeEnd(const LifeEnd&) = delete;
+  LifeEnd& operator=(const LifeEnd&) = delete;
 
-  std::shared_ptr<NodeLife> life_of(torch::autograd::Node* node) {
-    if (!life_) {
-      life_ = std::make_shared<NodeLife>(node);
-    }
-    return life_;
-  }
-
- private:
-  std::shared_ptr<NodeLife> life_;
+  const std::shared_ptr<NodeLife> life;
 };
 
+struct NodeMetadata final : torch::autograd::AnomalyMetadata {
+  std::shared_ptr<void> attachment;
+};
+
+/// Null: another engine made the metadata.
+std::shared_ptr<void>* attachment_of(torch::autograd::AnomalyMetadata& metadata) {
+  if (const auto* host = host_language()) {
+    return &host->attachment(metadata);
+  }
+  auto* own = dynamic_cast<NodeMetadata*>(&metadata);
+  return own == nullptr ? nullptr : &own->attachment;
+}
+
 /// Regions on several threads may have the same input.
-std::mutex& metadata_mutex() {
-  static std::mutex mutex;
+OwnedMutex& metadata_mutex() {
+  static OwnedMutex mutex;
   return mutex;
 }
 
@@ -91,9 +99,12 @@ WeakNode::WeakNode(const NodePtr& node) {
     return;
   }
   const std::scoped_lock lock(metadata_mutex());
-  auto* metadata = dynamic_cast<NodeMetadata*>(node->metadata());
-  TORCH_INTERNAL_ASSERT(metadata != nullptr, "another engine made a node's metadata");
-  life_ = metadata->life_of(node.get());
+  auto* attachment = attachment_of(*node->metadata());
+  TORCH_INTERNAL_ASSERT(attachment != nullptr, "another engine made a node's metadata");
+  if (*attachment == nullptr) {
+    *attachment = std::make_shared<LifeEnd>(node.get());
+  }
+  life_ = static_cast<const LifeEnd*>(attachment->get())->life;
 }
 
 NodePtr WeakNode::lock() const {

@@ -11,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <tuple>
 #include <type_traits>
 #include <typeinfo>
@@ -31,6 +32,8 @@ class REPRISE_API RegionBody {
   /// Runs the callable on `inputs`. Returns the tensors of its result if `wants_outputs`.
   virtual std::vector<at::Tensor> run(std::vector<at::Tensor> inputs, bool wants_outputs) = 0;
   virtual const std::type_info& callable_type() const = 0;
+  /// What an unnamed region is called in messages.
+  virtual std::string description() const;
 
  protected:
   RegionBody();

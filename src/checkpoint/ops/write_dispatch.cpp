@@ -247,6 +247,10 @@ void observe_more_effects() {
   effect_kernels().look_again();
 }
 
+bool has_write_listener() {
+  return top_listener != nullptr;
+}
+
 uint64_t notify_backward(const torch::autograd::edge_list& roots, bool accumulates) {
   uint64_t limit = kNoHookLimit;
   WriteDispatch::for_each_listener(

@@ -37,6 +37,25 @@ void FloatMode::apply() const {
 }
 #endif
 
+namespace {
+
+using c10::DispatchKey;
+/// Modes of Python (TorchDispatchMode and the like): the key of a mode is of no use without its
+/// stack, which is the caller's.
+constexpr c10::DispatchKeySet kModeKeys({DispatchKey::Python,
+                                         DispatchKey::PythonTLSSnapshot,
+                                         DispatchKey::PythonDispatcher,
+                                         DispatchKey::PreDispatch});
+
+c10::impl::LocalDispatchKeySet with_modes_of(c10::impl::LocalDispatchKeySet keys,
+                                             const c10::impl::LocalDispatchKeySet& modes) {
+  keys.included_ = (keys.included_ - kModeKeys) | (modes.included_ & kModeKeys);
+  keys.excluded_ = (keys.excluded_ - kModeKeys) | (modes.excluded_ & kModeKeys);
+  return keys;
+}
+
+}  // namespace
+
 ThreadState::ThreadState() : dispatch_keys_(c10::impl::tls_local_dispatch_key_set()) {
   dispatch_keys_.included_ = dispatch_keys_.included_ - kObserverKeys;
   dispatch_keys_.excluded_ = dispatch_keys_.excluded_ - kObserverKeys;
@@ -53,7 +72,9 @@ ThreadState::ThreadState() : dispatch_keys_(c10::impl::tls_local_dispatch_key_se
 }
 
 ThreadStateGuard::ThreadStateGuard(const ThreadState& state)
-    : changes_autocast_(state.has_autocast_), keys_(state.dispatch_keys_), device_(state.device_) {
+    : changes_autocast_(state.has_autocast_),
+      keys_(with_modes_of(state.dispatch_keys_, callers_.dispatch_keys_)),
+      device_(state.device_) {
   state.float_mode_.apply();
   if (changes_autocast_) {
     at::autocast::increment_nesting();

@@ -64,6 +64,8 @@ class WriteListenerGuard {
   WriteListener* previous_;
 };
 
+/// Whether this thread has a listener.
+bool has_write_listener();
 /// Notifies this thread's listeners. Returns the number of the last hook that may run in the call.
 uint64_t notify_backward(const torch::autograd::edge_list& roots, bool accumulates);
 void notify_set(const at::Tensor& target);

@@ -1,0 +1,82 @@
+// The seam between the engine and a language that hosts LibTorch and has an autograd engine of its
+// own: Python. What the engine cannot know by itself stands here; frames, recompute, replay and
+// logs are the same. Not part of the public interface.
+#pragma once
+
+#include <reprise/detail/region.h>
+#include <reprise/export.h>
+
+#include <torch/csrc/autograd/anomaly_mode.h>
+#include <torch/csrc/autograd/edge.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace reprise::detail {
+
+/// Unwinds user code once all needed tensors have been recomputed. Not derived from std::exception,
+/// so that only a catch (...) can swallow it, which is detected.
+struct REPRISE_API EarlyStop {
+  EarlyStop();
+  EarlyStop(const EarlyStop&);
+  EarlyStop& operator=(const EarlyStop&) = delete;
+  virtual ~EarlyStop();
+};
+
+/// Implemented once per language, in its extension module.
+class REPRISE_API HostLanguage {
+ public:
+  HostLanguage(const HostLanguage&) = delete;
+  HostLanguage& operator=(const HostLanguage&) = delete;
+
+  /// Throws an exception that is derived from EarlyStop and also unwinds frames of the language.
+  /// Where it has crossed such frames, RegionBody::run throws an EarlyStop again.
+  [[noreturn]] virtual void stop_early() const = 0;
+  /// Rethrows the current exception, which has ended a recompute of `body`, as what the language's
+  /// programs expect. `label` names the region.
+  [[noreturn]] virtual void rethrow(const RegionBody& body, const std::string& label) const = 0;
+  /// This thread is about to wait for another one, which may need the language's global lock.
+  /// Returns what resume() needs when it has waited; null: there was no lock to give up.
+  virtual void* pause() const = 0;
+  virtual void resume(void* paused) const = 0;
+  /// The group that the running backward call belongs to, made by open_graph_exec_group().
+  virtual std::optional<uint64_t> graph_exec_group() const = 0;
+  /// A place in a node's metadata, which the language's engine makes, for what dies with the node.
+  virtual std::shared_ptr<void>& attachment(torch::autograd::AnomalyMetadata& metadata) const = 0;
+
+ protected:
+  HostLanguage();
+  ~HostLanguage();
+};
+
+/// From now on regions work in this process, whose default engine is the language's: saved tensors
+/// are intercepted in front of it. Call it once, when the extension module is loaded.
+REPRISE_API void enter_host(const HostLanguage& language);
+
+/// The language that hosts this process; null in C++.
+const HostLanguage* host_language();
+
+/// What GraphExecGroup opens and ends, without its thread.
+REPRISE_API uint64_t open_graph_exec_group();
+REPRISE_API void end_graph_exec_group(uint64_t group);
+
+/// Around a backward call of the host's engine, which calls ours only for what it does not do
+/// itself. `roots` are its roots; `accumulates`: into leaves.
+class REPRISE_API BackwardScope {
+ public:
+  BackwardScope(const torch::autograd::edge_list& roots, bool accumulates);
+  ~BackwardScope();
+  BackwardScope(const BackwardScope&) = delete;
+  BackwardScope& operator=(const BackwardScope&) = delete;
+
+  /// Whether this thread is inside a region, so that a backward call needs a scope.
+  static bool is_needed();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace reprise::detail

@@ -1,0 +1,83 @@
+#include "errors.h"
+
+#include <reprise/options.h>
+
+#include <c10/util/Exception.h>
+
+#include <string>
+
+namespace reprise::python {
+namespace {
+
+// Owned until the process ends, as exceptions may be thrown until then.
+PyObject* checkpoint_error = nullptr;
+PyObject* stop_error = nullptr;
+
+void translate(std::exception_ptr pointer) {
+  try {
+    if (pointer) {
+      std::rethrow_exception(pointer);
+    }
+  } catch (python_error& error) {
+    error.restore();
+  } catch (const CheckpointError& error) {
+    PyErr_SetString(checkpoint_error, error.what_without_backtrace());
+  } catch (const c10::IndexError& error) {
+    PyErr_SetString(PyExc_IndexError, error.what_without_backtrace());
+  } catch (const c10::ValueError& error) {
+    PyErr_SetString(PyExc_ValueError, error.what_without_backtrace());
+  } catch (const c10::TypeError& error) {
+    PyErr_SetString(PyExc_TypeError, error.what_without_backtrace());
+  } catch (const c10::NotImplementedError& error) {
+    PyErr_SetString(PyExc_NotImplementedError, error.what_without_backtrace());
+  } catch (const c10::OutOfMemoryError& error) {
+    const auto torch = py::module_::import("torch");
+    PyErr_SetString(torch.attr("OutOfMemoryError").ptr(), error.what_without_backtrace());
+  } catch (const c10::Error& error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what_without_backtrace());
+  }
+}
+
+}  // namespace
+
+void add_errors(py::module_& module) {
+  // Callers that catch PyTorch's error catch ours.
+  const auto torch_error = py::module_::import("torch.utils.checkpoint").attr("CheckpointError");
+  checkpoint_error =
+      PyErr_NewExceptionWithDoc("reprise.CheckpointError",
+                                "A region cannot be recomputed as it ran, or is misused.",
+                                torch_error.ptr(),
+                                nullptr);
+  stop_error = PyErr_NewExceptionWithDoc(
+      "reprise.StopRecompute",
+      "Ends a recompute that has all it needs. Let it pass: catch Exception, not BaseException.",
+      PyExc_BaseException,
+      nullptr);
+  if (checkpoint_error == nullptr || stop_error == nullptr) {
+    throw py::error_already_set();
+  }
+  module.add_object("CheckpointError", checkpoint_error);
+  module.add_object("StopRecompute", stop_error);
+  py::register_exception_translator(&translate);
+}
+
+py::handle checkpoint_error_type() {
+  return checkpoint_error;
+}
+
+py::handle stop_type() {
+  return stop_error;
+}
+
+python_error taken_error() {
+  python_error error;
+  error.persist();
+  return error;
+}
+
+python_error made_error(py::handle type, const std::string& message) {
+  PyErr_SetString(type.ptr(), message.c_str());
+  return taken_error();
+}
+
+}  // namespace reprise::python

@@ -1,0 +1,105 @@
+// Policies: those of the engine, and Python functions as policies.
+#include "errors.h"
+#include "module.h"
+
+#include <reprise/policy.h>
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <pybind11/stl.h>
+#include <torch/csrc/jit/python/pybind_utils.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+
+namespace reprise::python {
+namespace {
+
+/// torch.ops.<namespace>.<name>.<overload>
+py::object overload_of(std::string_view name, std::string_view overload) {
+  const auto colons = name.find("::");
+  const auto part = [](std::string_view text) { return py::str(text.data(), text.size()); };
+  return py::module_::import("torch")
+      .attr("ops")
+      .attr(part(name.substr(0, colons)))
+      .attr(part(name.substr(colons + 2)))
+      .attr(overload.empty() ? py::str("default") : part(overload));
+}
+
+/// Asks `decide(operator, args, kwargs, range, writes_arguments)`.
+class FunctionPolicy final : public Policy {
+ public:
+  FunctionPolicy(py::object decide, std::string description)
+      : decide_(std::move(decide)), description_(std::move(description)) {}
+
+  Decision decide(const OpContext& op) const override {
+    const py::gil_scoped_acquire gil;
+    try {
+      const auto overload = overload_of(op.name, op.overload);
+      const auto schema =
+          c10::Dispatcher::singleton().findSchema({std::string(op.name), std::string(op.overload)});
+      py::list args;
+      py::dict kwargs;
+      for (size_t i = 0; i < op.arguments.size(); ++i) {
+        const auto& argument = schema->schema().arguments()[i];
+        auto value = torch::jit::toPyObject(op.arguments[i]);
+        if (!argument.kwarg_only()) {
+          args.append(std::move(value));
+        } else if (!op.arguments[i].isNone()) {
+          kwargs[py::str(argument.name())] = std::move(value);
+        }
+      }
+      return decide_
+          .get()(overload,
+                 py::tuple(args),
+                 kwargs,
+                 py::str(op.range.data(), op.range.size()),
+                 op.writes_arguments)
+          .cast<Decision>();
+    } catch (py::error_already_set& error) {
+      error.restore();
+      throw taken_error();
+    }
+  }
+
+  std::string describe() const override { return description_; }
+
+ private:
+  const Held decide_;
+  const std::string description_;
+};
+
+/// pybind11 holds no pointers to const objects; policies are immutable.
+std::shared_ptr<Policy> held(const std::shared_ptr<const Policy>& policy) {
+  return std::const_pointer_cast<Policy>(policy);
+}
+
+}  // namespace
+
+void add_policies(py::module_& module) {
+  py::enum_<Decision>(module, "Decision")
+      .value("KEEP", Decision::Keep)
+      .value("RECOMPUTE", Decision::Recompute)
+      .value("OFFLOAD", Decision::Offload)
+      .value("COMPRESS", Decision::Compress);
+  py::class_<Policy, std::shared_ptr<Policy>>(module, "Policy")
+      .def("__repr__",
+           [](const Policy& policy) { return "<reprise policy " + policy.describe() + ">"; })
+      .def("__str__", &Policy::describe);
+  module.def("full", [] { return held(policy::full()); });
+  module.def("save_ops", [](std::vector<std::string> names) {
+    return held(policy::save_ops(std::move(names)));
+  });
+  module.def("save_attention", [] { return held(policy::save_attention()); });
+  module.def("save_matmuls", [](size_t every) { return held(policy::save_matmuls(every)); });
+  module.def("save_named", [](std::vector<std::string> names) {
+    return held(policy::save_named(std::move(names)));
+  });
+  module.def("from_function", [](py::object decide, std::string description) {
+    return std::shared_ptr<Policy>(
+        std::make_shared<FunctionPolicy>(std::move(decide), std::move(description)));
+  });
+  module.def("register_effectful_op", &register_effectful_op);
+}
+
+}  // namespace reprise::python
