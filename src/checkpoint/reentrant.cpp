@@ -5,6 +5,7 @@
 #include "checkpoint/ops/engine_ops.h"
 #include "checkpoint/ops/op_observer.h"
 #include "checkpoint/reentrant_node.h"
+#include "checkpoint/reentrant_outputs.h"
 #include "checkpoint/state/content_sample.h"
 #include "checkpoint/state/view_history.h"
 #include "checkpoint/stats.h"
@@ -159,6 +160,7 @@ std::vector<at::Tensor> run_reentrant(const CheckpointOptions& options,
   }
   auto node = make_node<ReentrantNode>(std::move(region));
   node->set_next_edges(torch::autograd::collect_next_edges(inputs));
+  const auto is_shared = have_other_names(outputs, inputs);
   const auto made = outputs;
   for (size_t i = 0; i < outputs.size(); ++i) {
     auto& output = outputs[i];
@@ -175,7 +177,7 @@ std::vector<at::Tensor> run_reentrant(const CheckpointOptions& options,
     } else if (is_differentiable(output)) {
       // A new tensor, even for an input that is returned unchanged: it gets this node as its
       // history.
-      output = output.detach();
+      output = detached_output(output, is_shared[i]);
       torch::autograd::set_history(output, node);
     } else {
       node->add_input_metadata(Node::undefined_input());
