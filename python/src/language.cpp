@@ -18,6 +18,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace reprise::python {
 namespace {
@@ -128,12 +129,15 @@ class Python final : public detail::HostLanguage {
   }
 };
 
-torch::autograd::edge_list edges_of(const py::iterable& roots) {
-  torch::autograd::edge_list edges;
+std::vector<torch::autograd::Edge> edges_of(const py::iterable& roots) {
+  std::vector<torch::autograd::Edge> edges;
   for (const auto& root : roots) {
-    if (THPVariable_Check(root.ptr())) {
-      edges.push_back(torch::autograd::impl::gradient_edge(THPVariable_Unpack(root.ptr())));
+    if (!THPVariable_Check(root.ptr())) {
+      throw CheckpointError(
+          "[reprise] a backward call inside a region starts from a GradientEdge, behind which the "
+          "gradients that it accumulates cannot be found. Start from a tensor.");
     }
+    edges.push_back(torch::autograd::impl::gradient_edge(THPVariable_Unpack(root.ptr())));
   }
   return edges;
 }
@@ -147,7 +151,7 @@ class BackwardScope {
   void exit(const py::args& /*exception*/) { scope_.reset(); }
 
  private:
-  const torch::autograd::edge_list roots_;
+  const std::vector<torch::autograd::Edge> roots_;
   const bool accumulates_;
   std::optional<detail::BackwardScope> scope_;
 };

@@ -140,6 +140,14 @@ TaskRegistry& registry() {
 /// execute_with_graph_task, where its id is known.
 thread_local TaskKey* started_task = nullptr;
 
+/// Note [Inner calls keep their graph]
+/// A recompute repeats the backward calls of its region. Without retain_graph, a call would free
+/// what it passes of a graph from outside, and could not be repeated. So it keeps it, and the graph
+/// is freed when the program drops it.
+bool keeps_graph(bool is_asked) {
+  return is_asked || is_in_region();
+}
+
 /// Runs backward calls itself, in C++.
 class CheckpointEngine final : public Engine {
  public:
@@ -164,7 +172,8 @@ class CheckpointEngine final : public Engine {
                                          const torch::autograd::edge_list& outputs) override {
     const BackwardScope scope(roots, accumulate_grad);
     TaskEnd task_end;
-    return Engine::execute(roots, inputs, keep_graph, create_graph, accumulate_grad, outputs);
+    return Engine::execute(
+        roots, inputs, keeps_graph(keep_graph), create_graph, accumulate_grad, outputs);
   }
 
   c10::intrusive_ptr<at::ivalue::Future> execute_with_graph_task(
@@ -239,7 +248,8 @@ class FrontEngine final : public Engine {
                                          bool accumulate_grad,
                                          const torch::autograd::edge_list& outputs) override {
     const BackwardScope scope(roots, accumulate_grad);
-    return host_.execute(roots, inputs, keep_graph, create_graph, accumulate_grad, outputs);
+    return host_.execute(
+        roots, inputs, keeps_graph(keep_graph), create_graph, accumulate_grad, outputs);
   }
 
   c10::intrusive_ptr<at::ivalue::Future> execute_with_graph_task(

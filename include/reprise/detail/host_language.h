@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace reprise::detail {
 
@@ -66,7 +67,7 @@ REPRISE_API void end_graph_exec_group(uint64_t group);
 /// itself. `roots` are its roots; `accumulates`: into leaves.
 class REPRISE_API BackwardScope {
  public:
-  BackwardScope(const torch::autograd::edge_list& roots, bool accumulates);
+  BackwardScope(const std::vector<torch::autograd::Edge>& roots, bool accumulates);
   ~BackwardScope();
   BackwardScope(const BackwardScope&) = delete;
   BackwardScope& operator=(const BackwardScope&) = delete;

@@ -251,6 +251,14 @@ bool has_write_listener() {
   return top_listener != nullptr;
 }
 
+bool is_in_region() {
+  bool is_inside = false;
+  WriteDispatch::for_each_listener([&](const WriteListener& listener) {
+    is_inside = is_inside || listener.is_of_region();
+  });
+  return is_inside;
+}
+
 uint64_t notify_backward(const torch::autograd::edge_list& roots, bool accumulates) {
   uint64_t limit = kNoHookLimit;
   WriteDispatch::for_each_listener(

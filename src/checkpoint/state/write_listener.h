@@ -36,6 +36,8 @@ class WriteListener {
   virtual void hook_added(const at::Tensor& /*tensor*/, unsigned /*number*/) {}
   /// Whether hooks on `tensor` were added in forward, so that they must not be added again.
   virtual bool adds_hooks_again(const at::Tensor& /*tensor*/) { return false; }
+  /// Whether what the program does in its scope is done again in backward.
+  virtual bool is_of_region() const { return true; }
   /// The number of the next of these hooks.
   virtual unsigned next_hook(const at::Tensor& /*tensor*/) { return 0; }
 
@@ -66,6 +68,8 @@ class WriteListenerGuard {
 
 /// Whether this thread has a listener.
 bool has_write_listener();
+/// Whether it is one of a region.
+bool is_in_region();
 /// Notifies this thread's listeners. Returns the number of the last hook that may run in the call.
 uint64_t notify_backward(const torch::autograd::edge_list& roots, bool accumulates);
 void notify_set(const at::Tensor& target);

@@ -67,6 +67,7 @@ class StepTracer final : detail::RegionListener,
 
   // WriteListener
   void before_write(const at::Tensor& target) override;
+  bool is_of_region() const override { return false; }
   void after_write() override {}
 
   // RegionPlanner: every region runs as it asks, and none are joined.
