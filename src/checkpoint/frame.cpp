@@ -114,7 +114,10 @@ Slot& Frame::pack(const at::Tensor& tensor) {
     slot.sample = has_sample ? content_sample(tensor) : 0;
   } else if (region_.options.determinism_check == DeterminismCheck::Values) {
     if (is_about_to_be_written(tensor)) {
-      unwritten_.emplace_back(slot.index, tensor.detach());
+      if (!unwritten_) {
+        unwritten_ = std::make_unique<std::vector<std::pair<size_t, at::Tensor>>>();
+      }
+      unwritten_->emplace_back(slot.index, tensor.detach());
     } else {
       slot.hash = saved_value_hash(tensor);
     }
@@ -149,8 +152,10 @@ void Frame::before_write(const at::Tensor& target) {
 }
 
 void Frame::hash_written() {
-  for (auto& [slot, tensor] : std::exchange(unwritten_, {})) {
-    slots_[slot].hash = saved_value_hash(tensor);
+  if (const auto written = std::move(unwritten_)) {
+    for (const auto& [slot, tensor] : *written) {
+      slots_[slot].hash = saved_value_hash(tensor);
+    }
   }
 }
 

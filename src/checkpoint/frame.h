@@ -101,15 +101,16 @@ class Frame final : public std::enable_shared_from_this<Frame> {
   const bool has_samples_;
   bool forward_complete_ = false;
   bool ends_with_last_slot_ = false;
+  bool is_recomputing_ = false;
   std::unique_ptr<DropCount> drops_;  // during forward, if statistics are on
-  std::vector<std::pair<size_t, at::Tensor>> unwritten_;
+  // Slots to hash once their tensors are written; null: none.
+  std::unique_ptr<std::vector<std::pair<size_t, at::Tensor>>> unwritten_;
 
   SlotList slots_;
 
   // Several device threads of a backward call may unpack from a frame at the same time. Recursive,
   // so that a recompute that needs its own frame is an error and not a deadlock.
   OwnedMutex mutex_;
-  bool is_recomputing_ = false;
   std::vector<Recomputed> recomputed_;
 };
 

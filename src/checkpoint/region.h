@@ -77,13 +77,13 @@ struct Region {
   static std::shared_ptr<void> enter(const ScopeMaker& scope) { return scope ? scope() : nullptr; }
 
   const CheckpointOptions options;
-  const std::optional<bool> early_stop_in_scope = detail::early_stop_in_scope();
   const std::weak_ptr<LiveTensors> live = live_tensors();
   std::unique_ptr<RegionBody> body;
   const std::type_info& callable;
   SavedInputs inputs;
   const ThreadState thread_state;
   const ProcessGlobals globals;
+  const std::optional<bool> early_stop_in_scope = detail::early_stop_in_scope();
   std::optional<DrawLog> draws;  // unless random state is not preserved
   RngState listed;               // CheckpointOptions::generators
   OnceLog once;
