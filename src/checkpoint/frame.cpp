@@ -170,20 +170,20 @@ void Frame::complete_forward() {
   // No node was created after the one that saved last, and that one saved its own result.
   ends_with_last_slot_ = !slots_.empty() && slots_.back().is_result &&
                          slots_.back().sequence_number + 1 == at::sequence_number::peek();
-  const bool counts = drops_ != nullptr;
   const auto is_released = [this](const auto* storage) { return will_release(storage); };
+  const bool counts = drops_ != nullptr;
+  const bool is_first_run = !is_recomputing_any();
+  const auto is_saved = [this](const auto* storage) { return drops_->has(storage); };
+  RegionStats delta;
   if (counts) {
-    RegionStats delta;
     delta.entered = 1;
     delta.tensors_dropped = drops_->tensors;
-    if (!is_recomputing_any()) {
-      delta.bytes_dropped = drops_->bytes();
-      const auto is_saved = [this](const auto* storage) { return drops_->has(storage); };
-      delta.bytes_unsaved =
-          (recording_ ? recording_->unsaved_bytes(is_saved) : 0) +
-          (region_.inputs.are_hooked() ? 0 : drops_->unsaved_input_bytes(is_released));
-    }
-    count(region_.options.name, delta);
+  }
+  if (counts && is_first_run) {
+    delta.bytes_dropped = drops_->bytes();
+    delta.bytes_unsaved =
+        (recording_ ? recording_->unsaved_bytes(is_saved) : 0) +
+        (region_.inputs.are_hooked() ? 0 : drops_->unsaved_input_bytes(is_released));
   }
   if (recording_) {
     recording_->detach_hidden();
@@ -192,10 +192,8 @@ void Frame::complete_forward() {
   }
   region_.complete_forward(/*will_run_again=*/!slots_.empty(), is_kept());
   region_.once.finish(/*will_run_again=*/!slots_.empty());
-  if (counts && region_.once.size() > 0 && !is_recomputing_any()) {
-    RegionStats delta;
-    delta.bytes_unsaved =
-        region_.once.unsaved_bytes([this](const auto* storage) { return drops_->has(storage); });
+  if (counts) {
+    delta.bytes_unsaved += is_first_run ? region_.once.unsaved_bytes(is_saved) : 0;
     count(region_.options.name, delta);
   }
   drops_.reset();

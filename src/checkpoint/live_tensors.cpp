@@ -1,5 +1,6 @@
 #include "checkpoint/live_tensors.h"
 
+#include "checkpoint/bytes_text.h"
 #include "checkpoint/ops/engine_ops.h"
 #include "checkpoint/ops/op_info.h"
 
@@ -9,7 +10,6 @@
 #include <torch/csrc/autograd/graph_task.h>
 
 #include <algorithm>
-#include <array>
 #include <iomanip>
 #include <new>
 #include <sstream>
@@ -43,18 +43,6 @@ const char* current_phase() {
     return live_place.phase;
   }
   return torch::autograd::get_current_graph_task_id() >= 0 ? "backward" : "forward";
-}
-
-std::string bytes_text(int64_t bytes) {
-  constexpr std::array<const char*, 4> kUnits = {" B  ", " KiB", " MiB", " GiB"};
-  auto value = static_cast<double>(bytes);
-  size_t unit = 0;
-  for (; value >= 1024 && unit + 1 < kUnits.size(); ++unit) {
-    value /= 1024;
-  }
-  std::ostringstream text;
-  text << std::fixed << std::setprecision(unit == 0 ? 0 : 1) << value << kUnits[unit];
-  return text.str();
 }
 
 std::string place_of(const LiveTensorGroup& group) {

@@ -71,6 +71,17 @@ inline bool is_fake_mode_on() {
 #endif
 }
 
+/// Whether a kernel that was looked up only passes calls on. Older versions do not tell; there one
+/// fails by LibTorch's own assertion.
+template <class Kernel>
+bool is_fallthrough(const Kernel& kernel) {
+  if constexpr (requires { kernel.kernelFunction(); }) {
+    return kernel.kernelFunction().isFallthrough();
+  } else {
+    return false;
+  }
+}
+
 #if REPRISE_LISTED_DEBUG_KINDS
 inline constexpr auto kNodeListenerKind =
     c10::DebugInfoKind::TEST_INFO_2;  // LibTorch reads it nowhere

@@ -1,5 +1,6 @@
 #include "plan/plan_explanation.h"
 
+#include "checkpoint/bytes_text.h"
 #include "plan/cost/trace_peaks.h"
 #include "plan/step_timeline.h"
 
@@ -11,6 +12,9 @@
 #include <utility>
 
 namespace reprise::planning {
+
+using detail::bytes_text;
+
 namespace {
 
 /// Measured times have no more than three significant digits.
@@ -18,17 +22,6 @@ std::string three_digits(double value) {
   std::array<char, 32> text{};
   std::snprintf(text.data(), text.size(), "%.3g", value);
   return text.data();
-}
-
-std::string bytes_text(int64_t bytes) {
-  constexpr std::array<const char*, 5> kUnits = {" B", " KiB", " MiB", " GiB", " TiB"};
-  auto value = static_cast<double>(bytes);
-  size_t unit = 0;
-  while (value >= 1000 && unit + 1 < kUnits.size()) {
-    value /= 1024;
-    ++unit;
-  }
-  return three_digits(value) + kUnits.at(unit);
 }
 
 std::string ms_text(double ms) {

@@ -40,16 +40,6 @@ bool is_included_by_regions() {
   return c10::impl::tls_local_dispatch_key_set().included_.has(kWriteKey) && !is_fake_mode_on();
 }
 
-/// Older versions do not tell; there a fallthrough fails by LibTorch's own assertion.
-template <class Kernel>
-bool is_fallthrough(const Kernel& kernel) {
-  if constexpr (requires { kernel.kernelFunction(); }) {
-    return kernel.kernelFunction().isFallthrough();
-  } else {
-    return false;
-  }
-}
-
 void run_observed(const c10::OperatorHandle& op,
                   c10::DispatchKeySet below,
                   torch::jit::Stack* stack) {
