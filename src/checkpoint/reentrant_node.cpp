@@ -58,7 +58,7 @@ struct ReentrantNode::Writes final : WriteListener {
         tensor_undo(region.tensor_log),
         hooks(region.tensor_log) {}
   void before_write(const at::Tensor& target) override {
-    region.check_write_again(target);
+    region.check_write_again(target, undo);
     preserve(target);
     refuse(undo.before_write(target));
   }

@@ -146,9 +146,9 @@ void Region::check_lossy(bool was_lossy) const {
 void Region::forget_kept(const std::function<bool(const c10::StorageImpl*)>& is_kept) {
   write_log.finish(is_kept);
   // Inputs are compared by themselves; where they were offloaded, they are other tensors.
-  reads.finish([&](const c10::StorageImpl* storage) {
-    return storage != nullptr && (is_kept(storage) || inputs.are_in(storage));
-  });
+  reads.finish(
+      [&](const auto* storage) { return storage != nullptr && is_kept(storage); },
+      [&](const auto* storage) { return storage != nullptr && inputs.are_in(storage); });
 }
 
 void Region::complete_forward(bool will_run_again,
@@ -232,11 +232,13 @@ void Region::check_reads(const ReadCheck& now) const {
   }
 }
 
-void Region::check_write_again(const at::Tensor& target) const {
+void Region::check_write_again(const at::Tensor& target, WriteUndo& undo) const {
   // Results of operators belong to the recompute; so do gradients that a backward call inside it
   // has made.
-  if (!target.is_leaf() || !target.has_storage() || tensor_log.has_gradients() ||
-      write_log.has_entry(target.storage().unsafeGetStorageImpl()) || !reads.knows(target)) {
+  const bool is_other_tensor =
+      target.is_leaf() && target.has_storage() && !tensor_log.has_gradients() &&
+      !write_log.has_entry(target.storage().unsafeGetStorageImpl()) && reads.knows(target);
+  if (undo.was_in_forward(target) && !is_other_tensor) {
     return;
   }
   throw CheckpointError(

@@ -56,8 +56,8 @@ struct Region {
   /// Throws if a tensor that a recompute has read was changed since forward.
   void check_reads(const ReadCheck& now) const;
   /// A recompute is about to write `target`. Throws if that is known to be a write that forward did
-  /// not do.
-  void check_write_again(const at::Tensor& target) const;
+  /// not do: Note [Writes that forward did not do].
+  void check_write_again(const at::Tensor& target, WriteUndo& undo) const;
 
   /// The region can never be run again. Frees the callable, because what it captures may own the
   /// graph that owns this region.

@@ -90,6 +90,24 @@ TEST(LawChangedCaptures, BiasBySetData) {
   changed_bias([](at::Tensor& bias) { bias.set_data(sines({4}, 5)); });
 }
 
+// The region holds the argument's old data; the capture has the new ones.
+TEST(LawChangedCaptures, AnArgumentThatIsCapturedTooBySetData) {
+  law_or_refused(
+      [](const Way& way) {
+        auto x = sine_leaf({4});
+        auto hidden = x.exp();
+        const auto unchecked = [](CheckpointOptions& options) {
+          options.determinism_check = DeterminismCheck::None;
+        };
+        const auto y = way.with(
+            unchecked, [hidden](at::Tensor h) { return hidden.tanh() + h; }, hidden);
+        hidden.set_data(sines({4}, 5));
+        y.sum().backward();
+        return Tensors{x.grad()};
+      },
+      "given other data");
+}
+
 TEST(LawChangedCaptures, BiasBySetDataOfAnotherShape) {
   law_or_refused(
       [](const Way& way) {

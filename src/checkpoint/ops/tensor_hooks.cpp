@@ -2,6 +2,7 @@
 
 #include "checkpoint/state/data_writes.h"
 #include "checkpoint/state/hook_order.h"
+#include "checkpoint/state/retained_grads.h"
 #include "checkpoint/state/write_listener.h"
 #include "checkpoint/torch_versions.h"
 
@@ -34,6 +35,7 @@ class InterceptedHooks final : public at::impl::VariableHooksInterface {
   void retain_grad(const TensorBase& tensor) const override {
     if (!hooks_were_added(Tensor(tensor))) {
       next_->retain_grad(tensor);
+      name_retained(Tensor(tensor));
     }
   }
 

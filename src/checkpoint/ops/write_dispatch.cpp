@@ -19,6 +19,7 @@
 #include <torch/library.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <functional>
 #include <optional>
 #include <utility>
@@ -32,6 +33,12 @@ REPRISE_HOT_THREAD_LOCAL WriteListener* top_listener = nullptr;
 // Only compared, never dereferenced. No storage from outside of a region can have the address of
 // one allocated inside it, even after that was freed; a new listener resets it.
 REPRISE_HOT_THREAD_LOCAL const c10::StorageImpl* just_made = nullptr;
+
+/// All of them since the outermost listener was added.
+std::vector<const c10::StorageImpl*>& made_on_this_thread() {
+  thread_local std::vector<const c10::StorageImpl*> made;
+  return made;
+}
 
 template <class Visit>
 void for_each_tensor_in(const c10::IValue& value, const Visit& visit) {
@@ -88,13 +95,11 @@ struct WriteDispatch {
   };
 
   static Caller caller() {
-    const bool is_below_autograd =
-        c10::impl::tls_local_dispatch_key_set().excluded_.has(c10::DispatchKey::ADInplaceOrView);
     // Kernels run with the program's grad mode. Custom functions turn it off and often exclude the
     // same keys; what they write is the program's.
     const bool is_custom_function =
         top_listener != nullptr && top_listener->has_grad_mode_ && !at::GradMode::is_enabled();
-    return is_below_autograd && !is_custom_function ? Caller::Kernel : Caller::Program;
+    return is_below_autograd() && !is_custom_function ? Caller::Kernel : Caller::Program;
   }
 
   static void call(const c10::OperatorHandle& op,
@@ -177,6 +182,7 @@ namespace {
 at::Tensor note_made(at::Tensor tensor) {
   if (top_listener != nullptr && tensor.has_storage()) {
     just_made = tensor.storage().unsafeGetStorageImpl();
+    made_on_this_thread().push_back(just_made);
     // A custom function's forward: its kernels may read memory directly.
     if (!at::GradMode::is_enabled() && ReadGuard::notes()) {
       ReadGuard::note_hidden_reads();
@@ -315,6 +321,16 @@ bool was_just_made(const c10::StorageImpl* storage) {
   return storage == just_made;
 }
 
+size_t storages_made() {
+  return made_on_this_thread().size();
+}
+
+bool was_made_since(size_t before, const c10::StorageImpl* storage) {
+  const auto& made = made_on_this_thread();
+  const auto end = made.rend() - static_cast<std::ptrdiff_t>(std::min(before, made.size()));
+  return std::find(made.rbegin(), end, storage) != end;  // mostly one of the last
+}
+
 WriteListenerGuard::WriteListenerGuard(WriteListener* listener, Others others)
     : previous_(top_listener) {
   just_made = nullptr;
@@ -326,6 +342,9 @@ WriteListenerGuard::WriteListenerGuard(WriteListener* listener, Others others)
 
 WriteListenerGuard::~WriteListenerGuard() {
   top_listener = previous_;
+  if (previous_ == nullptr) {
+    made_on_this_thread().clear();
+  }
 }
 
 }  // namespace reprise::detail

@@ -49,8 +49,48 @@ const ReadLog::Entry* ReadLog::find(const at::Tensor& tensor) const {
   return found == index_.end() ? nullptr : &entries_[found->second];
 }
 
+void ReadLog::note_name(const at::Tensor& tensor, size_t entry) {
+  const auto* impl = tensor.unsafeGetTensorImpl();
+  const auto* meta = autograd_meta_of(tensor);
+  if (entries_[entry].tensor._unsafe_get_target() == impl || meta == nullptr ||
+      (!meta->grad_fn_ && !meta->requires_grad_)) {
+    return;
+  }
+  if (!other_names_) {
+    other_names_ = std::make_unique<std::vector<c10::weak_intrusive_ptr<c10::TensorImpl>>>();
+  }
+  const bool is_known =
+      index_.empty()
+          ? std::any_of(other_names_->begin(),
+                        other_names_->end(),
+                        [impl](const auto& name) { return name._unsafe_get_target() == impl; })
+          : !index_.emplace(impl, entry).second;
+  if (is_known) {
+    return;
+  }
+  // Most are gone at once: results that share the memory of what they were computed from.
+  constexpr size_t kDropAt = 64;
+  if (other_names_->size() % kDropAt == kDropAt - 1) {
+    drop_dead_names();
+  }
+  other_names_->emplace_back(tensor.getIntrusivePtr());
+}
+
+void ReadLog::drop_dead_names() {
+  if (!other_names_) {
+    return;
+  }
+  std::erase_if(*other_names_, [this](const auto& name) {
+    if (name.expired()) {
+      index_.erase(name._unsafe_get_target());
+    }
+    return name.expired();
+  });
+}
+
 void ReadLog::note(const at::Tensor& tensor) {
-  if (find(tensor) != nullptr) {
+  if (const auto* entry = find(tensor)) {
+    note_name(tensor, static_cast<size_t>(entry - entries_.data()));
     return;
   }
   const auto* storage = storage_of(tensor);
@@ -75,11 +115,16 @@ void ReadLog::note(const at::Tensor& tensor) {
   }
 }
 
-void ReadLog::finish(const std::function<bool(const c10::StorageImpl*)>& is_kept) {
+void ReadLog::finish(const std::function<bool(const c10::StorageImpl*)>& is_kept,
+                     const std::function<bool(const c10::StorageImpl*)>& is_input) {
+  drop_dead_names();
   std::erase_if(entries_, [&is_kept](const Entry& entry) {
     return (entry.tensor.expired() && entry.storage.expired()) ||
            is_kept(entry.storage._unsafe_get_target());
   });
+  for (auto& entry : entries_) {
+    entry.is_input = is_input(entry.storage._unsafe_get_target());
+  }
   index_.clear();
   for (size_t i = 0; i < entries_.size(); ++i) {
     const auto& entry = entries_[i];
@@ -132,6 +177,13 @@ void ReadCheck::check(const at::Tensor& tensor) {
     return;
   }
   const bool is_same_tensor = entry->tensor._unsafe_get_target() == tensor.unsafeGetTensorImpl();
+  if (entry->is_input) {
+    // An input that the function has captured, too: has it got other data?
+    const bool has_other = is_same_tensor && entry->storage._unsafe_get_target() != storage;
+    difference_ = has_other ? "a tensor that it reads was given other data (set_data) since forward"
+                            : std::move(difference_);
+    return;
+  }
   const auto text = [&tensor] {
     return c10::str("a tensor that it reads (", described(tensor), ") ");
   };

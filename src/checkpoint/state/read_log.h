@@ -27,6 +27,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -40,13 +41,20 @@ class ReadLog {
 
   void note(const at::Tensor& tensor);
   /// End of forward: forgets tensors that are gone, or that the region keeps: they belonged to it.
-  void finish(const std::function<bool(const c10::StorageImpl*)>& is_kept);
+  /// Of inputs it only remembers which storage they had.
+  void finish(const std::function<bool(const c10::StorageImpl*)>& is_kept,
+              const std::function<bool(const c10::StorageImpl*)>& is_input);
 
   /// Calls `visit(tensor)` for all that are still there.
   template <class Visit>
   void for_each(const Visit& visit) const {
     for (const auto& entry : entries_) {
       if (auto impl = entry.tensor.lock()) {
+        visit(at::Tensor(std::move(impl)));
+      }
+    }
+    for (size_t i = 0; other_names_ && i < other_names_->size(); ++i) {
+      if (auto impl = (*other_names_)[i].lock()) {
         visit(at::Tensor(std::move(impl)));
       }
     }
@@ -64,10 +72,16 @@ class ReadLog {
     bool requires_grad;
     uint64_t data_writes;
     uint64_t sample;
+    bool is_input = false;  // of the region, which compares them by themselves
   };
   const Entry* find(const at::Tensor& tensor) const;
+  void note_name(const at::Tensor& tensor, size_t entry);
+  void drop_dead_names();
 
   std::vector<Entry> entries_;
+  // Tensors that share the storage of an entry and have a history or a gradient of their own: an
+  // entry may stand for a detached alias of them, which was read first. Null: none.
+  std::unique_ptr<std::vector<c10::weak_intrusive_ptr<c10::TensorImpl>>> other_names_;
   // By tensor and by storage, once there are many.
   ska::flat_hash_map<const void*, size_t> index_;
 };

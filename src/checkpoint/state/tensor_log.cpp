@@ -1,6 +1,7 @@
 #include "checkpoint/state/tensor_log.h"
 
 #include "checkpoint/ops/engine_ops.h"
+#include "checkpoint/state/retained_grads.h"
 #include "checkpoint/state/view_history.h"
 
 #include <ATen/ops/clone.h>
@@ -24,9 +25,11 @@ auto find_tensor(Entries& entries, const c10::TensorImpl* impl) {
   });
 }
 
-/// The leaves whose gradients a backward call from `roots` accumulates.
-std::vector<at::Tensor> leaves_of(const torch::autograd::edge_list& roots) {
-  std::vector<at::Tensor> leaves;
+/// The tensors whose gradients a backward call from `roots` accumulates: leaves, and those from
+/// before `start` that retain theirs.
+std::vector<at::Tensor> accumulated_by(const torch::autograd::edge_list& roots,
+                                       const GraphMark& start) {
+  std::vector<at::Tensor> tensors;
   std::vector<Node*> open;
   std::unordered_set<Node*> seen;
   const auto push = [&](const torch::autograd::Edge& edge) {
@@ -41,13 +44,15 @@ std::vector<at::Tensor> leaves_of(const torch::autograd::edge_list& roots) {
     Node* node = open.back();
     open.pop_back();
     if (const auto* accumulation = dynamic_cast<torch::autograd::AccumulateGrad*>(node)) {
-      leaves.push_back(accumulation->variable);
+      tensors.push_back(accumulation->variable);
+    } else if (start.is_older(*node)) {
+      add_retained(*node, tensors);
     }
     for (const auto& edge : node->next_edges()) {
       push(edge);
     }
   }
-  return leaves;
+  return tensors;
 }
 
 at::Tensor shape_alias(const at::Tensor& tensor) {
@@ -95,14 +100,14 @@ void TensorLog::before_set(const at::Tensor& target) {
 
 void TensorLog::before_accumulation(const torch::autograd::edge_list& roots) {
   const EngineOpsGuard guard;
-  for (const auto& leaf : leaves_of(roots)) {
-    const auto* impl = leaf.unsafeGetTensorImpl();
+  for (const auto& tensor : accumulated_by(roots, start_)) {
+    const auto* impl = tensor.unsafeGetTensorImpl();
     const bool is_known = std::any_of(gradients_.begin(), gradients_.end(), [&](const auto& one) {
-      return one.leaf._unsafe_get_target() == impl;
+      return one.tensor._unsafe_get_target() == impl;
     });
     if (!is_known) {
-      const auto& gradient = leaf.grad();
-      gradients_.push_back({WeakTensor(leaf.getIntrusivePtr()),
+      const auto& gradient = tensor.mutable_grad();  // grad() warns of tensors that are no leaves
+      gradients_.push_back({WeakTensor(tensor.getIntrusivePtr()),
                             gradient.defined() ? gradient.detach().clone() : at::Tensor()});
     }
   }
@@ -142,7 +147,7 @@ void TensorLog::finish() {
   const auto is_gone = [](const auto& entry) { return entry.tensor.expired(); };
   std::erase_if(histories_, is_gone);
   std::erase_if(shapes_, is_gone);
-  std::erase_if(gradients_, [](const Gradient& entry) { return entry.leaf.expired(); });
+  std::erase_if(gradients_, is_gone);
 }
 
 TensorUndo::TensorUndo(const TensorLog& log) {
@@ -164,9 +169,9 @@ TensorUndo::TensorUndo(const TensorLog& log) {
   }
   const EngineOpsGuard guard;
   for (const auto& entry : log.gradients_) {
-    if (auto leaf = locked(entry.leaf); leaf.defined()) {
+    if (auto tensor = locked(entry.tensor); tensor.defined()) {
       auto before = entry.before.defined() ? entry.before.clone() : at::Tensor();
-      gradients_.push_back({leaf, std::exchange(leaf.mutable_grad(), std::move(before))});
+      gradients_.push_back({tensor, std::exchange(tensor.mutable_grad(), std::move(before))});
     }
   }
 }

@@ -63,7 +63,7 @@ class TensorLog {
     at::Tensor before;  // an alias
   };
   struct Gradient {
-    WeakTensor leaf;
+    WeakTensor tensor;  // a leaf, or one that retains its gradient
     at::Tensor before;  // a copy; undefined if there was none
   };
 

@@ -5,9 +5,11 @@
 #include "checkpoint/state/hook_order.h"
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/util/ArrayRef.h>
 #include <torch/csrc/autograd/edge.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <utility>
@@ -105,6 +107,15 @@ inline bool is_about_to_be_written(const at::Tensor& tensor) {
 /// was added, for example by a factory or for a dropout mask. Then it belongs to the region and has
 /// no content yet.
 bool was_just_made(const c10::StorageImpl* storage);
+/// How many storages have been allocated so on this thread since its outermost listener was added.
+size_t storages_made();
+/// Whether it was allocated after the first `before` of these. It may have content.
+bool was_made_since(size_t before, const c10::StorageImpl* storage);
+
+/// Whether kernels of operators run on this thread, or a program's function in their place.
+inline bool is_below_autograd() {
+  return c10::impl::tls_local_dispatch_key_set().excluded_.has(c10::DispatchKey::ADInplaceOrView);
+}
 
 /// Makes sure that every operator whose effects matter is observed, including those registered
 /// since the last call.

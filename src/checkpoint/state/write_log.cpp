@@ -2,6 +2,7 @@
 
 #include "checkpoint/ops/engine_ops.h"
 #include "checkpoint/state/storage_bytes.h"
+#include "checkpoint/torch_versions.h"
 
 #include <algorithm>
 #include <utility>
@@ -23,6 +24,11 @@ void set_version(c10::VariableVersion& counter, uint32_t version) {
   }
 }
 
+/// What made the tensor or the base that it is a view of; null for a leaf, and a view of a leaf.
+NodePtr history_of(const at::Tensor& tensor) {
+  return tensor.is_leaf() ? NodePtr() : (tensor.is_view() ? tensor._base() : tensor).grad_fn();
+}
+
 /// Whether the program owns the memory: no allocator can resize it.
 bool is_wrapped(const c10::StorageImpl& storage) {
   return storage.allocator() == nullptr;
@@ -36,40 +42,53 @@ WriteLog::Memory WriteLog::memory_of(const c10::StorageImpl& storage) {
 }
 
 bool WriteLog::has_wrapped_again(const c10::StorageImpl& storage) const {
-  if (!is_wrapped(storage)) {
+  if (!is_wrapped(storage) || !unusual_) {
     return false;
   }
   const auto memory = memory_of(storage);
   return !has_entry(&storage) &&
-         std::any_of(wrapped_.begin(), wrapped_.end(), [&](const Memory& known) {
-           return known.begin < memory.end && memory.begin < known.end;
-         });
+         std::any_of(
+             unusual_->wrapped.begin(), unusual_->wrapped.end(), [&](const Memory& known) {
+               return known.begin < memory.end && memory.begin < known.end;
+             });
+}
+
+WriteLog::Unusual& WriteLog::unusual() {
+  if (!unusual_) {
+    unusual_ = std::make_unique<Unusual>();
+  }
+  return *unusual_;
 }
 
 void WriteLog::record(const at::Tensor& target) {
   if (!target.has_storage()) {
-    without_storage_.emplace_back(target.getIntrusivePtr());
+    unusual().without_storage.emplace_back(target.getIntrusivePtr());
+    count_.add(target);
     return;
   }
-  if (!target.is_leaf()) {
-    const auto history = (target.is_view() ? target._base() : target).grad_fn();
-    if (history && !start_.is_older(*history)) {
-      return;  // an activation of the region
-    }
-    // A non-leaf without history is a view of a leaf.
-    has_foreign_history_ = has_foreign_history_ || (history && at::GradMode::is_enabled());
+  const auto history = history_of(target);
+  if (history && !start_.is_older(*history)) {
+    return;  // an activation of the region
   }
+  has_foreign_history_ = has_foreign_history_ || (history && at::GradMode::is_enabled());
   const c10::Storage& storage = target.storage();
   auto* impl = storage.unsafeGetStorageImpl();
+  if (!is_below_autograd()) {
+    count_.add(target);
+  }
   if (has_entry(impl)) {
     return;
   }
   prune();  // frees the snapshots of temporaries that are gone
   const EngineOpsGuard guard;
   const auto& counter = target.unsafeGetTensorImpl()->version_counter();
-  Entry entry{WeakStorage(storage.getWeakStorageImpl()), counter, current_version(counter), {}};
+  Entry entry{WeakStorage(storage.getWeakStorageImpl()),
+              counter,
+              current_version(counter),
+              {},
+              was_made_since(made_before_, impl)};
   if (is_wrapped(*impl)) {
-    wrapped_.push_back(memory_of(*impl));
+    unusual().wrapped.push_back(memory_of(*impl));
   }
   if (!was_just_made(impl)) {
     entry.before = bytes_of(storage).clone();
@@ -99,7 +118,9 @@ void WriteLog::record_kernel_write(const at::Tensor& target) {
 void WriteLog::prune() {
   std::erase_if(entries_, [](const Entry& entry) { return entry.storage.expired(); });
   std::erase_if(kernel_written_, [](const WeakStorage& one) { return one.expired(); });
-  std::erase_if(without_storage_, [](const auto& tensor) { return tensor.expired(); });
+  if (unusual_) {
+    std::erase_if(unusual_->without_storage, [](const auto& tensor) { return tensor.expired(); });
+  }
 }
 
 void WriteLog::finish(const std::function<bool(const c10::StorageImpl*)>& is_kept) {
@@ -129,12 +150,17 @@ at::Tensor WriteLog::content_of(const c10::StorageImpl* storage) const {
   return found == entries_.end() ? at::Tensor() : found->before;
 }
 
-WriteUndo::WriteUndo(const WriteLog& log) : log_(log) {
+WriteUndo::WriteUndo(const WriteLog& log) : log_(log), remaining_(log.count_) {
   std::vector<const WriteLog::Entry*> rewound;
   for (const auto& entry : log_.entries_) {
     auto storage = entry.storage.lock();
     // A storage of another size belongs to the region, or before_write refuses it.
     if (!storage || !entry.before.defined() || storage->nbytes() != bytes_in(entry.before)) {
+      continue;
+    }
+    // What forward made and the program keeps, a table for example, need not be made again. It is
+    // rewound when the recompute writes it.
+    if (entry.is_made_inside) {
       continue;
     }
     rewound.push_back(&entry);
@@ -145,13 +171,17 @@ WriteUndo::WriteUndo(const WriteLog& log) : log_(log) {
     const EngineOpsGuard guard;
     // The last first: two storages may share their memory, and the first has the older content.
     for (size_t i = rewound.size(); i-- > 0;) {
-      bytes_of(saved_[i].storage).copy_(rewound[i]->before);
-      set_version(saved_[i].version_counter, rewound[i]->version);
+      rewind(*rewound[i], saved_[i]);
     }
   } catch (...) {
     put_back();
     throw;
   }
+}
+
+void WriteUndo::rewind(const WriteLog::Entry& entry, Saved& saved) {
+  bytes_of(saved.storage).copy_(entry.before);
+  set_version(saved.version_counter, entry.version);
 }
 
 void WriteUndo::save(const WriteLog::Entry& entry, c10::Storage storage) {
@@ -163,12 +193,28 @@ void WriteUndo::save(const WriteLog::Entry& entry, c10::Storage storage) {
                     std::move(bytes)});
 }
 
+bool WriteUndo::was_in_forward(const at::Tensor& target) {
+  if (is_below_autograd()) {
+    return true;
+  }
+  if (target.has_storage()) {
+    const auto history = history_of(target);
+    if ((history && !start_.is_older(*history)) ||
+        was_made_since(made_before_, target.storage().unsafeGetStorageImpl())) {
+      return true;  // it is the recompute's own
+    }
+  }
+  return remaining_.take(target);
+}
+
 const char* WriteUndo::before_write(const at::Tensor& target) {
   if (!target.has_storage()) {
     const auto* impl = target.unsafeGetTensorImpl();
     const auto is_it = [impl](const auto& one) { return one._unsafe_get_target() == impl; };
-    const auto& known = log_.without_storage_;
-    return std::any_of(known.begin(), known.end(), is_it)
+    const auto* unusual = log_.unusual_.get();
+    return unusual != nullptr &&
+                   std::any_of(
+                       unusual->without_storage.begin(), unusual->without_storage.end(), is_it)
                ? "changed a captured sparse tensor in place, which cannot be undone for its "
                  "recompute. Change it outside of the region."
                : nullptr;
@@ -190,13 +236,19 @@ const char* WriteUndo::before_write(const at::Tensor& target) {
         return "resized a captured tensor, which cannot be undone for its recompute. Give the "
                "tensor its size before the region.";
       }
-      continue;
+      if (!entry.is_made_inside) {
+        continue;
+      }
     }
     const bool is_saved = std::any_of(saved_.begin(), saved_.end(), [impl](const Saved& saved) {
       return saved.storage.unsafeGetStorageImpl() == impl;
     });
     if (!is_saved) {
       save(entry, target.storage());
+      if (entry.before.defined()) {
+        const EngineOpsGuard guard;
+        rewind(entry, saved_.back());
+      }
     }
   }
   return nullptr;

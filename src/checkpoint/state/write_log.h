@@ -12,6 +12,7 @@
 #pragma once
 
 #include "checkpoint/graph_mark.h"
+#include "checkpoint/state/write_count.h"
 #include "checkpoint/state/write_listener.h"
 
 #include <ATen/core/Tensor.h>
@@ -21,6 +22,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <vector>
 
 namespace reprise::detail {
@@ -61,7 +63,8 @@ class WriteLog {
     WeakStorage storage;
     c10::VariableVersion version_counter;
     uint32_t version;   // before the first write
-    at::Tensor before;  // bytes; undefined for a storage that the region allocated
+    at::Tensor before;  // bytes; undefined for a storage that the region has just allocated
+    bool is_made_inside;
   };
   /// Memory that the program owns and wrapped as a tensor (from_blob). It may be wrapped again, so
   /// it is known by its address.
@@ -74,11 +77,18 @@ class WriteLog {
   bool has_wrapped_again(const c10::StorageImpl& storage) const;
 
   const GraphMark start_{};
+  const size_t made_before_ = storages_made();
   bool has_foreign_history_ = false;
+  WriteCount count_;
   std::vector<Entry> entries_;
   std::vector<WeakStorage> kernel_written_;
-  std::vector<c10::weak_intrusive_ptr<c10::TensorImpl>> without_storage_;  // sparse tensors
-  std::vector<Memory> wrapped_;
+  /// What few regions write. Apart, because of a region's size (recording_scope.cpp).
+  struct Unusual {
+    std::vector<c10::weak_intrusive_ptr<c10::TensorImpl>> without_storage;  // sparse tensors
+    std::vector<Memory> wrapped;
+  };
+  Unusual& unusual();
+  std::unique_ptr<Unusual> unusual_;
 };
 
 /// In its scope, logged storages have the content that forward found. Afterwards the caller's
@@ -90,6 +100,9 @@ class WriteUndo {
   WriteUndo(const WriteUndo&) = delete;
   WriteUndo& operator=(const WriteUndo&) = delete;
 
+  /// Whether the target is the recompute's own, or forward wrote as often. Call it once for each
+  /// write of the recompute.
+  bool was_in_forward(const at::Tensor& target);
   /// Call before the recompute writes `target`: saves its content if it comes from outside. Returns
   /// why the write cannot be undone, or null.
   const char* before_write(const at::Tensor& target);
@@ -107,8 +120,13 @@ class WriteUndo {
     at::Tensor bytes;
   };
   void save(const WriteLog::Entry& entry, c10::Storage storage);
+  /// To the content that forward found before its first write.
+  static void rewind(const WriteLog::Entry& entry, Saved& saved);
 
   const WriteLog& log_;
+  const GraphMark start_{};
+  const size_t made_before_ = storages_made();
+  WriteCount remaining_;
   std::vector<Saved> saved_;
 };
 

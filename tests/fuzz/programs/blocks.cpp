@@ -206,6 +206,9 @@ void Generator::make_inner_backward(Body& body) {
     end = known_.of(scope_[i]).has_grad ? scope_[i] : end;
   }
   const Register loss = place(body, profile_.is_complex ? "complex_loss" : "loss", {end});
+  if (auto* region = known_.innermost()) {
+    region->draws = true;  // hooks of what is below it may
+  }
   Instruction instruction;
   if (is_grad) {
     instruction.kind = Kind::Grad;

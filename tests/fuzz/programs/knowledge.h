@@ -5,6 +5,7 @@
 #include "fuzz/programs/operators.h"
 #include "fuzz/programs/program.h"
 
+#include <algorithm>
 #include <set>
 #include <vector>
 
@@ -60,6 +61,12 @@ class Knowledge {
 
   int region_number() const { return open_.empty() ? 0 : open_.back().number; }
   int depth() const { return static_cast<int>(open_.size()); }
+  /// Whether it is the number of a region that has ended.
+  bool is_closed(int region) const {
+    return region != 0 && std::none_of(open_.begin(), open_.end(), [region](const auto& open) {
+             return open.number == region;
+           });
+  }
   OpenRegion* innermost() { return open_.empty() ? nullptr : &open_.back(); }
   void open_region() { open_.push_back({.number = ++regions_}); }
   OpenRegion close_region();

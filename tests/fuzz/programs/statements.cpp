@@ -60,6 +60,10 @@ bool Generator::is_beyond_sight(const Operator& row, const std::vector<Register>
   if (is_below_autograd_ && row.has(kWrites) && known_.of(inputs[0]).has_grad) {
     return true;  // perhaps the output of a region
   }
+  if (row.name == "data_add_" && known_.of(inputs[0]).has_grad &&
+      known_.is_closed(known_.memory_of(inputs[0]).region)) {
+    return true;
+  }
   if (known_.depth() == 0) {
     return false;
   }
