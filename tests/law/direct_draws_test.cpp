@@ -331,6 +331,20 @@ TEST(LawDirectDraws, ARegionSeedsAsItWas) {
   });
 }
 
+// As it was, too, and it draws afterwards.
+TEST(LawDirectDraws, ARegionSeedsAsItWasAndDraws) {
+  law([](const Way& way) {
+    const auto x = leaf({2, 2});
+    torch::manual_seed(1);
+    const auto y = way([x] {
+      torch::manual_seed(1);
+      return torch::dropout(torch::mm(x, x).sin(), 0.5, true);
+    });
+    y.sum().backward();
+    return Seen{x.grad(), torch::rand({2})};
+  });
+}
+
 // The recompute stops in between, in a state that forward never showed.
 TEST(LawDirectDraws, ARegionSeedsTwice) {
   law([](const Way& way) {

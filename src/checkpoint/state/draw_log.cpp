@@ -24,7 +24,9 @@ void DrawLog::compare(Watched& watched, const std::optional<GeneratorMark>& now)
 void DrawLog::add(Draw draw) {
   for (auto& watched : watched_) {
     if (watched.generator == draw.before.generator()) {
-      compare(watched, draw.before.mark());
+      const auto mark = draw.before.mark();
+      compare(watched, mark);
+      may_have_seeded_ = may_have_seeded_ || mark.is_fresh(watched.generator.device());
     }
   }
   draws_.push_back(std::move(draw));
