@@ -1,0 +1,44 @@
+"""Small programs that do around a region what training programs do. Each takes ``region``, which calls a function
+plainly or as a region, and returns what must be the same in both cases, to the last bit."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Callable, NamedTuple
+
+import torch
+
+
+class Program(NamedTuple):
+    run: Callable[[Callable[..., Any]], Any]
+    refused: re.Pattern[str] | None
+
+    @property
+    def name(self) -> str:
+        return f"{self.run.__module__.rpartition('.')[2]}.{self.run.__name__}"
+
+
+PROGRAMS: list[Program] = []
+
+
+def program(function: Callable | None = None, *, refused: str | None = None) -> Callable:
+    """Adds a program. ``refused``: what an error says that may stand in for the right result."""
+
+    def add(run):
+        PROGRAMS.append(Program(run, re.compile(refused, re.DOTALL) if refused else None))
+        return run
+
+    return add if function is None else add(function)
+
+
+def leaf(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    return torch.randn(*shape, dtype=dtype, requires_grad=True)
+
+
+def grads(loss: torch.Tensor, *leaves: torch.Tensor) -> list[Any]:
+    """The loss, and the gradient of every leaf after its backward."""
+    loss.backward()
+    return [loss.detach(), *(leaf.grad for leaf in leaves)]
+
+
+from law import arguments, draws, functions, graphs, hooks, modes, modules, views, writes  # noqa: E402,F401
