@@ -124,6 +124,7 @@ void RecomputePass::before_write(const at::Tensor& target) {
   stop_at_end_of_forward();
   frame_.region_.check_write_again(target, undo_);
   frame_.preserve(target);
+  tensor_undo_.rewind_view(target);
   if (const char* why_not = undo_.before_write(target)) {
     throw UnrepeatableError(c10::str("[reprise] ", frame_.label(), " ", why_not));
   }

@@ -25,6 +25,7 @@ class RecomputePass final : public HookSource, public WriteListener {
         into_(into),
         only_(only),
         last_needed_(find_last_needed()),
+        versions_(frame.region_.tensor_log),
         undo_(frame.region_.write_log),
         tensor_undo_(frame.region_.tensor_log),
         hooks_(frame.region_.tensor_log),
@@ -89,6 +90,7 @@ class RecomputePass final : public HookSource, public WriteListener {
   const std::optional<size_t> only_;
   const size_t last_needed_;
   const int graph_task_ = torch::autograd::get_current_graph_task_id();
+  VersionUndo versions_;
   WriteUndo undo_;
   TensorUndo tensor_undo_;
   HookReplay hooks_;

@@ -54,12 +54,14 @@ bool are_near(const std::vector<double>& a, const std::vector<double>& b) {
 struct ReentrantNode::Writes final : WriteListener {
   explicit Writes(Region& written_region)
       : region(written_region),
+        versions(region.tensor_log),
         undo(region.write_log),
         tensor_undo(region.tensor_log),
         hooks(region.tensor_log) {}
   void before_write(const at::Tensor& target) override {
     region.check_write_again(target, undo);
     preserve(target);
+    tensor_undo.rewind_view(target);
     refuse(undo.before_write(target));
   }
   void after_write() override {
@@ -107,6 +109,7 @@ struct ReentrantNode::Writes final : WriteListener {
   Region& region;
   const ReadCheck* reads = nullptr;
   variable_list inputs;
+  VersionUndo versions;
   WriteUndo undo;
   TensorUndo tensor_undo;
   HookReplay hooks;

@@ -192,6 +192,25 @@ TEST(LawUnseenWrites, TransposeInPlace) {
       reshaping([](at::Tensor matrix) { matrix.transpose_(0, 1); }), "attacked", all_ways());
 }
 
+TEST(LawUnseenWrites, TransposeInPlaceOfWhatIsSavedAfterwards) {
+  // The recompute transposes it again, which must not look like a change to the product's node.
+  law([](const Way& way) {
+    const auto matrix = torch::arange(4, torch::kFloat).reshape({2, 2}).clone();
+    const auto x = leaf({2, 2});
+    const auto fn = [matrix](at::Tensor h) {
+      const torch::NoGradGuard no_grad;
+      matrix.t_();
+      const torch::AutoGradMode grad(true);
+      return h.exp().sin();
+    };
+    const auto y = way(fn, x);
+    const auto product = torch::mm(matrix, x).sum();
+    y.sum().backward();
+    product.backward();
+    return Seen{x.grad(), matrix};
+  });
+}
+
 TEST(LawUnseenWrites, UnsqueezeInPlace) {
   law_or_refused(
       reshaping([](at::Tensor matrix) { matrix.unsqueeze_(0); }), "attacked", all_ways());

@@ -218,6 +218,23 @@ TEST(LawViews, TheInputIsWrittenInsideThroughAViewWithHistory) {
   law_or_refused(program, "in-place operation", {reentrant()});
 }
 
+TEST(LawViews, ARowOfACapturedViewIsWrittenInsideWithHistory) {
+  // After the region the captured view has a history, as its base has.
+  law([](const Way& way) {
+    const auto base = torch::arange(8, torch::kFloat).set_requires_grad(false);
+    const auto table = base.reshape({4, 2});
+    const auto row = leaf({2}), x = leaf({4, 2});
+    const auto y = way(
+        [table, row](at::Tensor h) {
+          table.select(0, 1).copy_(row);
+          return (h.exp() * table).sin();
+        },
+        x);
+    (y.sum() + table.sum()).backward();
+    return Seen{x.grad(), row.grad(), base, table};
+  });
+}
+
 TEST(LawViews, ReluInPlaceOnAnActivation) {
   law(viewing([](at::Tensor h) {
         return (h * 2).relu_().mm(sines({4, 4})).sigmoid_();

@@ -3,6 +3,7 @@
 #include "checkpoint/offload/placeholder.h"
 #include "checkpoint/ops/engine_ops.h"
 #include "checkpoint/state/storage_bytes.h"
+#include "checkpoint/state/version_counter.h"
 
 #include <ATen/ops/empty.h>
 
@@ -31,12 +32,6 @@ c10::IValue map_tensors(const c10::IValue& value, const Replace& replace) {
   return value;
 }
 
-/// Inference tensors have no version.
-uint32_t version_of_kept(const at::Tensor& tensor) {
-  const auto& counter = tensor.unsafeGetTensorImpl()->version_counter();
-  return counter.enabled() ? counter.current_version() : 0;
-}
-
 }  // namespace
 
 KeptResult::KeptResult(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
@@ -44,7 +39,7 @@ KeptResult::KeptResult(const c10::OperatorHandle& op, const torch::jit::Stack& s
   for (size_t i = stack.size() - count; i < stack.size(); ++i) {
     values_.push_back(map_tensors(stack[i], [&](const at::Tensor& tensor) {
       const auto& counter = tensor.unsafeGetTensorImpl()->version_counter();
-      tensors_.push_back({alias_of(tensor, counter), version_of_kept(tensor)});
+      tensors_.push_back({alias_of(tensor, counter), current_version(tensor)});
       return tensors_.back().alias;
     }));
   }
@@ -52,7 +47,7 @@ KeptResult::KeptResult(const c10::OperatorHandle& op, const torch::jit::Stack& s
 
 bool KeptResult::is_intact() const {
   return std::all_of(tensors_.begin(), tensors_.end(), [](const Tensor& tensor) {
-    return version_of_kept(tensor.alias) == tensor.version;
+    return current_version(tensor.alias) == tensor.version;
   });
 }
 

@@ -2,6 +2,7 @@
 
 #include "checkpoint/state/content_sample.h"
 #include "checkpoint/state/data_writes.h"
+#include "checkpoint/state/version_counter.h"
 
 #include <reprise/options.h>
 
@@ -15,10 +16,6 @@ namespace {
 
 /// So many entries are searched one by one.
 constexpr size_t kFew = 8;
-
-uint32_t current_version_of(const c10::VariableVersion& counter) {
-  return counter.enabled() ? counter.current_version() : 0;
-}
 
 const c10::StorageImpl* storage_of(const at::Tensor& tensor) {
   return tensor.has_storage() ? tensor.storage().unsafeGetStorageImpl() : nullptr;
@@ -99,7 +96,7 @@ void ReadLog::note(const at::Tensor& tensor) {
                                                c10::intrusive_ptr<c10::StorageImpl>())
                                          : tensor.storage().getWeakStorageImpl(),
                       tensor.unsafeGetTensorImpl()->version_counter(),
-                      current_version_of(tensor.unsafeGetTensorImpl()->version_counter()),
+                      current_version(tensor),
                       tensor.requires_grad(),
                       data_writes(storage),
                       storage == nullptr ? 0 : content_sample(*storage)});
@@ -188,7 +185,7 @@ void ReadCheck::check(const at::Tensor& tensor) {
     return c10::str("a tensor that it reads (", described(tensor), ") ");
   };
   // The counter that forward saw: another tensor of the same storage may have another one.
-  if (entry->version != current_version_of(entry->version_counter) ||
+  if (entry->version != current_version(entry->version_counter) ||
       entry->storage._unsafe_get_target() != storage ||
       entry->data_writes != data_writes(storage) ||
       (storage != nullptr && entry->sample != content_sample(*storage))) {

@@ -2,7 +2,10 @@
 
 #include "checkpoint/ops/engine_ops.h"
 #include "checkpoint/state/retained_grads.h"
+#include "checkpoint/state/version_counter.h"
 #include "checkpoint/state/view_history.h"
+
+#include <reprise/detail/host_language.h>
 
 #include <ATen/ops/clone.h>
 #include <torch/csrc/autograd/function.h>
@@ -150,6 +153,20 @@ void TensorLog::finish() {
   std::erase_if(gradients_, is_gone);
 }
 
+VersionUndo::VersionUndo(const TensorLog& log) {
+  for (const auto& entry : log.shapes_) {
+    if (const auto tensor = locked(entry.tensor); tensor.defined()) {
+      saved_.push_back({tensor.unsafeGetTensorImpl()->version_counter(), current_version(tensor)});
+    }
+  }
+}
+
+VersionUndo::~VersionUndo() {
+  for (auto& saved : saved_) {
+    set_version(saved.counter, saved.version);
+  }
+}
+
 TensorUndo::TensorUndo(const TensorLog& log) {
   for (const auto& entry : log.histories_) {
     rewind(entry);
@@ -204,6 +221,22 @@ bool TensorUndo::gave_history() const {
   });
 }
 
+void TensorUndo::rewind_view(const at::Tensor& target) const {
+  auto* view = view_meta_of(target);
+  if (view == nullptr || !view->grad_fn_) {
+    return;
+  }
+  const auto& base = view->get_backward_view().base_;
+  const bool is_rewound =
+      std::any_of(histories_.begin(), histories_.end(), [&](const History& saved) {
+        return saved.tensor.is_same(base) && saved.rewound_to == nullptr;
+      });
+  if (is_rewound && !base.requires_grad()) {
+    view->grad_fn_.reset();
+    view->output_nr_ = 0;
+  }
+}
+
 TensorUndo::~TensorUndo() {
   for (auto& saved : histories_) {
     auto* meta = torch::autograd::impl::get_autograd_meta(saved.tensor);
@@ -230,7 +263,9 @@ void NodeHooksGuard::watch(const at::Tensor& tensor) {
   if (auto node = meta->grad_fn_ ? meta->grad_fn_ : meta->grad_accumulator_.lock()) {
     const size_t pre = node->pre_hooks().size(), tensor_pre = node->tensor_pre_hooks().size();
     const size_t post = node->post_hooks().size();
-    nodes_.push_back({std::move(node), pre, tensor_pre, post});
+    const auto* host = pre + post == 0 ? nullptr : host_language();
+    auto of_host = host == nullptr ? nullptr : host->keep_hooks(*node);
+    nodes_.push_back({std::move(node), pre, tensor_pre, post, std::move(of_host)});
   }
 }
 

@@ -49,6 +49,7 @@ class TensorLog {
 
  private:
   friend class TensorUndo;
+  friend class VersionUndo;
   friend class HookReplay;
   using WeakTensor = c10::weak_intrusive_ptr<c10::TensorImpl>;
   struct History {
@@ -103,6 +104,23 @@ class HookReplay {
   size_t next_call_ = 0;
 };
 
+/// Giving a tensor other sizes is a change in place (t_). At the end of this scope, which encloses
+/// that of WriteUndo, the tensors of which forward did it have the caller's version.
+class VersionUndo {
+ public:
+  explicit VersionUndo(const TensorLog& log);
+  ~VersionUndo();
+  VersionUndo(const VersionUndo&) = delete;
+  VersionUndo& operator=(const VersionUndo&) = delete;
+
+ private:
+  struct Saved {
+    c10::VariableVersion counter;
+    uint32_t version;
+  };
+  std::vector<Saved> saved_;
+};
+
 /// In its scope, tensors from outside are as forward found them.
 class TensorUndo {
  public:
@@ -113,6 +131,9 @@ class TensorUndo {
 
   /// Whether one of them has got a history since.
   bool gave_history() const;
+  /// Call before the recompute writes `target`. If that is a view of a captured view, which itself
+  /// was not written in forward and so is not rewound, it has a history of after the region.
+  void rewind_view(const at::Tensor& target) const;
 
  private:
   /// What the caller has. Its hooks belong to its history: a recompute that gave the tensor another
@@ -153,6 +174,7 @@ class NodeHooksGuard {
     size_t pre_hooks;
     size_t tensor_pre_hooks;
     size_t post_hooks;
+    std::shared_ptr<void> of_host;  // more hooks, each behind one of these
   };
   c10::SmallVector<Counted, 4> nodes_;
 };

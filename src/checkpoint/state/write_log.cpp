@@ -2,6 +2,7 @@
 
 #include "checkpoint/ops/engine_ops.h"
 #include "checkpoint/state/storage_bytes.h"
+#include "checkpoint/state/version_counter.h"
 #include "checkpoint/torch_versions.h"
 
 #include <algorithm>
@@ -12,16 +13,6 @@ namespace {
 
 size_t bytes_in(const at::Tensor& bytes) {
   return static_cast<size_t>(bytes.numel());
-}
-
-uint32_t current_version(const c10::VariableVersion& counter) {
-  return counter.enabled() ? counter.current_version() : 0;
-}
-
-void set_version(c10::VariableVersion& counter, uint32_t version) {
-  if (counter.enabled()) {  // inference tensors have none
-    counter.set_version(version);
-  }
 }
 
 /// What made the tensor or the base that it is a view of; null for a leaf, and a view of a leaf.

@@ -108,7 +108,8 @@ bool Generator::choose_inputs(const Operator& row, std::vector<Register>& inputs
   }
   // A reentrant region's forward has no graph to hook into, and its backward hands gradients to all
   // arguments, undefined ones too.
-  if (row.name == "count_node" && known_.memory_of(inputs[0]).region != known_.region_number()) {
+  if (row.name == "count_node" && (known_.memory_of(inputs[0]).region != known_.region_number() ||
+                                   known_.memory_of(inputs[0]).is_foreign)) {
     return false;  // beyond a region's sight
   }
   if (row.has(kLeafOnly) && (!known_.memory_of(inputs[0]).is_leaf_with_grad ||
