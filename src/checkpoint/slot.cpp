@@ -6,6 +6,7 @@
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <cstring>
 #include <string_view>
 #include <typeinfo>
 
@@ -20,14 +21,13 @@ struct NodeFields : torch::autograd::Node {
 /// Whether the node that made a tensor is a custom function that is saving it: see Note [Custom
 /// functions save undisturbed]. The sequence number does not tell, because a custom function may
 /// create newer nodes in its forward. But nothing has used its result yet.
-bool is_saving_custom_function(torch::autograd::Node& node) {
-  if (node.is_traceable()) {
-    return false;
-  }
+bool is_saving_custom_function(const torch::autograd::Node& node) {
   // Every custom function is its own instance of this template, without a common base class.
-  const std::string_view type = typeid(node).name();
-  // (Python's are instances of PyNode.)
-  return (type.starts_with("N5torch8autograd7CppNodeI") || type == "N5torch8autograd6PyNodeE") &&
+  constexpr std::string_view kOfCpp = "N5torch8autograd7CppNodeI";
+  constexpr const char* kOfPython = "N5torch8autograd6PyNodeE";
+  const char* type = typeid(node).name();
+  return (std::strncmp(type, kOfCpp.data(), kOfCpp.size()) == 0 ||
+          std::strcmp(type, kOfPython) == 0) &&
          !NodeFields::has_parent(node);
 }
 

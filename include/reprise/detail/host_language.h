@@ -8,8 +8,10 @@
 
 #include <torch/csrc/autograd/anomaly_mode.h>
 #include <torch/csrc/autograd/edge.h>
+#include <torch/csrc/autograd/function.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -44,6 +46,9 @@ class REPRISE_API HostLanguage {
   virtual void resume(void* paused) const = 0;
   /// The group that the running backward call belongs to, made by open_graph_exec_group().
   virtual std::optional<uint64_t> graph_exec_group() const = 0;
+  /// An object that, when it is destroyed, leaves the node with the hooks of the language that it has
+  /// now. Null if it has none.
+  virtual std::shared_ptr<void> keep_hooks(torch::autograd::Node& node) const = 0;
   /// A place in a node's metadata, which the language's engine makes, for what dies with the node.
   virtual std::shared_ptr<void>& attachment(torch::autograd::AnomalyMetadata& metadata) const = 0;
 
@@ -62,6 +67,15 @@ const HostLanguage* host_language();
 /// What GraphExecGroup opens and ends, without its thread.
 REPRISE_API uint64_t open_graph_exec_group();
 REPRISE_API void end_graph_exec_group(uint64_t group);
+
+/// For hooks that programs add to tensors through the language, beside LibTorch's register_hook.
+/// Adds one by `add`, which returns its number, unless this is a recompute and forward has added
+/// it. Returns the number that it has. See Note [Hooks are registered once].
+REPRISE_API unsigned add_host_hook(const at::Tensor& tensor, const std::function<unsigned()>& add);
+/// Its place among hooks and backward calls, and whether a hook of that place may run now: see Note
+/// [Hooks of a backward call inside].
+REPRISE_API uint64_t new_host_hook();
+REPRISE_API bool may_run_host_hook(uint64_t place);
 
 /// Around a backward call of the host's engine, which calls ours only for what it does not do
 /// itself. `roots` are its roots; `accumulates`: into leaves.

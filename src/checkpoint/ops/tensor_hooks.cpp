@@ -6,6 +6,8 @@
 #include "checkpoint/state/write_listener.h"
 #include "checkpoint/torch_versions.h"
 
+#include <reprise/detail/host_language.h>
+
 #include <ATen/core/VariableHooksInterface.h>
 
 #include <functional>
@@ -90,6 +92,18 @@ class InterceptedHooks final : public at::impl::VariableHooksInterface {
 };
 
 }  // namespace
+
+unsigned add_host_hook(const Tensor& tensor, const std::function<unsigned()>& add) {
+  return add_hook(tensor, add);
+}
+
+uint64_t new_host_hook() {
+  return new_hook_number();
+}
+
+bool may_run_host_hook(uint64_t place) {
+  return may_run_hook(place);
+}
 
 void intercept_tensor_hooks() {
   // Never destroyed: tensors may outlive static objects.

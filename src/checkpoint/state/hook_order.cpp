@@ -13,10 +13,17 @@ thread_local uint64_t hook_limit = kNoHookLimit;
 
 }  // namespace
 
+uint64_t new_hook_number() {
+  return is_recomputing() ? 0 : ++hooks_added;
+}
+
+bool may_run_hook(uint64_t number) {
+  return number <= hook_limit;
+}
+
 TensorHook numbered_hook(TensorHook hook) {
-  const uint64_t number = is_recomputing() ? 0 : ++hooks_added;
-  return [number, hook = std::move(hook)](const at::TensorBase& gradient) {
-    return number <= hook_limit ? hook(gradient) : at::TensorBase();
+  return [number = new_hook_number(), hook = std::move(hook)](const at::TensorBase& gradient) {
+    return may_run_hook(number) ? hook(gradient) : at::TensorBase();
   };
 }
 

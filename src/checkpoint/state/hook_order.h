@@ -20,7 +20,12 @@ using TensorHook = std::function<at::TensorBase(const at::TensorBase&)>;
 
 inline constexpr uint64_t kNoHookLimit = std::numeric_limits<uint64_t>::max();
 
-/// Numbers `hook`. Hooks that a recompute adds to its own tensors always run.
+/// The number of a hook that is being added. Hooks that a recompute adds to its own tensors always
+/// run.
+uint64_t new_hook_number();
+/// Whether the hook with that number may run now, on this thread.
+bool may_run_hook(uint64_t number);
+/// `hook`, numbered.
 TensorHook numbered_hook(TensorHook hook);
 
 /// The number of the last hook that was added.
