@@ -7,13 +7,15 @@ one check added: whether this thread is inside a region.
 import torch
 from torch.autograd.variable import Variable
 
-from reprise import _C
+from reprise import _C, _hooks
+from reprise._steps import BackwardCall
 
 
 class _Engine(torch._C._ImperativeEngine):
     def run_backward(self, tensors, *args, **kwargs):
         if not _C.is_in_region():
-            return super().run_backward(tensors, *args, **kwargs)
+            with BackwardCall():
+                return super().run_backward(tensors, *args, **kwargs)
         accumulates = kwargs.get("accumulate_grad", False)
         with _C.BackwardScope(tensors, accumulates):
             return super().run_backward(tensors, *args, **kwargs)
@@ -23,3 +25,4 @@ def install() -> None:
     """Takes effect for all backward calls of this process."""
     if not isinstance(Variable._execution_engine, _Engine):
         Variable._execution_engine = _Engine()
+        _hooks.install()

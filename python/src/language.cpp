@@ -1,7 +1,9 @@
 // Python as the engine's host language.
 #include "body.h"
 #include "errors.h"
+#include "hooks.h"
 #include "module.h"
+#include "wording.h"
 
 #include <reprise/checkpoint.h>
 #include <reprise/detail/host_language.h>
@@ -79,7 +81,7 @@ class Python final : public detail::HostLanguage {
       throw;
     } catch (const CheckpointError& error) {
       const py::gil_scoped_acquire gil;
-      const auto made = made_error(checkpoint_error_type(), error.what_without_backtrace());
+      const auto made = made_error(checkpoint_error_type(), worded(error.what_without_backtrace()));
       const auto* python_body = dynamic_cast<const PyBody*>(&body);
       if (python_body != nullptr && python_body->on_error() && !python_body->on_error().is_none()) {
         PyObject* result = PyObject_CallOneArg(python_body->on_error().ptr(), made.value);
@@ -111,6 +113,10 @@ class Python final : public detail::HostLanguage {
     }
     static auto* groups = new Groups();  // allow: owning-new
     return groups->number_of(group->ptr(getPyInterpreter()));
+  }
+
+  std::shared_ptr<void> keep_hooks(torch::autograd::Node& node) const override {
+    return kept_hooks(node);
   }
 
   std::shared_ptr<void>& attachment(torch::autograd::AnomalyMetadata& metadata) const override {

@@ -17,5 +17,6 @@ PYBIND11_MODULE(_C, module) {
   add_regions(module);
   add_planning(module);
   add_memory(module);
+  add_hooks(module);
   add_engine(module);  // last: from here on the module is in use
 }

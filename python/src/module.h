@@ -6,6 +6,7 @@
 namespace reprise::python {
 
 void add_engine(py::module_& module);    // language.cpp
+void add_hooks(py::module_& module);     // hooks.cpp
 void add_regions(py::module_& module);   // region.cpp
 void add_policies(py::module_& module);  // policy.cpp
 void add_planning(py::module_& module);  // planning.cpp
