@@ -8,15 +8,17 @@ import warnings
 from typing import Any, Callable
 
 import torch
-from torch.utils.checkpoint import GraphExecGroup
+from torch.utils.checkpoint import GraphExecGroup, noop_context_fn
 
 from reprise import _C
-from reprise.policies import _SelectiveContext
+from reprise.policies import policy_of
 
 __all__ = [
+    "CheckpointFunction",
     "GraphExecGroup",
     "checkpoint",
     "checkpoint_sequential",
+    "noop_context_fn",
     "set_checkpoint_debug_enabled",
     "set_checkpoint_early_stop",
 ]
@@ -26,7 +28,6 @@ _CHECKS = {
     "none": _C.DeterminismCheck.NONE,
     "values": _C.DeterminismCheck.VALUES,
 }
-_NO_CONTEXTS = torch.utils.checkpoint.noop_context_fn
 _debug_enabled: bool | None = None
 
 
@@ -44,16 +45,13 @@ def _options(use_reentrant, preserve_rng_state, early_stop, check, policy, allow
     )
 
 
-_DEFAULT = _options(False, True, True, "default", None, False, False, "")
-
-
 @torch._disable_dynamo
 def checkpoint(
     function: Callable[..., Any] | None = None,
     *args: Any,
-    use_reentrant: bool = False,
+    use_reentrant: bool | None = False,
     preserve_rng_state: bool = True,
-    context_fn: Callable[[], tuple] = _NO_CONTEXTS,
+    context_fn: Callable[[], tuple] = noop_context_fn,
     determinism_check: str = "default",
     debug: bool = False,
     early_stop: bool = True,
@@ -77,42 +75,70 @@ def checkpoint(
             ``"values"`` compares all values (slow); ``"none"`` only counts.
         debug: errors list the operators of forward and recompute.
         early_stop: end a recompute as soon as it has what is needed.
+        respect_saved_tensors_hooks: False says that hooks around the region do not see what a policy keeps, as they do
+            not by default. True is refused.
         policy: what to keep: see ``reprise.policies``.
         allow_lossy: a policy may compress floating-point results; gradients then change.
         offload_inputs: activations among the arguments wait in host memory.
         name: the region in messages and ``reprise.stats()``.
     """
+    options = (use_reentrant, preserve_rng_state, context_fn, determinism_check, debug, early_stop)
+    options += (respect_saved_tensors_hooks, policy, allow_lossy, offload_inputs, name)
     if function is None and not args:
         if kwargs:
             raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
-        return functools.partial(
-            _decorated,
-            use_reentrant=use_reentrant,
-            preserve_rng_state=preserve_rng_state,
-            context_fn=context_fn,
-            determinism_check=determinism_check,
-            debug=debug,
-            early_stop=early_stop,
-            respect_saved_tensors_hooks=respect_saved_tensors_hooks,
-            policy=policy,
-            allow_lossy=allow_lossy,
-            offload_inputs=offload_inputs,
-            name=name,
-        )
+        return functools.partial(_Checkpointed, options)
+    return _run(function, args, kwargs, *options)
+
+
+class _Checkpointed:
+    """A function, or a method, that ``checkpoint`` decorates. Its keyword arguments may be named like options."""
+
+    def __init__(self, options: tuple, function: Callable[..., Any]):
+        self._options = options
+        self._function = function
+        functools.update_wrapper(self, function, updated=())
+
+    @torch._disable_dynamo
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return _run(self._function, args, kwargs, *self._options)
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        bind = getattr(self._function, "__get__", None)
+        return self if bind is None else _Checkpointed(self._options, bind(instance, owner))
+
+
+def _run(
+    function,
+    args,
+    kwargs,
+    use_reentrant,
+    preserve_rng_state,
+    context_fn,
+    determinism_check,
+    debug,
+    early_stop,
+    respect_saved_tensors_hooks,
+    policy,
+    allow_lossy,
+    offload_inputs,
+    name,
+):
     if use_reentrant is None:
         warnings.warn(
             "reprise.checkpoint: use_reentrant=None means False here; in torch.utils.checkpoint it still means True. "
             "Pass use_reentrant=False.",
-            stacklevel=2,
+            stacklevel=3,
         )
         use_reentrant = False
-    if use_reentrant and kwargs:
-        raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
-    if use_reentrant and (context_fn is not _NO_CONTEXTS or debug or respect_saved_tensors_hooks is not None):
-        raise ValueError(
-            "Passing `context_fn`, `debug`, or `respect_saved_tensors_hooks` is only supported when "
-            "use_reentrant=False."
-        )
+    if use_reentrant:
+        if kwargs:
+            raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
+        if context_fn is not noop_context_fn or debug is not False or respect_saved_tensors_hooks is not None:
+            raise ValueError(
+                "Passing `context_fn`, `debug`, or `respect_saved_tensors_hooks` is only supported when "
+                "use_reentrant=False."
+            )
     if determinism_check not in _CHECKS:
         raise ValueError(f"determinism_check should be one of {list(_CHECKS)}, but got {determinism_check}")
     if respect_saved_tensors_hooks:
@@ -124,32 +150,35 @@ def checkpoint(
     if _debug_enabled is not None and not use_reentrant:
         debug = _debug_enabled
     contexts, on_error = None, None
-    if context_fn is not _NO_CONTEXTS and torch.is_grad_enabled():
-        contexts = context_fn()
-        if isinstance(contexts[0], _SelectiveContext):
+    if context_fn is not noop_context_fn:
+        if debug:
+            raise ValueError("debug=True is incompatible with non-default context_fn")
+        contexts = forward_context, _ = context_fn()
+        selected = policy_of(forward_context)
+        if selected is not None:
             if policy is not None:
                 raise ValueError("context_fn selects what is kept, and so does policy. Leave one of the two out.")
-            policy, contexts = contexts[0].policy, None
-    if debug and torch.is_grad_enabled():
-        if contexts is not None or policy is not None:
-            raise ValueError("debug=True is incompatible with non-default context_fn")
-        debug_contexts, on_error = torch.utils.checkpoint._get_debug_context_and_cb()
-        contexts = debug_contexts()
+            policy, contexts = selected, None
+    if debug:
+        if policy is not None:
+            raise ValueError("debug=True is incompatible with a policy: its recompute calls fewer operators")
+        make_contexts, on_error = torch.utils.checkpoint._get_debug_context_and_cb()
+        contexts = make_contexts()
     options = _options(
         use_reentrant, preserve_rng_state, early_stop, determinism_check, policy, allow_lossy, offload_inputs, name
     )
     return _C.checkpoint(options, function, args, kwargs, contexts, on_error)
 
 
-def _decorated(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
-    @functools.wraps(function)
-    def run(*args, **kwargs):
-        return checkpoint(function, *args, **options, **kwargs)
+class CheckpointFunction:
+    """The reentrant variant under the name that it has in ``torch.utils.checkpoint``."""
 
-    return run
+    @staticmethod
+    def apply(run_function: Callable[..., Any], preserve_rng_state: bool, *args: Any) -> Any:
+        return checkpoint(run_function, *args, use_reentrant=True, preserve_rng_state=preserve_rng_state)
 
 
-def checkpoint_sequential(functions, segments: int, input: Any, use_reentrant: bool = False, **options: Any) -> Any:
+def checkpoint_sequential(functions, segments: int, input: Any, use_reentrant: bool | None = False, **options: Any):
     """Runs ``functions`` one after the other on ``input``, in ``segments`` regions. The last is not checkpointed,
     as in PyTorch: its backward comes first. ``options`` are those of ``checkpoint``."""
 
@@ -173,9 +202,11 @@ def checkpoint_sequential(functions, segments: int, input: Any, use_reentrant: b
     return run_function(end + 1, len(functions) - 1)(input)
 
 
+@contextlib.contextmanager
 def set_checkpoint_early_stop(enable: bool):
     """In its scope, decides whether regions that begin stop their recompute early, whatever they ask for."""
-    return _C.EarlyStopScope(enable)
+    with _C.EarlyStopScope(enable):
+        yield
 
 
 @contextlib.contextmanager

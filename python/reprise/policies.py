@@ -11,12 +11,18 @@ from __future__ import annotations
 from typing import Any, Callable, Iterable
 
 import torch
-from torch.utils.checkpoint import CheckpointPolicy, SelectiveCheckpointContext
+from torch.utils.checkpoint import (
+    SAC_IGNORED_OPS,
+    CheckpointPolicy,
+    SelectiveCheckpointContext,
+    _CachingTorchDispatchMode,
+)
 
 from reprise import _C
 from reprise._C import Decision, Policy
 
 __all__ = [
+    "SAC_IGNORED_OPS",
     "CheckpointPolicy",
     "Decision",
     "Policy",
@@ -131,14 +137,9 @@ def create_selective_checkpoint_contexts(policy_fn_or_list, allow_cache_entry_mu
     """Like ``torch.utils.checkpoint.create_selective_checkpoint_contexts``: takes a function
     ``(ctx, op, *args, **kwargs) -> CheckpointPolicy`` or a list of operators, for ``context_fn``.
 
-    A kept result may be changed in place inside its region (it is copied first). ``allow_cache_entry_mutation=True``,
-    which would use changed values for the gradients, is refused.
+    A kept result may be changed in place inside its region, with or without ``allow_cache_entry_mutation``: it is
+    copied first, so that gradients are those of what forward computed. Changed afterwards, it is an error.
     """
-    if allow_cache_entry_mutation:
-        raise ValueError(
-            "allow_cache_entry_mutation=True would compute gradients from changed values. Reprise keeps what forward "
-            "computed: results may be changed inside the region, and not afterwards. Leave it off."
-        )
     if isinstance(policy_fn_or_list, list):
         operators = policy_fn_or_list
         for op in operators:
@@ -163,10 +164,24 @@ def create_selective_checkpoint_contexts(policy_fn_or_list, allow_cache_entry_mu
     else:
         raise TypeError("policy_fn_or_list must be either a function or a list of ops.")
 
-    context = SelectiveCheckpointContext(is_recompute=False)
+    policy = _selective(policy_fn, description)
+    return _SelectiveContext(policy), _SelectiveContext(policy)
 
+
+def _selective(policy_fn: Callable[..., Any], description: str) -> Policy:
     def asked(op, args, kwargs, range_name, writes_arguments):
+        if op in SAC_IGNORED_OPS:
+            return Decision.RECOMPUTE
+        context = SelectiveCheckpointContext(is_recompute=False)
         return _decision(policy_fn(context, op, *args, **kwargs), writes_arguments, args)
 
-    policy = _C.from_function(asked, description)
-    return _SelectiveContext(policy), _SelectiveContext(policy)
+    return _C.from_function(asked, description)
+
+
+def policy_of(context: Any) -> Policy | None:
+    """The policy that a context carries: one of ours, or of torch.utils.checkpoint's function of the same name."""
+    if isinstance(context, _SelectiveContext):
+        return context.policy
+    if type(context) is _CachingTorchDispatchMode:
+        return _selective(context.policy_fn, getattr(context.policy_fn, "__name__", "function"))
+    return None

@@ -39,11 +39,15 @@ py::object Call::run() const {
   return py::reinterpret_steal<py::object>(result);
 }
 
-PyBody::PyBody(const Call& call, py::object on_error, std::vector<at::Tensor>& inputs)
+PyBody::PyBody(const Call& call,
+               py::object on_error,
+               std::shared_ptr<Context> context,
+               std::vector<at::Tensor>& inputs)
     : function_(call.function),
       arguments_(call.arguments, inputs),
       keywords_(call.keywords, inputs),
-      on_error_(std::move(on_error)) {}
+      on_error_(std::move(on_error)),
+      context_(std::move(context)) {}
 
 std::vector<at::Tensor> PyBody::run(std::vector<at::Tensor> inputs, bool wants_outputs) {
   const py::gil_scoped_acquire gil;
@@ -57,7 +61,11 @@ std::vector<at::Tensor> PyBody::run(std::vector<at::Tensor> inputs, bool wants_o
       PyErr_Clear();
       throw detail::EarlyStop();
     }
-    throw taken_error();
+    auto error = taken_error();
+    if (context_) {
+      context_->fail(error);
+    }
+    throw error;
   }
   const auto owned = py::reinterpret_steal<py::object>(result);
   return wants_outputs ? tensors_in(owned) : std::vector<at::Tensor>();

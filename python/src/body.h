@@ -2,6 +2,7 @@
 #pragma once
 
 #include "arguments.h"
+#include "context.h"
 
 #include <reprise/detail/region.h>
 
@@ -26,8 +27,12 @@ struct Call {
 class PyBody final : public detail::RegionBody {
  public:
   /// Appends the tensors among the arguments to `inputs`. `on_error` (or None) is called with the
-  /// CheckpointError that a recompute has ended with, and may raise another.
-  PyBody(const Call& call, py::object on_error, std::vector<at::Tensor>& inputs);
+  /// CheckpointError that a recompute has ended with, and may raise another. `context` (or null)
+  /// is around recomputes.
+  PyBody(const Call& call,
+         py::object on_error,
+         std::shared_ptr<Context> context,
+         std::vector<at::Tensor>& inputs);
 
   std::vector<at::Tensor> run(std::vector<at::Tensor> inputs, bool wants_outputs) override;
   const std::type_info& callable_type() const override { return typeid(PyBody); }
@@ -40,6 +45,7 @@ class PyBody final : public detail::RegionBody {
   ArgumentTree arguments_;
   ArgumentTree keywords_;
   const Held on_error_;
+  const std::shared_ptr<Context> context_;
 };
 
 /// What the callable is called in messages.

@@ -1,5 +1,7 @@
 #include "errors.h"
 
+#include "wording.h"
+
 #include <reprise/options.h>
 
 #include <c10/util/Exception.h>
@@ -13,6 +15,10 @@ namespace {
 PyObject* checkpoint_error = nullptr;
 PyObject* stop_error = nullptr;
 
+void set(PyObject* type, const c10::Error& error) {
+  PyErr_SetString(type, worded(error.what_without_backtrace()).c_str());
+}
+
 void translate(std::exception_ptr pointer) {
   try {
     if (pointer) {
@@ -21,20 +27,20 @@ void translate(std::exception_ptr pointer) {
   } catch (python_error& error) {
     error.restore();
   } catch (const CheckpointError& error) {
-    PyErr_SetString(checkpoint_error, error.what_without_backtrace());
+    set(checkpoint_error, error);
   } catch (const c10::IndexError& error) {
-    PyErr_SetString(PyExc_IndexError, error.what_without_backtrace());
+    set(PyExc_IndexError, error);
   } catch (const c10::ValueError& error) {
-    PyErr_SetString(PyExc_ValueError, error.what_without_backtrace());
+    set(PyExc_ValueError, error);
   } catch (const c10::TypeError& error) {
-    PyErr_SetString(PyExc_TypeError, error.what_without_backtrace());
+    set(PyExc_TypeError, error);
   } catch (const c10::NotImplementedError& error) {
-    PyErr_SetString(PyExc_NotImplementedError, error.what_without_backtrace());
+    set(PyExc_NotImplementedError, error);
   } catch (const c10::OutOfMemoryError& error) {
     const auto torch = py::module_::import("torch");
-    PyErr_SetString(torch.attr("OutOfMemoryError").ptr(), error.what_without_backtrace());
+    set(torch.attr("OutOfMemoryError").ptr(), error);
   } catch (const c10::Error& error) {
-    PyErr_SetString(PyExc_RuntimeError, error.what_without_backtrace());
+    set(PyExc_RuntimeError, error);
   }
 }
 
@@ -58,6 +64,7 @@ void add_errors(py::module_& module) {
   }
   module.add_object("CheckpointError", checkpoint_error);
   module.add_object("StopRecompute", stop_error);
+  module.def("worded", &worded);
   py::register_exception_translator(&translate);
 }
 

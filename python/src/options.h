@@ -9,7 +9,4 @@ namespace reprise::python {
 
 void add_options(py::module_& module);
 
-/// An object that enters a Python context manager, and leaves it when it is destroyed.
-ScopeMaker scope_of(py::object context_manager);
-
 }  // namespace reprise::python
