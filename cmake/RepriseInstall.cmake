@@ -22,18 +22,20 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/ DESTINATION ${CMAKE_INSTALL_INC
   REGEX "/reprise/train\\.h$" EXCLUDE
   REGEX "/reprise/(data|dist|io|jinja|loss|model|ops|optim|parallel|report|reward|text|train)$" EXCLUDE)
 
-install(TARGETS reprise_train EXPORT RepriseTrainTargets
-  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT train)
+if(REPRISE_BUILD_TRAIN)
+  install(TARGETS reprise_train EXPORT RepriseTrainTargets
+    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT train)
+  install(EXPORT RepriseTrainTargets NAMESPACE Reprise:: DESTINATION ${_reprise_package} COMPONENT train)
+  install(FILES ${PROJECT_SOURCE_DIR}/include/reprise/train.h
+    DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/reprise COMPONENT train)
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/reprise DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT train
+    FILES_MATCHING
+    REGEX "/reprise/[a-z_]+/[a-z_]+\\.h$"
+    REGEX "/reprise/detail$" EXCLUDE)
+endif()
 if(TARGET reprise_cuda)  # opened by reprise_train, beside which it is looked for; only if it was built
   install(TARGETS reprise_cuda OPTIONAL LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT train)
 endif()
-install(EXPORT RepriseTrainTargets NAMESPACE Reprise:: DESTINATION ${_reprise_package} COMPONENT train)
-install(FILES ${PROJECT_SOURCE_DIR}/include/reprise/train.h
-  DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/reprise COMPONENT train)
-install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/reprise DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT train
-  FILES_MATCHING
-  REGEX "/reprise/[a-z_]+/[a-z_]+\\.h$"
-  REGEX "/reprise/detail$" EXCLUDE)
 
 if(TARGET reprise)
   install(TARGETS reprise RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)

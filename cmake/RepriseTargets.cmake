@@ -79,7 +79,9 @@ file(CREATE_LINK ${LibTorch_LIBRARY_DIR} ${PROJECT_BINARY_DIR}/lib/reprise/libto
 function(_reprise_run_path target)
   get_target_property(type ${target} TYPE)
   set(folders $ORIGIN $ORIGIN/reprise/libtorch)
-  if(type STREQUAL "EXECUTABLE")  # in bin or tests
+  if(REPRISE_RUN_PATH)  # of a wheel
+    set(folders ${REPRISE_RUN_PATH})
+  elseif(type STREQUAL "EXECUTABLE")  # in bin or tests
     set(folders $ORIGIN/../lib $ORIGIN/../lib/reprise/libtorch
       $ORIGIN/../${CMAKE_INSTALL_LIBDIR} $ORIGIN/../${CMAKE_INSTALL_LIBDIR}/reprise/libtorch)
     list(REMOVE_DUPLICATES folders)

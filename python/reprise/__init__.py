@@ -24,6 +24,7 @@ from reprise._C import (
     trim_offload_memory,
 )
 from reprise._C import record_stats
+from reprise._build import VERSION as __version__
 from reprise._engine import install as _install
 from reprise.checkpointing import (
     GraphExecGroup,
@@ -38,7 +39,6 @@ from reprise.policies import CheckpointPolicy, SelectiveCheckpointContext, creat
 _install()
 record_stats(True)
 
-__version__ = "0.1.0"
 __all__ = [
     "CheckpointError",
     "CheckpointPolicy",
