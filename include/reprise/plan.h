@@ -30,6 +30,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -62,6 +63,10 @@ struct PlanOptions {
   /// Budgets, peaks and the curve also cover the gradients that the step creates, that is,
   /// everything that it adds to the device.
   bool counts_gradients = false;
+  /// Guards hold the budget at every allocation: one that would exceed it throws
+  /// c10::OutOfMemoryError. As allocators round, plans aim a little lower. Without this, finish()
+  /// compares the peak of the step.
+  bool is_enforced = false;
 };
 
 /// A budget at which the step becomes faster.
@@ -91,6 +96,15 @@ class REPRISE_API MemoryPlan {
   const std::vector<RegionDecision>& decisions() const;
   /// The same step under another budget.
   MemoryPlan with_budget(int64_t bytes) const;
+  /// The same decisions for steps that are only similar: of other shapes, or whose work depends on
+  /// values, such as the routing of experts. The n-th region of a name does what was planned for the
+  /// n-th of that name; one more recomputes everything. Only bytes are compared.
+  MemoryPlan for_similar_steps() const;
+  /// The plan of a step whose shapes are `share` (0 to 1) of the way between those of two traced
+  /// ones, for steps of at most these sizes. std::nullopt if the two ran different operators.
+  static std::optional<MemoryPlan> between(const MemoryPlan& from,
+                                           const MemoryPlan& to,
+                                           double share);
   /// What every region does, with one line for each run of regions that do the same.
   std::string describe() const;
 
@@ -108,6 +122,7 @@ class REPRISE_API MemoryPlan {
   friend REPRISE_API MemoryPlan plan(const std::function<void()>& step,
                                      c10::Device device,
                                      const PlanOptions& options);
+  friend class StepRecording;
   struct State;
   explicit MemoryPlan(std::shared_ptr<const State> state);
 
@@ -124,6 +139,24 @@ class REPRISE_API MemoryPlan {
 REPRISE_API MemoryPlan plan(const std::function<void()>& step,
                             c10::Device device,
                             const PlanOptions& options);
+
+/// Traces a step that runs for its results and is no function: gradients, random state and buffers
+/// stay as the step leaves them. All its regions recompute in full. From its construction to plan(),
+/// which is called when backward is over, everything on one thread. Does not hold a budget. On a GPU,
+/// let a step run before, because the first one allocates workspaces and loads kernels.
+class REPRISE_API StepRecording {
+ public:
+  explicit StepRecording(c10::Device device);
+  ~StepRecording();  ///< without plan(): the step is forgotten
+  StepRecording(const StepRecording&) = delete;
+  StepRecording& operator=(const StepRecording&) = delete;
+
+  MemoryPlan plan(const PlanOptions& options);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
 
 /// Applies the plan on this thread while the guard lives: around the forward of one step that has
 /// the planned regions, in the same order and with the same names. Only outermost regions are
@@ -148,6 +181,8 @@ class REPRISE_API PlanGuard {
   /// node of backward. They are not compared if the plan has no trace (MemoryPlan::of), or if the
   /// step is captured.
   void finish() const;
+  /// Most activation bytes so far; 0 if they are not measured.
+  int64_t peak_bytes() const;
 
  private:
   class InForce;

@@ -24,4 +24,10 @@ inline int64_t budget_for(int64_t bytes, c10::DeviceType device) {
   return static_cast<int64_t>(static_cast<double>(bytes + fixed) / (1 - share)) + 2;
 }
 
+/// What a plan may predict so that a step stays within `bytes`.
+inline int64_t planned_bytes(int64_t bytes, c10::DeviceType device) {
+  const auto [share, fixed] = allocator_rounding(device);
+  return static_cast<int64_t>(static_cast<double>(bytes) * (1 - share)) - fixed;
+}
+
 }  // namespace reprise::memory

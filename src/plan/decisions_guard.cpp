@@ -19,7 +19,8 @@ std::string display(std::string_view name, std::string_view overload) {
 
 class DecidedPolicy final : public detail::LookingPolicy {
  public:
-  explicit DecidedPolicy(std::vector<OpDecision> ops) : ops_(std::move(ops)) {
+  DecidedPolicy(std::vector<OpDecision> ops, Matching matching)
+      : ops_(std::move(ops)), matching_(matching) {
     for (const auto& op : ops_) {
       auto& calls = calls_[{op.name, op.overload}];
       calls.decisions.resize(std::max(calls.decisions.size(), op.call_index + 1),
@@ -43,6 +44,9 @@ class DecidedPolicy final : public detail::LookingPolicy {
   }
 
   void verify(const std::vector<KeptOp>& kept) const override {
+    if (matching_ == Matching::ByName) {
+      return;
+    }
     std::map<std::pair<std::string_view, std::string_view>, size_t> found;
     for (const auto& op : kept) {
       found[{op.name, op.overload}] = op.kept;
@@ -69,6 +73,7 @@ class DecidedPolicy final : public detail::LookingPolicy {
     size_t kept = 0;
   };
   const std::vector<OpDecision> ops_;  // owns the names that the keys refer to
+  const Matching matching_;
   std::map<std::pair<std::string_view, std::string_view>, Calls> calls_;
 };
 
@@ -97,22 +102,23 @@ void check_decision(const RegionDecision& decision) {
 }  // namespace
 
 std::shared_ptr<const Policy> policy_of(std::vector<OpDecision> ops) {
-  return std::make_shared<DecidedPolicy>(std::move(ops));
+  return std::make_shared<DecidedPolicy>(std::move(ops), Matching::InOrder);
 }
 
-StepDecisions step_decisions(std::vector<RegionDecision> decisions) {
+StepDecisions step_decisions(std::vector<RegionDecision> decisions, Matching matching) {
   check_joined(decisions);
   std::vector<DecidedRegion> regions;
   for (auto& decision : decisions) {
     check_decision(decision);
-    auto policy = decision.ops.empty() ? nullptr : policy_of(decision.ops);
+    auto policy =
+        decision.ops.empty() ? nullptr : std::make_shared<DecidedPolicy>(decision.ops, matching);
     regions.push_back({std::move(decision), std::move(policy)});
   }
   return std::make_shared<const std::vector<DecidedRegion>>(std::move(regions));
 }
 
-DecisionsGuard::DecisionsGuard(StepDecisions step)
-    : step_(std::move(step)), listening_(check_), in_force_(this) {}
+DecisionsGuard::DecisionsGuard(StepDecisions step, Matching matching)
+    : step_(std::move(step)), matching_(matching), listening_(check_), in_force_(this) {}
 
 DecisionsGuard::~DecisionsGuard() = default;
 
@@ -122,6 +128,14 @@ std::string DecisionsGuard::names() const {
     names += (names.empty() ? "\"" : ", \"") + region.decision.name + "\"";
   }
   return names;
+}
+
+const DecidedRegion* DecisionsGuard::find(const std::string& name) {
+  size_t& next = searched_[name];
+  while (next < step_->size() && (*step_)[next].decision.name != name) {
+    ++next;
+  }
+  return next < step_->size() ? &(*step_)[next++] : nullptr;
 }
 
 const DecidedRegion& DecisionsGuard::enter(const CheckpointOptions& asked) {
@@ -150,6 +164,9 @@ const DecidedRegion& DecisionsGuard::enter(const CheckpointOptions& asked) {
 
 std::optional<detail::JoinedRegions> DecisionsGuard::join(
     const std::vector<const CheckpointOptions*>& chain) {
+  if (matching_ == Matching::ByName) {
+    return std::nullopt;
+  }
   // A region that does not match at all is reported by plan().
   const size_t following = entered_ < step_->size() ? (*step_)[entered_].decision.joined : 0;
   if (following == 0) {
@@ -185,7 +202,11 @@ void DecisionsGuard::ended(size_t saves) {
 
 std::optional<CheckpointOptions> DecisionsGuard::plan(const CheckpointOptions& asked,
                                                       const std::vector<at::Tensor>& inputs) {
-  const auto& planned = enter(asked);
+  const auto* found = matching_ == Matching::ByName ? find(asked.name) : &enter(asked);
+  if (found == nullptr) {
+    return asked;
+  }
+  const auto& planned = *found;
   check_chain(planned.decision, /*regions=*/1);
   begin(planned.decision, inputs, RegionCheck::Arguments::All);
   if (planned.decision.is_plain) {
@@ -199,6 +220,9 @@ std::optional<CheckpointOptions> DecisionsGuard::plan(const CheckpointOptions& a
 }
 
 void DecisionsGuard::finish() const {
+  if (matching_ == Matching::ByName) {
+    return;
+  }
   TORCH_CHECK(entered_ == step_->size(),
               "[plan] the step entered ",
               entered_,

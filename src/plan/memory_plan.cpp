@@ -9,6 +9,8 @@
 #include "plan/step_planner.h"
 #include "plan/step_timeline.h"
 #include "plan/trace/step_trace.h"
+#include "plan/trace/step_tracer.h"
+#include "plan/trace/trace_between.h"
 
 #include <reprise/offload.h>
 
@@ -42,6 +44,12 @@ void check_host_budget(int64_t bytes) {
               " bytes that set_offload_settings allows, got ",
               bytes,
               ": raise that one first, or plan with less.");
+}
+
+planning::PlannerOptions planner_options(const PlanOptions& options) {
+  return {.host_bytes = options.host_budget,
+          .allow_lossy = options.allow_lossy,
+          .counts_gradients = options.counts_gradients};
 }
 
 /// The operators with that decision, each after a space.
@@ -86,8 +94,16 @@ struct MemoryPlan::State {
   std::shared_ptr<const planning::StepPlanner> planner;
   std::vector<PlanPoint> curve;
   int64_t budget = 0;
+  bool is_enforced = false;
+  planning::Matching matching = planning::Matching::InOrder;
   std::shared_ptr<const planning::StepPlan> chosen;
   planning::StepDecisions step;  // the chosen decisions, ready to be applied
+
+  /// Everything but a choice.
+  static std::shared_ptr<State> of(planning::StepTrace traced,
+                                   planning::PlannerOptions options,
+                                   bool is_enforced);
+  void choose(int64_t bytes);
 
   /// The plan with what each region was called with and did.
   planning::StepPlan signed_plan(planning::StepPlan plan) const {
@@ -108,6 +124,38 @@ struct MemoryPlan::State {
     return *trace;
   }
 };
+
+std::shared_ptr<MemoryPlan::State> MemoryPlan::State::of(planning::StepTrace traced,
+                                                         planning::PlannerOptions options,
+                                                         bool is_enforced) {
+  auto state = std::make_shared<State>();
+  state->is_enforced = is_enforced;
+  state->trace = std::make_shared<const planning::StepTrace>(std::move(traced));
+  state->planner = std::make_shared<const planning::StepPlanner>(*state->trace, std::move(options));
+  for (const planning::StepPlan& point : state->planner->curve()) {
+    state->curve.push_back({.peak_bytes = point.peak_bytes, .extra_ms = point.extra_ms});
+  }
+  return state;
+}
+
+void MemoryPlan::State::choose(int64_t bytes) {
+  check_budget(bytes);
+  const auto device = traced().device.type();
+  const int64_t usable = is_enforced ? memory::planned_bytes(bytes, device) : bytes;
+  TORCH_CHECK(!is_enforced || usable >= planner->least_bytes(),
+              "[plan] no plan fits ",
+              bytes,
+              counted() == planning::Counted::WithGradients ? " bytes of activations and gradients"
+                                                            : " bytes of activations",
+              ": the least budget for this step is ",
+              // A little more, so that it is also enough when the step is repeated.
+              memory::budget_for(planner->least_bytes() * 129 / 128, device),
+              " bytes. Use that, a smaller batch or shorter rows.");
+  budget = bytes;
+  chosen = std::make_shared<const planning::StepPlan>(signed_plan(planner->plan_for(usable)));
+  matching = planning::Matching::InOrder;
+  step = planning::step_decisions(chosen->decisions);
+}
 
 MemoryPlan::MemoryPlan(std::shared_ptr<const State> state) : state_(std::move(state)) {}
 
@@ -168,11 +216,34 @@ MemoryPlan MemoryPlan::with_budget(int64_t bytes) const {
   check_budget(bytes);
   state_->traced();
   auto state = std::make_shared<State>(*state_);
-  state->budget = bytes;
-  state->chosen = std::make_shared<const planning::StepPlan>(
-      state->signed_plan(state->planner->plan_for(bytes)));
-  state->step = planning::step_decisions(state->chosen->decisions);
+  state->choose(bytes);
   return MemoryPlan(std::move(state));
+}
+
+MemoryPlan MemoryPlan::for_similar_steps() const {
+  auto state = std::make_shared<State>(*state_);
+  auto chosen = *state_->chosen;
+  for (RegionDecision& decision : chosen.decisions) {
+    decision.signature.reset();
+  }
+  state->matching = planning::Matching::ByName;
+  state->step = planning::step_decisions(chosen.decisions, state->matching);
+  state->chosen = std::make_shared<const planning::StepPlan>(std::move(chosen));
+  return MemoryPlan(std::move(state));
+}
+
+std::optional<MemoryPlan> MemoryPlan::between(const MemoryPlan& from,
+                                              const MemoryPlan& to,
+                                              double share) {
+  auto trace = planning::trace_between(from.state_->traced(), to.state_->traced(), share);
+  if (!trace) {
+    return std::nullopt;
+  }
+  auto options = to.state_->planner->options();
+  options.must_have_effect = false;
+  auto state = State::of(std::move(*trace), std::move(options), to.state_->is_enforced);
+  state->choose(to.budget());
+  return MemoryPlan(std::move(state)).for_similar_steps();
 }
 
 std::string MemoryPlan::describe() const {
@@ -210,23 +281,62 @@ std::string MemoryPlan::describe() const {
 MemoryPlan plan(const std::function<void()>& step, c10::Device device, const PlanOptions& options) {
   check_budget(options.budget);
   check_host_budget(options.host_budget);
-  auto state = std::make_shared<MemoryPlan::State>();
-  state->trace = std::make_shared<const planning::StepTrace>(planning::trace_step(step, device));
-  state->planner = std::make_shared<const planning::StepPlanner>(
-      *state->trace,
-      planning::PlannerOptions{.host_bytes = options.host_budget,
-                               .allow_lossy = options.allow_lossy,
-                               .counts_gradients = options.counts_gradients});
-  for (const planning::StepPlan& point : state->planner->curve()) {
-    state->curve.push_back({.peak_bytes = point.peak_bytes, .extra_ms = point.extra_ms});
+  auto state = MemoryPlan::State::of(
+      planning::trace_step(step, device), planner_options(options), options.is_enforced);
+  state->choose(options.budget);
+  return MemoryPlan(std::move(state));
+}
+
+struct StepRecording::State {
+  std::shared_ptr<planning::StepTracer> tracer;
+  std::thread::id thread = std::this_thread::get_id();
+};
+
+StepRecording::StepRecording(c10::Device device)
+    : state_(std::make_unique<State>(State{std::make_shared<planning::StepTracer>(
+          device, nullptr, planning::StepTracer::Effects::Lasting)})) {
+  try {
+    state_->tracer->begin();
+  } catch (...) {
+    state_->tracer->close();
+    throw;
   }
-  return MemoryPlan(std::move(state)).with_budget(options.budget);
+}
+
+StepRecording::~StepRecording() {
+  if (state_ == nullptr || state_->tracer == nullptr) {
+    return;
+  }
+  if (state_->thread == std::this_thread::get_id()) {
+    state_->tracer->close();
+  } else {
+    static_cast<void>(state_.release());  // only its own thread could end it
+  }
+}
+
+MemoryPlan StepRecording::plan(const PlanOptions& options) {
+  TORCH_CHECK(state_->tracer != nullptr, "[plan] this step was planned already.");
+  check_budget(options.budget);
+  check_host_budget(options.host_budget);
+  const auto tracer = std::exchange(state_->tracer, nullptr);
+  std::optional<planning::StepTrace> trace;
+  try {
+    trace = tracer->end();
+  } catch (...) {
+    tracer->close();
+    throw;
+  }
+  tracer->close();
+  auto state =
+      MemoryPlan::State::of(std::move(*trace), planner_options(options), options.is_enforced);
+  state->choose(options.budget);
+  return MemoryPlan(std::move(state));
 }
 
 class PlanGuard::InForce {
  public:
   explicit InForce(std::shared_ptr<const MemoryPlan::State> state)
-      : plan(std::move(state)), guard(plan->step) {
+      : plan(std::move(state)), guard(plan->step, plan->matching) {
     const bool is_measured = plan->trace != nullptr &&
                              planning::StepMeter::can_measure(plan->trace->device) &&
                              !detail::is_capturing_graph();
@@ -234,7 +344,8 @@ class PlanGuard::InForce {
       meter.emplace(plan->trace->device,
                     plan->counted() == planning::Counted::WithGradients
                         ? planning::StepMeter::Gradients::Counted
-                        : planning::StepMeter::Gradients::SetAside);
+                        : planning::StepMeter::Gradients::SetAside,
+                    plan->is_enforced ? plan->budget : planning::StepMeter::kNoLimit);
     }
   }
 
@@ -243,7 +354,10 @@ class PlanGuard::InForce {
       return;
     }
     const int64_t peak = meter->peak();
-    TORCH_CHECK(peak <= memory::budget_for(plan->budget, plan->trace->device.type()),
+    const int64_t most = plan->is_enforced
+                             ? plan->budget
+                             : memory::budget_for(plan->budget, plan->trace->device.type());
+    TORCH_CHECK(peak <= most,
                 "[plan] the step took ",
                 peak,
                 plan->counted() == planning::Counted::WithGradients
@@ -272,6 +386,10 @@ PlanGuard::~PlanGuard() {
     in_force_->guard.end();
     static_cast<void>(in_force_.release());
   }
+}
+
+int64_t PlanGuard::peak_bytes() const {
+  return in_force_->meter ? in_force_->meter->peak() : 0;
 }
 
 void PlanGuard::finish() const {

@@ -1,5 +1,6 @@
 #include "plan/step_meter.h"
 
+#include "memory/allocation_watch.h"
 #include "memory/cpu_counter.h"
 #include "plan/measure/activation_counter.h"
 
@@ -17,7 +18,13 @@ using torch::autograd::AccumulateGrad;
 /// Nodes may run on threads of the autograd engine.
 class StepMeter::State final : public NodeListener {
  public:
-  State(c10::Device device, Gradients gradients) : gradients_(gradients), counter_(device) {}
+  State(c10::Device device, Gradients gradients, int64_t limit)
+      : gradients_(gradients), counter_(device) {
+    const bool is_taken = device.is_cpu() && memory::cpu_watch().is_on();
+    if (limit != kNoLimit && !is_taken) {
+      watch_.emplace(device, limit);
+    }
+  }
 
   void node_begins() override {
     const auto node = torch::autograd::get_current_node();
@@ -42,6 +49,9 @@ class StepMeter::State final : public NodeListener {
     const auto& gradient = accumulation->variable.grad();
     if (!had_gradient_[accumulation] && gradient.defined() && gradient.has_storage()) {
       counter_->set_aside(gradient.storage());
+      if (watch_) {
+        watch_->raise_floor(counted_bytes(gradient.storage(), counter_->device()));
+      }
     }
   }
 
@@ -55,20 +65,22 @@ class StepMeter::State final : public NodeListener {
 
   void stop() {
     const std::scoped_lock lock(mutex_);
+    watch_.reset();
     counter_.reset();
   }
 
  private:
   const Gradients gradients_;
   std::mutex mutex_;
-  std::optional<ActivationCounter> counter_;  // until the meter ends
-  std::map<const void*, bool> had_gradient_;  // by node
+  std::optional<ActivationCounter> counter_;      // until the meter ends
+  std::optional<memory::AllocationWatch> watch_;  // if there is a limit
+  std::map<const void*, bool> had_gradient_;      // by node
   bool has_nodes_ = false;
   int64_t peak_ = 0;
 };
 
-StepMeter::StepMeter(c10::Device device, Gradients gradients)
-    : state_(std::make_shared<State>(device, gradients)), nodes_(state_) {}
+StepMeter::StepMeter(c10::Device device, Gradients gradients, int64_t limit)
+    : state_(std::make_shared<State>(device, gradients, limit)), nodes_(state_) {}
 
 StepMeter::~StepMeter() {
   state_->stop();

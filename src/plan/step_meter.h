@@ -1,11 +1,12 @@
 // Measures the peak activation bytes of one step of the calling thread, whatever others allocate:
 // Note [What an activation is], Note [Whose bytes they are].
 //
-// Unlike an ActivationMeter it needs no list of parameters, sets no limit, and several threads may
-// measure at once. It measures to the end of the last node of backward, so that an optimizer's
-// update does not count.
+// Unlike an ActivationMeter it needs no list of parameters, and several threads may measure at
+// once. It measures to the end of the last node of backward, so that an optimizer's update does not
+// count.
 #pragma once
 
+#include "memory/allocation_watch.h"
 #include "plan/trace/node_listener.h"
 
 #include <c10/core/Device.h>
@@ -18,7 +19,10 @@ namespace reprise::planning {
 class StepMeter {
  public:
   enum class Gradients : uint8_t { SetAside, Counted };
-  StepMeter(c10::Device device, Gradients gradients);
+  static constexpr int64_t kNoLimit = memory::AllocationWatch::kNoLimit;
+  /// An allocation that would exceed `limit` throws c10::OutOfMemoryError, unless there is a watch
+  /// on CPU tensors already (memory/allocation_watch.h).
+  StepMeter(c10::Device device, Gradients gradients, int64_t limit = kNoLimit);
   ~StepMeter();
   StepMeter(const StepMeter&) = delete;
   StepMeter& operator=(const StepMeter&) = delete;

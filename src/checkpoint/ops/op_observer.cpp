@@ -149,15 +149,14 @@ void observe_recorded_operators() {
 }
 
 OpObserverGuard::OpObserverGuard(OpObserver* observer)
-    : previous_(std::exchange(top_observer, observer)) {
-  auto keys = c10::impl::tls_local_dispatch_key_set();
-  keys.included_ = observer == nullptr && live_tensors() == nullptr
-                       ? keys.included_.remove(kRecordKey)
-                       : keys.included_.add(kRecordKey);
-  c10::impl::_force_tls_local_dispatch_key_set(keys);
+    : previous_(std::exchange(top_observer, observer)),
+      was_included_(c10::impl::tls_is_dispatch_key_included(kRecordKey)) {
+  c10::impl::tls_set_dispatch_key_included(kRecordKey,
+                                           observer != nullptr || live_tensors() != nullptr);
 }
 
 OpObserverGuard::~OpObserverGuard() {
+  c10::impl::tls_set_dispatch_key_included(kRecordKey, was_included_);
   top_observer = previous_;
 }
 

@@ -21,7 +21,8 @@ class OpObserver {
 
 /// In its scope, `observer` is the only observer. Null: there is none, not even that of an
 /// enclosing region. A LiveTensorReport sees operators in any case. See Note [A backward call
-/// inside a region].
+/// inside a region]. Other dispatch keys may change meanwhile, as a recorded step begins under
+/// autocast and ends after it.
 class OpObserverGuard {
  public:
   explicit OpObserverGuard(OpObserver* observer);
@@ -33,7 +34,7 @@ class OpObserverGuard {
 
  private:
   OpObserver* previous_;
-  c10::impl::ForceDispatchKeyGuard keys_;
+  const bool was_included_;
 };
 
 /// Makes sure that observers see every operator, including those registered since the last call.

@@ -53,56 +53,84 @@ StepTrace trace_step(const std::function<void()>& step, c10::Device device) {
   return std::make_shared<StepTracer>(device)->run(step);
 }
 
-class StepTracer::Closing {
- public:
-  explicit Closing(StepTracer& tracer) : tracer_(tracer) {}
-  ~Closing() {
-    std::unique_ptr<UntouchedState> state;
-    {
-      const std::scoped_lock lock(tracer_.mutex_);
-      tracer_.is_over_ = true;
-      state = std::move(tracer_.state_);
-    }
-    // Not under the lock: this locks generators, under whose locks operators are traced.
-    state.reset();
-    const std::scoped_lock lock(tracer_.mutex_);
-    tracer_.cuts_.stop();
-  }
-  Closing(const Closing&) = delete;
-  Closing& operator=(const Closing&) = delete;
+/// What makes the tracer hear of its thread.
+struct StepTracer::Listening {
+  Listening(const std::shared_ptr<StepTracer>& tracer, Effects effects)
+      : regions(detail::ListenerPtr(tracer, static_cast<detail::RegionListener*>(tracer.get()))),
+        planning(tracer.get()),
+        undoing(effects == Effects::Undone
+                    ? std::make_unique<Undoing>(static_cast<detail::WriteListener*>(tracer.get()))
+                    : nullptr),
+        observing(tracer.get()),
+        nodes(std::shared_ptr<NodeListener>(tracer, static_cast<NodeListener*>(tracer.get()))) {}
 
- private:
-  StepTracer& tracer_;
+  struct Undoing {
+    explicit Undoing(detail::WriteListener* tracer)
+        : listening(tracer, detail::WriteListenerGuard::Others::Listen) {}
+    const detail::WriteListenerGuard listening;
+    const detail::PrivateDraws drawing;
+  };
+
+  const detail::RegionListenerGuard regions;
+  const detail::RegionPlannerGuard planning;
+  const c10::impl::IncludeDispatchKeyGuard writes{detail::kWriteKey};  // observers need it too
+  const std::unique_ptr<Undoing> undoing;
+  const detail::OpObserverGuard observing;
+  const NodeListenerGuard nodes;
 };
 
-StepTracer::StepTracer(c10::Device device, OpTimer* timer)
+StepTracer::StepTracer(c10::Device device, OpTimer* timer, Effects effects)
     : timer_(timer),
       clock_(device, timer),
       cuts_(device, trace_, storages_, regions_),
       ops_(trace_, regions_, storages_, cuts_, clock_),
-      state_(std::make_unique<UntouchedState>(cuts_.counter())) {}
+      state_(effects == Effects::Undone ? std::make_unique<UntouchedState>(cuts_.counter())
+                                        : nullptr) {}
+
+StepTracer::~StepTracer() = default;
 
 StepTrace StepTracer::run(const std::function<void()>& step) {
+  struct Closing {
+    explicit Closing(StepTracer& traced) : tracer(traced) {}
+    ~Closing() { tracer.close(); }
+    Closing(const Closing&) = delete;
+    Closing& operator=(const Closing&) = delete;
+    StepTracer& tracer;
+  };
   const Closing closing(*this);
+  begin();
+  step();
+  return end();
+}
+
+void StepTracer::close() {
+  listening_.reset();
+  std::unique_ptr<UntouchedState> state;
+  {
+    const std::scoped_lock lock(mutex_);
+    is_over_ = true;
+    state = std::move(state_);
+  }
+  // Not under the lock: this locks generators, under whose locks operators are traced.
+  state.reset();
+  const std::scoped_lock lock(mutex_);
+  cuts_.stop();
+}
+
+void StepTracer::begin() {
   TORCH_CHECK(!detail::has_region_planner(),
               "[plan] a step cannot be traced while a plan is applied: trace it first.");
   TORCH_CHECK(at::GradMode::is_enabled(),
               "[plan] a step is traced with gradients on: remove the NoGradGuard around it.");
   detail::observe_effects();
-  {
-    const detail::RegionListenerGuard regions(
-        detail::ListenerPtr(shared_from_this(), static_cast<detail::RegionListener*>(this)));
-    const detail::RegionPlannerGuard planning(this);
-    const c10::impl::IncludeDispatchKeyGuard writes(detail::kWriteKey);
-    const detail::WriteListenerGuard listening(this, detail::WriteListenerGuard::Others::Listen);
-    const detail::PrivateDraws drawing;
-    const detail::OpObserverGuard observing(this);
-    const NodeListenerGuard nodes(
-        std::shared_ptr<NodeListener>(shared_from_this(), static_cast<NodeListener*>(this)));
-    cuts_.begin();
-    begun_ = clock_.mark();
-    step();
-  }
+  listening_ = std::make_unique<Listening>(shared_from_this(),
+                                           state_ != nullptr ? Effects::Undone : Effects::Lasting);
+  cuts_.begin();
+  begun_ = clock_.mark();
+}
+
+StepTrace StepTracer::end() {
+  listening_.reset();
   return finish();
 }
 
@@ -245,7 +273,7 @@ void StepTracer::call(const c10::OperatorHandle& op,
   const std::scoped_lock lock(mutex_);
   if (call && !is_over_) {
     ops_.end(*call, results);
-    if (others_draw) {
+    if (others_draw && state_ != nullptr) {
       state_->note_other_draws();
     }
   }
@@ -313,8 +341,18 @@ void StepTracer::node_begins() {
   }
   const auto node = torch::autograd::get_current_node();
   if (const auto* accumulation = dynamic_cast<const AccumulateGrad*>(node.get())) {
-    state_->before_accumulation(accumulation->variable);
+    if (state_ != nullptr) {
+      state_->before_accumulation(accumulation->variable);
+    } else {
+      const at::Tensor& leaf = accumulation->variable;
+      had_gradient_.emplace(leaf.unsafeGetTensorImpl(), leaf.grad().defined());
+    }
   }
+}
+
+bool StepTracer::is_new_gradient(const at::Tensor& leaf) {
+  return state_ != nullptr ? !state_->had_gradient(leaf)
+                           : !had_gradient_[leaf.unsafeGetTensorImpl()];
 }
 
 void StepTracer::node_ended() {
@@ -326,8 +364,10 @@ void StepTracer::node_ended() {
   const auto node = torch::autograd::get_current_node();
   if (const auto* accumulation = dynamic_cast<const AccumulateGrad*>(node.get())) {
     const auto& gradient = accumulation->variable.grad();
-    if (gradient.defined() && gradient.has_storage()) {
-      cuts_.set_gradient_aside(gradient.storage(), !state_->had_gradient(accumulation->variable));
+    // Where effects last, a gradient that was there is older than the step.
+    const bool is_new = is_new_gradient(accumulation->variable);
+    if (gradient.defined() && gradient.has_storage() && (is_new || state_ != nullptr)) {
+      cuts_.set_gradient_aside(gradient.storage(), is_new);
     }
   }
 }

@@ -23,6 +23,7 @@
 #include <reprise/detail/planned_region.h>
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -37,14 +38,30 @@ class StepTracer final : detail::RegionListener,
                          NodeListener,
                          public std::enable_shared_from_this<StepTracer> {
  public:
+  /// Whether the step leaves everything as it was, or has the effects that it always has.
+  enum class Effects : uint8_t { Undone, Lasting };
+
   /// `timer` predicts the time where nothing is computed (the meta device).
-  explicit StepTracer(c10::Device device, OpTimer* timer = nullptr);
+  explicit StepTracer(c10::Device device,
+                      OpTimer* timer = nullptr,
+                      Effects effects = Effects::Undone);
+  ~StepTracer();
+  StepTracer(const StepTracer&) = delete;
+  StepTracer& operator=(const StepTracer&) = delete;
 
   /// Once per tracer, which a std::shared_ptr must own. A region that outlives the step may refer
   /// to the tracer for longer, but is no longer heard.
   StepTrace run(const std::function<void()>& step);
 
+  /// The same for a step that is no function. All three on one thread; close() also without end(),
+  /// if the step was not completed.
+  void begin();
+  StepTrace end();
+  void close();
+
  private:
+  struct Listening;
+
   // RegionListener
   detail::OpObserver* forward_begins(const std::shared_ptr<detail::Frame>& frame,
                                      const CheckpointOptions& options,
@@ -85,8 +102,8 @@ class StepTracer final : detail::RegionListener,
   /// Whether `frame` is the outermost region that runs, in this phase.
   bool is_running(const detail::Frame& frame, StepPhase phase) const;
   StepTrace finish();
-  /// Restores what the step has changed and stops counting, on the thread that runs the step.
-  class Closing;
+  /// Whether a gradient is one that the step makes.
+  bool is_new_gradient(const at::Tensor& leaf);
 
   std::mutex mutex_;
   bool is_over_ = false;
@@ -97,10 +114,12 @@ class StepTracer final : detail::RegionListener,
   std::vector<RegionRecord> regions_;  // as trace_.regions
   StepCuts cuts_;
   OpRecorder ops_;
-  std::unique_ptr<UntouchedState> state_;
-  size_t begun_ = 0;     // mark of the clock
-  size_t nodes_ = 0;     // of backward, so far
-  size_t planned_ = 0;   // regions before the one that asked last
+  std::unique_ptr<UntouchedState> state_;     // if effects are undone
+  std::map<const void*, bool> had_gradient_;  // by leaf, if effects last
+  std::unique_ptr<Listening> listening_;      // from begin() to end()
+  size_t begun_ = 0;                          // mark of the clock
+  size_t nodes_ = 0;                          // of backward, so far
+  size_t planned_ = 0;                        // regions before the one that asked last
   size_t joinable_ = 0;  // regions that can be joined with the one that is about to begin
 };
 

@@ -71,8 +71,7 @@ int64_t bytes_of(const std::string& name, const std::string& text, const Amount&
 }  // namespace
 
 int64_t planned_bytes(int64_t bytes, c10::DeviceType device) {
-  const auto [share, fixed] = memory::allocator_rounding(device);
-  return static_cast<int64_t>(static_cast<double>(bytes) * (1 - share)) - fixed;
+  return memory::planned_bytes(bytes, device);
 }
 
 int64_t budget_for(int64_t bytes, c10::DeviceType device) {
