@@ -33,6 +33,7 @@ from reprise.checkpointing import (
     set_checkpoint_debug_enabled,
     set_checkpoint_early_stop,
 )
+from reprise.enabling import Enabled, disable, enable
 from reprise.planning import Plan, plan
 from reprise.policies import CheckpointPolicy, SelectiveCheckpointContext, create_selective_checkpoint_contexts
 
@@ -42,6 +43,7 @@ record_stats(True)
 __all__ = [
     "CheckpointError",
     "CheckpointPolicy",
+    "Enabled",
     "GraphExecGroup",
     "LiveTensorReport",
     "NamedRange",
@@ -51,6 +53,8 @@ __all__ = [
     "checkpoint",
     "checkpoint_sequential",
     "create_selective_checkpoint_contexts",
+    "disable",
+    "enable",
     "is_recomputing",
     "live_bytes",
     "offload_use",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
-from typing import Any, Callable
+from typing import Any, Callable, Sequence
 
 import torch
 
 from reprise import _C
+from reprise.report import write_report
 
 __all__ = ["Plan", "bytes_of", "plan"]
 
@@ -68,6 +70,17 @@ class Plan:
         """What every region does, with one line for each run of regions that do the same."""
         return self._plan.describe()
 
+    def report(
+        self,
+        path: str | os.PathLike[str],
+        title: str = "Memory plan",
+        *,
+        model: str = "",
+        measured_peaks: Sequence[int] = (),
+    ) -> None:
+        """Writes the plan as a page that opens without network, such as memory.html."""
+        write_report(self._plan, path, title, model=model, measured_peaks=measured_peaks)
+
     def __enter__(self) -> Plan:
         scope = self._plan.apply()
         scope.__enter__()
@@ -106,12 +119,10 @@ def plan(
     device = torch.device(device)
     if device.type == "cuda" and device.index is None:
         device = torch.device("cuda", torch.cuda.current_device())
-    made = _C.plan(
-        step,
-        device,
+    options = _C.PlanOptions(
         budget=bytes_of(budget),
         host_budget=bytes_of(host_budget),
         allow_lossy=allow_lossy,
         counts_gradients=counts_gradients,
     )
-    return Plan(made)
+    return Plan(_C.plan(step, device, options))
