@@ -130,6 +130,13 @@ void RecomputePass::before_write(const at::Tensor& target) {
   }
 }
 
+void RecomputePass::before_set(const at::Tensor& target) {
+  stop_at_end_of_forward();
+  if (frame_.region_.tensor_log.has_set(target)) {
+    reads_.note_set(target);
+  }
+}
+
 void RecomputePass::after_write() {
   for (auto& [index, tensor] : std::exchange(unwritten_, {})) {
     compare_values(index, tensor);

@@ -49,7 +49,7 @@ class RecomputePass final : public HookSource, public WriteListener {
   void before_kernel_write(const at::Tensor& target) override;
   bool adds_hooks_again(const at::Tensor& tensor) override { return hooks_.is_outside(tensor); }
   unsigned next_hook(const at::Tensor& tensor) override;
-  void before_set(const at::Tensor& /*target*/) override { stop_at_end_of_forward(); }
+  void before_set(const at::Tensor& target) override;
   uint64_t hook_limit() override {
     stop_at_end_of_forward();
     // A captured tensor may have got a history since, which leads back to this region.

@@ -102,6 +102,20 @@ TEST(LawUnseenWrites, SetDataOfAnotherTensor) {
                  all_ways());
 }
 
+TEST(LawUnseenWrites, ParameterScaledThroughItsData) {
+  law(
+      [](const Way& way) {
+        auto x = sine_leaf({3, 4}), w = sine_leaf({4, 4}, 1);
+        const auto fn = [w](at::Tensor h) mutable {
+          w.set_data(w.data() * 0.5);
+          return h.mm(w).tanh();
+        };
+        way(fn, x).sum().backward();
+        return Tensors{x.grad(), w.grad(), w.detach()};
+      },
+      all_ways());
+}
+
 TEST(LawUnseenWrites, SetDataAndNotRead) {
   law_or_refused(writing([](at::Tensor buffer,
                             const at::Tensor& h) { buffer.set_data(buffer.detach() * 0.9 + h); },

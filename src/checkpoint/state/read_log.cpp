@@ -165,7 +165,7 @@ void ReadCheck::check(const at::Tensor& tensor) {
   }
   // Only the first read counts: afterwards the region itself may have written the tensor.
   const auto index = static_cast<size_t>(entry - log_.entries_.data());
-  if (is_checked_[index]) {
+  if (is_checked_[index] || std::ranges::count(set_, tensor.unsafeGetTensorImpl()) > 0) {
     return;
   }
   is_checked_[index] = true;

@@ -94,6 +94,8 @@ class ReadCheck {
   ReadCheck(const ReadLog& log, const WriteLog& writes, const SavedInputs& inputs)
       : log_(log), writes_(writes), inputs_(inputs), is_checked_(log.entries_.size()) {}
   void check(const at::Tensor& tensor);
+  /// The recompute gives `tensor` other data, as forward did: from here on it is the region's own.
+  void note_set(const at::Tensor& tensor) { set_.push_back(tensor.unsafeGetTensorImpl()); }
   /// Whether some input was released.
   bool is_watching() const { return inputs_.has_unread(); }
   /// Throws if `tensor` is in a released input.
@@ -110,6 +112,7 @@ class ReadCheck {
   const WriteLog& writes_;
   const SavedInputs& inputs_;
   c10::SmallVector<bool, 32> is_checked_;
+  std::vector<const c10::TensorImpl*> set_;
   std::string difference_;
   std::string unread_input_;
   std::string new_parameter_;

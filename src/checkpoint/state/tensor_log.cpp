@@ -124,6 +124,10 @@ bool TensorLog::has_hooked(const at::Tensor& leaf) const {
   return find_tensor(hooks_, leaf.unsafeGetTensorImpl()) != hooks_.end();
 }
 
+bool TensorLog::has_set(const at::Tensor& tensor) const {
+  return find_tensor(shapes_, tensor.unsafeGetTensorImpl()) != shapes_.end();
+}
+
 bool HookReplay::is_outside(const at::Tensor& tensor) const {
   // Not grad_fn(): Note [Looking at a history].
   const auto* meta = torch::autograd::impl::get_autograd_meta(tensor);

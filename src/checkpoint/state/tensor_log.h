@@ -42,6 +42,8 @@ class TensorLog {
 
   /// Whether the region gave a tensor from outside another storage, or called backward.
   bool has_sets_or_backward() const { return !shapes_.empty() || !calls_.empty(); }
+  /// Whether forward gave `tensor` another storage, or other sizes.
+  bool has_set(const at::Tensor& tensor) const;
   /// Whether a backward call inside the region accumulates gradients.
   bool has_gradients() const { return !gradients_.empty(); }
   /// Whether forward added a hook to this leaf.
