@@ -38,4 +38,6 @@ if(_reprise_python_missing)
 else()
   message(STATUS "Python package: for Python ${Python3_VERSION} (${Python3_EXECUTABLE})")
   set(REPRISE_BUILD_PYTHON ON)
+  # The package as it lies in the build folder, so that tests can import it from there.
+  set(REPRISE_PYTHON_FOLDER ${PROJECT_BINARY_DIR}/python)
 endif()

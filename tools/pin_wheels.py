@@ -6,7 +6,7 @@ Usage: tools/pin_wheels.py torch==2.15.0 nvidia-cuda-runtime==13.2.86 nvidia-cud
 
 The first writes <version of torch>.txt; the CUDA libraries are those that torch's cuda-toolkit requires. The second writes
 python.txt, what the Python tests need beside torch, in the versions that are installed in ENVIRONMENT, a virtual
-environment in which the tests pass. Asks pip which files it would install on Linux, for each Python and processor. Look at
+environment in which the tests pass, and wheel.txt, what builds the package. Asks pip which files it would install on Linux, for each Python and processor. Look at
 the difference before you commit it: from then on, everybody installs exactly these files or none.
 """
 import concurrent.futures
@@ -25,6 +25,7 @@ PROCESSORS = ("x86_64", "aarch64")
 NEWEST_GLIBC = 28  # of Debian 10 and later
 # What tests/python imports, and torch itself needs; the rest follows from their metadata.
 OF_THE_TESTS = ("torch", "setuptools", "pytest", "numpy", "transformers", "accelerate", "peft", "trl")
+OF_THE_BUILD = ("scikit-build-core",)
 # Run by the environment's Python: name==version of the given packages and of all that they need, but torch and CUDA's.
 LIST = """
 import importlib.metadata, re, sys
@@ -72,25 +73,29 @@ def pinned(wheel):
     return " \\\n".join([wheel, *(f"    --hash=sha256:{digest}" for digest in sorted(found))])
 
 
-def of_the_tests(environment):
-    """What the tests need, as name==version."""
-    command = [pathlib.Path(environment) / "bin" / "python", "-c", LIST, *OF_THE_TESTS]
+def needed(environment, names):
+    """What these packages need, as name==version."""
+    command = [pathlib.Path(environment) / "bin" / "python", "-c", LIST, *names]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+
+
+def write(target, wheels):
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        lines = list(pool.map(pinned, wheels))
+    target.write_text(HEADER + "\n".join(lines) + "\n", encoding="utf-8")
 
 
 def main():
     wheels = sys.argv[1:]
     if len(wheels) == 2 and wheels[0] == "--python":
-        target, wheels = FOLDER / "python.txt", of_the_tests(wheels[1])
+        write(FOLDER / "python.txt", needed(wheels[1], OF_THE_TESTS))
+        write(FOLDER / "wheel.txt", needed(wheels[1], OF_THE_BUILD))
     elif not wheels or any(wheel.startswith("-") for wheel in wheels):
         sys.exit(__doc__)
     elif not wheels[0].startswith("torch=="):
         sys.exit("expected torch==<version> first, which names the file")
     else:
-        target = FOLDER / f"{wheels[0].removeprefix('torch==')}.txt"
-    with concurrent.futures.ThreadPoolExecutor() as pool:
-        lines = list(pool.map(pinned, wheels))
-    target.write_text(HEADER + "\n".join(lines) + "\n", encoding="utf-8")
+        write(FOLDER / f"{wheels[0].removeprefix('torch==')}.txt", wheels)
 
 
 if __name__ == "__main__":

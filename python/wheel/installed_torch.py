@@ -14,10 +14,10 @@ import sys
 import sysconfig
 
 MISSING = f"""\
-reprise is built for the PyTorch that is installed, and {sys.executable} finds none. Either
-  pip install torch                                       into the environment that reprise is for, then
-  pip install --no-build-isolation .                      after: pip install scikit-build-core
-or set REPRISE_TORCH to the folder of a torch package (the one with include/ and lib/)."""
+reprise is built for the PyTorch that is installed, and {sys.executable} finds none.
+Install one (pip install torch) into the environment that reprise is for, and build again. Builders that make an environment
+of their own (uv, build) hide it: pip install scikit-build-core, and build with --no-build-isolation (build: --no-isolation).
+Or set REPRISE_TORCH to the folder of a torch package, the one with include/ and lib/."""
 
 
 def _places() -> list[pathlib.Path]:
