@@ -11,21 +11,25 @@ import torch
 
 class Program(NamedTuple):
     run: Callable[[Callable[..., Any]], Any]
-    refused: re.Pattern[str] | None
+    refused: re.Pattern[str] | None  # what the error of a region says, or of plain PyTorch
+    ways: tuple[str, ...]  # in which a region is refused; none: in all
 
     @property
     def name(self) -> str:
         return f"{self.run.__module__.rpartition('.')[2]}.{self.run.__name__}"
 
+    def is_refused(self, way: str) -> bool:
+        return self.refused is not None and (not self.ways or way in self.ways)
+
 
 PROGRAMS: list[Program] = []
 
 
-def program(function: Callable | None = None, *, refused: str | None = None) -> Callable:
-    """Adds a program. ``refused``: what an error says that may stand in for the right result."""
+def program(function: Callable | None = None, *, refused: str | None = None, ways: tuple[str, ...] = ()) -> Callable:
+    """Adds a program. ``refused``: what the error says that it ends with; ``ways``: only in these."""
 
     def add(run):
-        PROGRAMS.append(Program(run, re.compile(refused, re.DOTALL) if refused else None))
+        PROGRAMS.append(Program(run, re.compile(refused, re.DOTALL) if refused else None, ways))
         return run
 
     return add if function is None else add(function)

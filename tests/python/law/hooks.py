@@ -158,3 +158,51 @@ def a_handle_removed_inside(region):
         return h.sin().exp()
 
     return grads(region(block, x.cos()).sum(), x)
+
+
+@program
+def on_a_leaf_that_is_not_read(region):
+    x, w = leaf(4, 8), leaf(8, 8)
+
+    def block(h):
+        w.register_hook(negated)
+        return h.sin().exp()
+
+    return grads(region(block, x).sum() + w.sin().sum(), x, w)
+
+
+@program
+def a_handle_removed_between_steps(region):
+    x, w, handles = leaf(4, 8), leaf(8, 8), {}
+
+    def block(h):
+        handles["last"] = w.register_hook(negated)
+        return (h @ w).tanh()
+
+    for _ in range(3):
+        region(block, x).sum().backward()
+        handles["last"].remove()
+    return [x.grad, w.grad]
+
+
+@program
+def after_a_backward_call_inside(region):
+    x, w = leaf(4, 8), leaf(8, 8)
+
+    def block(h):
+        (force,) = torch.autograd.grad((h @ w).tanh().sum(), w)
+        w.register_hook(negated)
+        return (h @ force).exp() + (h @ w).sin()
+
+    return grads(region(block, x).sum(), x, w)
+
+
+@program
+def in_two_regions(region):
+    x, w = leaf(4, 8), leaf(8, 8)
+
+    def block(h):
+        w.register_hook(lambda grad: grad * 2)
+        return (h @ w).tanh()
+
+    return grads(region(block, region(block, x)).sum(), x, w)

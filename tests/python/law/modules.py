@@ -95,7 +95,7 @@ def copied_between_forward_and_backward(region):
     return grads(y.sum() + region(other, x).sum(), x, *layer.parameters(), *other.parameters())
 
 
-@program(refused="recompute")
+@program(refused="did different work")
 def switched_to_eval_before_backward(region):
     net, x = nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.5), nn.Tanh()), leaf(4, 8)
     y = region(lambda h: net(h).exp(), x)
@@ -103,7 +103,7 @@ def switched_to_eval_before_backward(region):
     return grads(y.sum(), x, *net.parameters())
 
 
-@program
+@program(refused="its requires_grad is not what it was in forward")
 def frozen_before_backward(region):
     first, second, x = nn.Linear(8, 8), nn.Linear(8, 8), leaf(4, 8)
     y = region(lambda h: second(first(h).tanh()).exp(), x)
