@@ -106,7 +106,7 @@ TEST(LawUnseenWrites, ParameterScaledThroughItsData) {
   law(
       [](const Way& way) {
         auto x = sine_leaf({3, 4}), w = sine_leaf({4, 4}, 1);
-        const auto fn = [w](at::Tensor h) mutable {
+        const auto fn = [w](at::Tensor h) {
           w.set_data(w.data() * 0.5);
           return h.mm(w).tanh();
         };

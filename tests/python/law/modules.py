@@ -58,7 +58,8 @@ def weight_norm(region):
 
 @program
 def convolutions(region):
-    net = nn.Sequential(nn.Conv2d(2, 4, 3), nn.BatchNorm2d(4), nn.ReLU(inplace=True), nn.Dropout2d(0.3), nn.MaxPool2d(2))
+    layers = nn.Conv2d(2, 4, 3), nn.BatchNorm2d(4), nn.ReLU(inplace=True), nn.Dropout2d(0.3), nn.MaxPool2d(2)
+    net = nn.Sequential(*layers)
     x = leaf(2, 2, 8, 8)
     return [*grads(region(net, x.sin()).square().sum(), x, *net.parameters()), *net.buffers(), torch.rand(2)]
 
