@@ -18,9 +18,10 @@ _UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "m
 
 def bytes_of(size: int | str) -> int:
     """``6442450944``, ``"6GiB"``, ``"512 MiB"`` or ``"1.5GB"`` in bytes."""
-    if isinstance(size, int) and not isinstance(size, bool):
+    if isinstance(size, int) and not isinstance(size, bool) and size < 2**63:
         return size
-    match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*", str(size))
+    text = size if isinstance(size, str) else ""
+    match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+(?=\s*[kmgKMG]))?)\s*([A-Za-z]*)\s*", text)
     if match is None or match[2].lower() not in _UNITS:
         raise ValueError(f"expected a number of bytes such as 6GiB or 512MiB, got {size!r}")
     return int(float(match[1]) * _UNITS[match[2].lower()])
