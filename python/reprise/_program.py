@@ -18,8 +18,8 @@ def main() -> NoReturn:
     program = _PACKAGE / "bin" / "reprise"
     if not program.is_file():
         sys.exit(
-            "reprise: this package was built without the program, because libraries that it needs were missing. "
-            "CONTRIBUTING.md names them; with them, build the package again."
+            "reprise: this package was built without the program: it was switched off, or libraries that it needs were "
+            "missing. docs/python.md names them; with them, build the package again."
         )
     try:
         torch = torch_folder()
