@@ -13,8 +13,10 @@
 #include "checkpoint/frame.h"
 #include "checkpoint/hot_thread_local.h"
 #include "checkpoint/loaded_torch.h"
+#include "checkpoint/ops/engine_ops.h"
 #include "checkpoint/ops/op_observer.h"
 #include "checkpoint/ops/tensor_hooks.h"
+#include "checkpoint/state/read_log.h"
 #include "checkpoint/state/write_listener.h"
 #include "checkpoint/weak_node.h"
 
@@ -332,6 +334,32 @@ BackwardScope::BackwardScope(const torch::autograd::edge_list& roots, bool accum
     : state_(std::make_unique<State>(roots, accumulates)) {}
 
 BackwardScope::~BackwardScope() = default;
+
+struct OutsideScope::State {
+  State()
+      : depth(std::exchange(hook_depth, 0)),
+        unhooked(nullptr),
+        unheard(nullptr, WriteListenerGuard::Others::Pause),
+        unread(static_cast<ReadLog*>(nullptr)),
+        unobserved(nullptr),
+        unseen(kObserverKeys) {
+    hook_depth = 0;
+  }
+  ~State() { hook_depth = depth + 1; }  // the guard takes one away
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+
+  const int depth;
+  const HookSourceGuard unhooked;
+  const WriteListenerGuard unheard;
+  const ReadGuard unread;
+  const OpObserverGuard unobserved;
+  const c10::impl::ExcludeDispatchKeyGuard unseen;
+};
+
+OutsideScope::OutsideScope() : state_(std::make_unique<State>()) {}
+
+OutsideScope::~OutsideScope() = default;
 
 bool BackwardScope::is_needed() {
   return hook_depth > 0 || has_write_listener() || OpObserverGuard::has_observer();

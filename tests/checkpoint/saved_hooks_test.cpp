@@ -2,6 +2,7 @@
 #include "checkpoint/small_graphs.h"
 #include "support/bitwise.h"
 
+#include <reprise/detail/host_language.h>
 #include <reprise/reprise.h>
 
 #include <ATen/SavedTensorHooks.h>
@@ -65,6 +66,31 @@ TEST(SavedHooks, OfTheProgramWorkBesideRegions) {
     EXPECT_EQ(uses.unpacked, 2);
     EXPECT_TRUE(bitwise_equal(x.grad(), expected()));
   }
+}
+
+TEST(SavedHooks, AnOutsideScopeIsNoPartOfTheRegionAroundIt) {
+  const auto x = ramp_leaf({2, 3});
+  auto counter = torch::zeros({1});
+  const auto body = [counter](at::Tensor h) {
+    EXPECT_TRUE(detail::BackwardScope::is_needed());
+    {
+      const detail::OutsideScope outside;
+      EXPECT_FALSE(detail::BackwardScope::is_needed());
+      counter.add_(1);
+      auto leaf = ramp_leaf({2, 3});
+      const auto y = leaf.exp();
+      // What it saves is kept as it is, so that a node takes hooks.
+      Uses uses;
+      hook_exp(y, uses);
+      y.sum().backward();
+      EXPECT_EQ(uses.unpacked, 1);
+    }
+    EXPECT_TRUE(detail::BackwardScope::is_needed());
+    return h.exp().sin().exp();
+  };
+  checkpoint(body, x).sum().backward();
+  EXPECT_TRUE(bitwise_equal(x.grad(), expected()));
+  EXPECT_EQ(counter.item<float>(), 2);  // a region would have undone the recompute's
 }
 
 TEST(SavedHooks, OnWhatARegionHasSavedAreRefusedByLibTorch) {

@@ -94,4 +94,18 @@ class REPRISE_API BackwardScope {
   std::unique_ptr<State> state_;
 };
 
+/// In its scope this thread is outside of all regions: nothing is seen, saved elsewhere or undone.
+/// For what the language does on its own in between, such as compiling a function.
+class REPRISE_API OutsideScope {
+ public:
+  OutsideScope();
+  ~OutsideScope();
+  OutsideScope(const OutsideScope&) = delete;
+  OutsideScope& operator=(const OutsideScope&) = delete;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
 }  // namespace reprise::detail
