@@ -13,12 +13,18 @@ from reprise._steps import BackwardCall
 
 class _Engine(torch._C._ImperativeEngine):
     def run_backward(self, tensors, *args, **kwargs):
-        if not _C.is_in_region():
-            with BackwardCall():
+        try:
+            if not _C.is_in_region():
+                with BackwardCall():
+                    return super().run_backward(tensors, *args, **kwargs)
+            accumulates = kwargs.get("accumulate_grad", False)
+            with _C.BackwardScope(tensors, accumulates):
                 return super().run_backward(tensors, *args, **kwargs)
-        accumulates = kwargs.get("accumulate_grad", False)
-        with _C.BackwardScope(tensors, accumulates):
-            return super().run_backward(tensors, *args, **kwargs)
+        except RuntimeError as error:
+            # Between nodes PyTorch carries our errors as exceptions of C++, whose type it does not know.
+            if type(error) is not RuntimeError or "[reprise]" not in str(error):
+                raise
+            raise _C.CheckpointError(_C.worded(str(error))) from error.__cause__
 
 
 def install() -> None:

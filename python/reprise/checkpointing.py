@@ -11,6 +11,7 @@ import torch
 from torch.utils.checkpoint import GraphExecGroup, noop_context_fn
 
 from reprise import _C
+from reprise._compiling import hide_compilations
 from reprise.policies import policy_of
 
 __all__ = [
@@ -167,6 +168,7 @@ def _run(
     options = _options(
         use_reentrant, preserve_rng_state, early_stop, determinism_check, policy, allow_lossy, offload_inputs, name
     )
+    hide_compilations()
     return _C.checkpoint(options, function, args, kwargs, contexts, on_error)
 
 

@@ -162,6 +162,16 @@ class BackwardScope {
   std::optional<detail::BackwardScope> scope_;
 };
 
+/// For `with`, around what is no part of a region.
+class OutsideScope {
+ public:
+  void enter() { scope_.emplace(); }
+  void exit(const py::args& /*exception*/) { scope_.reset(); }
+
+ private:
+  std::optional<detail::OutsideScope> scope_;
+};
+
 }  // namespace
 
 void add_engine(py::module_& module) {
@@ -170,6 +180,10 @@ void add_engine(py::module_& module) {
       .def(py::init<const py::iterable&, bool>())
       .def("__enter__", &BackwardScope::enter)
       .def("__exit__", &BackwardScope::exit);
+  py::class_<OutsideScope>(module, "OutsideScope")
+      .def(py::init<>())
+      .def("__enter__", &OutsideScope::enter)
+      .def("__exit__", &OutsideScope::exit);
   static const auto* python = new Python();  // allow: owning-new
   detail::enter_host(*python);
 }
