@@ -46,6 +46,8 @@ struct OpContext {
   /// The NamedRanges of the region around the call, e.g. "attention/scores"; empty outside.
   std::string_view range;
   bool writes_arguments = false;  ///< its result cannot be kept
+  /// What the operator has returned, if Policy::reads_results(); otherwise empty.
+  c10::ArrayRef<c10::IValue> results = {};
 };
 
 /// An operator for which a policy decided Keep, Offload or Compress at least once in a region, as
@@ -66,6 +68,10 @@ class REPRISE_API Policy {
   Policy& operator=(const Policy&) = delete;
 
   virtual Decision decide(const OpContext& op) const = 0;
+
+  /// Whether to ask after the operator has run, with its results. The arguments are then as it has
+  /// left them.
+  virtual bool reads_results() const { return false; }
 
   /// Called at the end of a region's forward with what was kept. Should throw if the policy was
   /// meant to keep something that never ran, because a policy without effect is a mistake.

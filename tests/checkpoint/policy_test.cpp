@@ -46,6 +46,35 @@ std::vector<std::string> seen_by_policy(Fn fn, const at::Tensor& x) {
   return *names;
 }
 
+/// Keeps results with a negative element.
+class NegativeResults final : public Policy {
+ public:
+  Decision decide(const OpContext& op) const override {
+    EXPECT_EQ(op.results.size(), 1);
+    return op.results[0].toTensor().lt(0).any().item<bool>() ? Decision::Keep
+                                                             : Decision::Recompute;
+  }
+  bool reads_results() const override { return true; }
+  std::string describe() const override { return "negative results"; }
+};
+
+TEST(Policy, MayReadTheResults) {
+  const auto run = [](const CheckpointOptions& options) {
+    auto x = torch::tensor({1.0, 2.0}).requires_grad_();
+    checkpoint(options, [](at::Tensor h) { return h.exp().neg().tanh().exp().exp(); }, x)
+        .sum()
+        .backward();
+    return x.grad();
+  };
+  const auto expected = run({});
+  record_checkpoint_stats(true);
+  reset_checkpoint_stats();
+  const auto grad = run({.policy = std::make_shared<NegativeResults>()});
+  EXPECT_EQ(checkpoint_stats().total.ops_replayed, 2);  // neg and the first tanh
+  record_checkpoint_stats(false);
+  EXPECT_TRUE(bitwise_equal(grad, expected));
+}
+
 TEST(SaveOpsNames, UnknownNameIsRefusedWithTheNearest) {
   EXPECT_TRUE(contains(refusal({"aten::mn"}), "\"aten::mn\" is not a known operator"));
   EXPECT_TRUE(contains(refusal({"aten::addmmm"}), "Did you mean \"aten::addmm\"?"));

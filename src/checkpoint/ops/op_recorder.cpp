@@ -120,19 +120,34 @@ void ForwardRecorder::call(const c10::OperatorHandle& op,
   auto& calls = found->second;
   const auto& policy = *recording_.policy_;
   const auto range = NamedRanges::path();
-  const Decision decision =
-      decide({.name = calls.name,
-              .overload = calls.overload,
-              .op_class = info.op_class,
-              .call_index = calls.results.size(),
-              .class_index = class_calls_[static_cast<size_t>(info.op_class)]++,
-              .arguments = arguments_of(op, *stack),
-              .range = range,
-              .writes_arguments = info.writes_arguments || !op_effects(op).written.empty()});
+  OpContext context{.name = calls.name,
+                    .overload = calls.overload,
+                    .op_class = info.op_class,
+                    .call_index = calls.results.size(),
+                    .class_index = class_calls_[static_cast<size_t>(info.op_class)]++,
+                    .arguments = arguments_of(op, *stack),
+                    .range = range,
+                    .writes_arguments = info.writes_arguments || !op_effects(op).written.empty()};
   calls.results.push_back(nullptr);
   const size_t index = calls.results.size() - 1;
-  if (decision == Decision::Recompute) {
+  const size_t draws_before = draws();
+  const size_t once_before = region_.once.size();
+  const bool has_run = policy.reads_results();
+  std::vector<c10::IValue> arguments;  // the operator takes those on the stack
+  if (has_run) {
+    arguments = context.arguments.vec();
     run(op, info, below, stack);
+    context.arguments = arguments;
+    context.results = results_of(op, *stack);
+  }
+  const Decision decision = decide(context);
+  const auto run_once = [&] {
+    if (!has_run) {
+      run(op, info, below, stack);
+    }
+  };
+  if (decision == Decision::Recompute) {
+    run_once();
     return;
   }
   ++calls.keep_decisions;
@@ -143,7 +158,7 @@ void ForwardRecorder::call(const c10::OperatorHandle& op,
   if (info.is_factory || info.returns_view || info.hides_view) {
     // A factory is cheaper to run again than to keep. A view costs nothing, and must share the
     // storage of its recomputed base, which in-place operators rely on.
-    run(op, info, below, stack);
+    run_once();
     return;
   }
   if (info.writes_arguments) {
@@ -152,10 +167,8 @@ void ForwardRecorder::call(const c10::OperatorHandle& op,
            "to be kept, but that operator writes its arguments: leaving it out of recompute would "
            "leave them unwritten. Use the out-of-place operator, or Recompute.");
   }
-  const size_t draws_before = draws();
-  const size_t once_before = region_.once.size();
-  const auto taken = storages_in(arguments_of(op, *stack));
-  run(op, info, below, stack);
+  const auto taken = storages_in(context.arguments);
+  run_once();
   const auto made = storages_in(results_of(op, *stack));
   if (std::find_first_of(made.begin(), made.end(), taken.begin(), taken.end()) != made.end()) {
     return;  // a view in fact, although the operator does not declare it
