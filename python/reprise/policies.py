@@ -67,10 +67,10 @@ def from_function(decide: Callable[..., Any], description: str = "") -> Policy:
     """Asks ``decide(op, args, kwargs, range)`` for each operator call; it answers with a ``Decision``, a
     ``CheckpointPolicy`` or a bool."""
 
-    def asked(op, args, kwargs, range_name, writes_arguments):
+    def asked(op, args, kwargs, range_name, writes_arguments, result):
         return _decision(decide(op, args, kwargs, range_name), writes_arguments, args)
 
-    return _C.from_function(asked, description or getattr(decide, "__name__", "function"))
+    return _C.from_function(asked, description or getattr(decide, "__name__", "function"), False)
 
 
 def named(name: str, **options: Any) -> Policy:
@@ -169,13 +169,14 @@ def create_selective_checkpoint_contexts(policy_fn_or_list, allow_cache_entry_mu
 
 
 def _selective(policy_fn: Callable[..., Any], description: str) -> Policy:
-    def asked(op, args, kwargs, range_name, writes_arguments):
+    def asked(op, args, kwargs, range_name, writes_arguments, result):
         if op in SAC_IGNORED_OPS:
             return Decision.RECOMPUTE
         context = SelectiveCheckpointContext(is_recompute=False)
+        context.op_output = result  # before 2.13 PyTorch has no argument for it
         return _decision(policy_fn(context, op, *args, **kwargs), writes_arguments, args)
 
-    return _C.from_function(asked, description)
+    return _C.from_function(asked, description, True)
 
 
 def policy_of(context: Any) -> Policy | None:

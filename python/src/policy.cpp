@@ -26,11 +26,26 @@ py::object overload_of(std::string_view name, std::string_view overload) {
       .attr(overload.empty() ? py::str("default") : part(overload));
 }
 
-/// Asks `decide(operator, args, kwargs, range, writes_arguments)`.
+py::object result_of(c10::ArrayRef<c10::IValue> results) {
+  if (results.size() == 1) {
+    return torch::jit::toPyObject(results[0]);
+  }
+  py::list values;
+  for (const auto& result : results) {
+    values.append(torch::jit::toPyObject(result));
+  }
+  return values.empty() ? py::object(py::none()) : py::object(py::tuple(values));
+}
+
+/// Asks `decide(operator, args, kwargs, range, writes_arguments, result)`.
 class FunctionPolicy final : public Policy {
  public:
-  FunctionPolicy(py::object decide, std::string description)
-      : decide_(std::move(decide)), description_(std::move(description)) {}
+  FunctionPolicy(py::object decide, std::string description, bool reads_results)
+      : decide_(std::move(decide)),
+        description_(std::move(description)),
+        reads_results_(reads_results) {}
+
+  bool reads_results() const override { return reads_results_; }
 
   Decision decide(const OpContext& op) const override {
     const py::gil_scoped_acquire gil;
@@ -54,7 +69,8 @@ class FunctionPolicy final : public Policy {
                  py::tuple(args),
                  kwargs,
                  py::str(op.range.data(), op.range.size()),
-                 op.writes_arguments)
+                 op.writes_arguments,
+                 result_of(op.results))
           .cast<Decision>();
     } catch (py::error_already_set& error) {
       error.restore();
@@ -67,6 +83,7 @@ class FunctionPolicy final : public Policy {
  private:
   const Held decide_;
   const std::string description_;
+  const bool reads_results_;
 };
 
 /// pybind11 holds no pointers to const objects; policies are immutable.
@@ -95,10 +112,11 @@ void add_policies(py::module_& module) {
   module.def("save_named", [](std::vector<std::string> names) {
     return held(policy::save_named(std::move(names)));
   });
-  module.def("from_function", [](py::object decide, std::string description) {
-    return std::shared_ptr<Policy>(
-        std::make_shared<FunctionPolicy>(std::move(decide), std::move(description)));
-  });
+  module.def("from_function",
+             [](py::object decide, std::string description, bool reads_results) {
+               return std::shared_ptr<Policy>(std::make_shared<FunctionPolicy>(
+                   std::move(decide), std::move(description), reads_results));
+             });
   module.def("register_effectful_op", &register_effectful_op);
 }
 
