@@ -82,6 +82,11 @@ struct ReentrantNode::Writes final : WriteListener {
            });
   }
   unsigned next_hook(const at::Tensor& tensor) override { return hooks.next(tensor); }
+  void before_set(const at::Tensor& target) override {
+    if (region.tensor_log.has_set(target)) {
+      reads->note_set(target);
+    }
+  }
   uint64_t hook_limit() override {
     region.check_reads(*reads);
     return hooks.next_limit();
@@ -107,7 +112,7 @@ struct ReentrantNode::Writes final : WriteListener {
     }
   }
   Region& region;
-  const ReadCheck* reads = nullptr;
+  ReadCheck* reads = nullptr;
   variable_list inputs;
   VersionUndo versions;
   WriteUndo undo;
