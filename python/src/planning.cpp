@@ -142,7 +142,8 @@ void add_planning(py::module_& module) {
            py::arg("host_budget") = 0,
            py::arg("allow_lossy") = false,
            py::arg("counts_gradients") = false,
-           py::arg("is_enforced") = false);
+           py::arg("is_enforced") = false)
+      .def_readonly("budget", &PlanOptions::budget);
   module.def("plan", &make_plan, py::arg("step"), py::arg("device"), py::arg("options"));
   py::class_<Recording>(module, "StepRecording")
       .def(py::init<const py::object&>(), py::arg("device"))

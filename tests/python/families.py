@@ -77,3 +77,43 @@ def loss_of(model: Any, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
         return loss
     value = output.logits if hasattr(output, "logits") else output[0]
     return value.float().square().mean()
+
+
+_SMALL_SOUND = (
+    ("conv_dim", (16, 16)), ("conv_stride", (4, 2)), ("conv_kernel", (4, 2)), ("num_feat_extract_layers", 2),
+    ("num_conv_pos_embeddings", 4), ("num_conv_pos_embedding_groups", 2), ("mask_time_prob", 0.0),
+    ("feat_extract_norm", "layer"), ("do_stable_layer_norm", True),
+)  # fmt: skip
+_STAGES = (("image_size", 16), ("patch_size", 2), ("embed_dim", 16), ("depths", (2, 2)), ("num_heads", (2, 4)), ("window_size", 4))
+_T5 = (("num_layers", 2), ("num_decoder_layers", 2))
+
+FAMILIES = [
+    *(Family(name, "dense") for name in (
+        "llama", "mistral", "ministral", "qwen2", "qwen3", "gemma", "gemma2", "gemma3_text", "gpt2", "gpt_neox", "gptj",
+        "gpt_bigcode", "codegen", "opt", "bloom", "mpt", "phi", "phi3", "olmo", "olmo2", "olmo3", "cohere", "cohere2",
+        "glm", "glm4", "granite", "helium", "nemotron", "persimmon", "exaone4", "diffllama", "bitnet", "smollm3",
+        "stablelm", "starcoder2", "seed_oss",
+    )),
+    *(Family(name, "MoE") for name in (
+        "mixtral", "qwen2_moe", "qwen3_moe", "olmoe", "flex_olmo", "gpt_oss", "phimoe", "granitemoe", "llama4_text",
+        "ernie4_5_moe", "glm4_moe", "hunyuan_v1_moe", "minimax_m2",
+    )),
+    Family("deepseek_v3", "MoE", changes=(("num_key_value_heads", 4), ("qk_rope_head_dim", 8), ("head_dim", 8))),
+    *(Family(name, "encoder-decoder", "AutoModelForSeq2SeqLM") for name in (
+        "bart", "mbart", "pegasus", "marian", "blenderbot", "mvp", "m2m_100", "led",
+    )),
+    *(Family(name, "encoder-decoder", "AutoModelForSeq2SeqLM", _T5) for name in ("t5", "mt5", "umt5", "longt5")),
+    Family("switch_transformers", "MoE, encoder-decoder", "AutoModelForSeq2SeqLM", _T5),
+    *(Family(name, "vision", "AutoModelForImageClassification", batch="image") for name in (
+        "vit", "beit", "dinov2", "dinov2_with_registers", "ijepa", "data2vec-vision",
+    )),
+    *(Family(name, "vision", "AutoModelForImageClassification", _STAGES, batch="image") for name in ("swin", "swinv2")),
+    *(Family(name, "audio", "AutoModelForCTC", _SMALL_SOUND, batch="sound") for name in ("wav2vec2", "hubert", "wavlm")),
+    *(Family(name, "state-space") for name in ("mamba", "falcon_mamba")),
+    Family("mamba2", "state-space", changes=(("num_heads", 8), ("chunk_size", 8))),
+    *(Family(name, "hybrid") for name in ("jamba", "bamba", "lfm2", "nemotron_h", "olmo_hybrid", "granitemoehybrid")),
+    *(Family(name, "encoder", "AutoModelForMaskedLM") for name in (
+        "bert", "roberta", "electra", "deberta-v2", "distilbert", "modernbert", "esm",
+    )),
+]  # fmt: skip
+BY_NAME = {family.name: family for family in FAMILIES}
