@@ -89,8 +89,11 @@ TEST_F(RecordedStep, HasItsEffectsAndIsPlannedAsIfItWereTraced) {
   const auto state = model.state_after([&] { made = recorded(step, {.budget = 1_GiB}); });
   expect_bitwise_equal(state, plain);
   ASSERT_EQ(made->decisions().size(), 4);
-  EXPECT_EQ(made->curve().front().peak_bytes, traced.curve().front().peak_bytes);
-  EXPECT_EQ(made->curve().back().peak_bytes, traced.curve().back().peak_bytes);
+  const auto expect_close = [](int64_t bytes, int64_t expected) {
+    EXPECT_NEAR(static_cast<double>(bytes), static_cast<double>(expected), 64_KiB);
+  };
+  expect_close(made->curve().front().peak_bytes, traced.curve().front().peak_bytes);
+  expect_close(made->curve().back().peak_bytes, traced.curve().back().peak_bytes);
 }
 
 TEST_F(RecordedStep, MayAccumulateIntoGradients) {
@@ -201,11 +204,18 @@ TEST_F(EnforcedBudget, IsHeldByTheAllocatorAndMonotone) {
     const auto made = widest.with_budget(budget);
     EXPECT_LE(made.extra_ms(), before);
     before = made.extra_ms();
-    const PlanGuard use(made);
-    expect_bitwise_equal(model.state_after(step), plain);
-    use.finish();
-    EXPECT_LE(use.peak_bytes(), budget);
-    EXPECT_GT(use.peak_bytes(), made.peak_bytes() * 9 / 10);
+    int64_t peak = 0;
+    const auto state = model.state_after([&] {
+      const PlanGuard use(made);
+      step();
+      use.finish();
+      peak = use.peak_bytes();
+    });
+    expect_bitwise_equal(state, plain);
+    EXPECT_LE(peak, budget);
+    EXPECT_NEAR(static_cast<double>(peak),
+                static_cast<double>(made.peak_bytes()),
+                static_cast<double>(budget) / 50);
   }
 }
 

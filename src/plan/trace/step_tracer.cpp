@@ -80,7 +80,8 @@ struct StepTracer::Listening {
 };
 
 StepTracer::StepTracer(c10::Device device, OpTimer* timer, Effects effects)
-    : timer_(timer),
+    : effects_(effects),
+      timer_(timer),
       clock_(device, timer),
       cuts_(device, trace_, storages_, regions_),
       ops_(trace_, regions_, storages_, cuts_, clock_),
@@ -123,8 +124,7 @@ void StepTracer::begin() {
   TORCH_CHECK(at::GradMode::is_enabled(),
               "[plan] a step is traced with gradients on: remove the NoGradGuard around it.");
   detail::observe_effects();
-  listening_ = std::make_unique<Listening>(shared_from_this(),
-                                           state_ != nullptr ? Effects::Undone : Effects::Lasting);
+  listening_ = std::make_unique<Listening>(shared_from_this(), effects_);
   cuts_.begin();
   begun_ = clock_.mark();
 }
@@ -260,11 +260,13 @@ void StepTracer::call(const c10::OperatorHandle& op,
                       c10::DispatchKeySet below,
                       torch::jit::Stack* stack) {
   const auto call = begin_op(op, detail::arguments_of(op, *stack));
-  const auto mark = mark_of_default_generator();
+  // A recorded step draws from the default generator itself, and holds its lock while it does.
+  const bool watches_draws =
+      effects_ == Effects::Undone && op.operator_name().getNamespace() == "aten";
+  const auto mark = watches_draws ? mark_of_default_generator() : std::nullopt;
   op.redispatchBoxed(below, stack);
   // LibTorch's own operators draw from the copy.
-  const bool others_draw =
-      op.operator_name().getNamespace() == "aten" && mark != mark_of_default_generator();
+  const bool others_draw = watches_draws && mark != mark_of_default_generator();
   const auto results =
       c10::ArrayRef<c10::IValue>(*stack).slice(stack->size() - op.schema().returns().size());
   if (timer_ != nullptr) {
@@ -273,7 +275,7 @@ void StepTracer::call(const c10::OperatorHandle& op,
   const std::scoped_lock lock(mutex_);
   if (call && !is_over_) {
     ops_.end(*call, results);
-    if (others_draw && state_ != nullptr) {
+    if (others_draw) {
       state_->note_other_draws();
     }
   }

@@ -107,6 +107,7 @@ class StepTracer final : detail::RegionListener,
 
   std::mutex mutex_;
   bool is_over_ = false;
+  const Effects effects_;
   OpTimer* timer_;  // null where steps are computed
   TraceClock clock_;
   StepTrace trace_;
