@@ -113,13 +113,16 @@ def of_extension(owner=_C, prefix=""):
 
 
 def test_stubs_have_the_names_of_the_extension():
-    assert of_stubs().keys() == of_extension().keys()
+    stubs, extension = of_stubs().keys(), of_extension().keys()
+    assert not extension - stubs, "names that python/reprise/_C.pyi lacks"
+    assert not stubs - extension, "names of python/reprise/_C.pyi that the extension lacks"
 
 
 def test_stubs_have_the_parameters_of_the_extension():
     stubs, extension = of_stubs(), of_extension()
     both = stubs.keys() & extension.keys()
-    assert {name: stubs[name] for name in both} == {name: extension[name] for name in both}
+    differing = {name: (stubs[name], extension[name]) for name in both if stubs[name] != extension[name]}
+    assert not differing, "parameters in python/reprise/_C.pyi, and in the extension"
 
 
 def test_package_is_marked_as_typed():
