@@ -8,6 +8,7 @@ A policy is asked once per operator call, in forward, below autograd: it sees ``
 
 from __future__ import annotations
 
+import functools
 from typing import Any, Callable, Iterable
 
 import torch
@@ -153,19 +154,20 @@ def create_selective_checkpoint_contexts(policy_fn_or_list, allow_cache_entry_mu
                 raise ValueError(
                     f"Expected op in `op_list` to be an OpOverload but got: {op} of type {type(op)}. {hint}"
                 )
-
-        def policy_fn(ctx, op, *args, **kwargs):
-            return CheckpointPolicy.MUST_SAVE if op in operators else CheckpointPolicy.PREFER_RECOMPUTE
-
-        description = "save " + ", ".join(str(op) for op in operators)
+        policy = _listed(tuple(operators))
     elif callable(policy_fn_or_list):
-        policy_fn = policy_fn_or_list
-        description = getattr(policy_fn, "__name__", "function")
+        policy = _selective(policy_fn_or_list, getattr(policy_fn_or_list, "__name__", "function"))
     else:
         raise TypeError("policy_fn_or_list must be either a function or a list of ops.")
-
-    policy = _selective(policy_fn, description)
     return _SelectiveContext(policy), _SelectiveContext(policy)
+
+
+@functools.lru_cache(maxsize=256)
+def _listed(operators: tuple) -> Policy:
+    """The same policy for the same list: a list is made anew for every region."""
+    asked_about = [op for op in operators if isinstance(op, torch._ops.OpOverload) and op not in SAC_IGNORED_OPS]
+    overloads = [(op._schema.name, op._schema.overload_name) for op in asked_about]
+    return _C.from_list(overloads, "save " + ", ".join(str(op) for op in operators))
 
 
 def _selective(policy_fn: Callable[..., Any], description: str) -> Policy:

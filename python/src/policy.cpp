@@ -8,22 +8,31 @@
 #include <pybind11/stl.h>
 #include <torch/csrc/jit/python/pybind_utils.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <utility>
+#include <vector>
 
 namespace reprise::python {
 namespace {
 
 /// torch.ops.<namespace>.<name>.<overload>
 py::object overload_of(std::string_view name, std::string_view overload) {
+  // Needs the GIL, which guards the table too. Overloads live as long as the interpreter.
+  static auto* known = new std::unordered_map<std::string, py::object>();  // allow: owning-new
+  auto& found = (*known)[std::string(name) + "." + std::string(overload)];
+  if (found) {
+    return found;
+  }
   const auto colons = name.find("::");
   const auto part = [](std::string_view text) { return py::str(text.data(), text.size()); };
-  return py::module_::import("torch")
-      .attr("ops")
-      .attr(part(name.substr(0, colons)))
-      .attr(part(name.substr(colons + 2)))
-      .attr(overload.empty() ? py::str("default") : part(overload));
+  return found = py::module_::import("torch")
+                     .attr("ops")
+                     .attr(part(name.substr(0, colons)))
+                     .attr(part(name.substr(colons + 2)))
+                     .attr(overload.empty() ? py::str("default") : part(overload));
 }
 
 py::object result_of(c10::ArrayRef<c10::IValue> results) {
@@ -86,6 +95,27 @@ class FunctionPolicy final : public Policy {
   const bool reads_results_;
 };
 
+/// Keeps the results of these overloads, if they are called: a list that names others is no error,
+/// as in PyTorch.
+class ListPolicy final : public Policy {
+ public:
+  ListPolicy(std::vector<std::pair<std::string, std::string>> overloads, std::string description)
+      : overloads_(std::move(overloads)), description_(std::move(description)) {}
+
+  Decision decide(const OpContext& op) const override {
+    const bool is_listed =
+        std::any_of(overloads_.begin(), overloads_.end(), [&op](const auto& listed) {
+          return listed.first == op.name && listed.second == op.overload;
+        });
+    return is_listed ? Decision::Keep : Decision::Recompute;
+  }
+  std::string describe() const override { return description_; }
+
+ private:
+  const std::vector<std::pair<std::string, std::string>> overloads_;
+  const std::string description_;
+};
+
 /// pybind11 holds no pointers to const objects; policies are immutable.
 std::shared_ptr<Policy> held(const std::shared_ptr<const Policy>& policy) {
   return std::const_pointer_cast<Policy>(policy);
@@ -112,10 +142,14 @@ void add_policies(py::module_& module) {
   module.def("save_named", [](std::vector<std::string> names) {
     return held(policy::save_named(std::move(names)));
   });
-  module.def("from_function",
-             [](py::object decide, std::string description, bool reads_results) {
-               return std::shared_ptr<Policy>(std::make_shared<FunctionPolicy>(
-                   std::move(decide), std::move(description), reads_results));
+  module.def("from_function", [](py::object decide, std::string description, bool reads_results) {
+    return std::shared_ptr<Policy>(
+        std::make_shared<FunctionPolicy>(std::move(decide), std::move(description), reads_results));
+  });
+  module.def("from_list",
+             [](std::vector<std::pair<std::string, std::string>> overloads, std::string text) {
+               return std::shared_ptr<Policy>(
+                   std::make_shared<ListPolicy>(std::move(overloads), std::move(text)));
              });
   module.def("register_effectful_op", &register_effectful_op);
 }
