@@ -37,6 +37,7 @@ COMPOSED = [
 FOREIGN = {
     "cmake": "build install prefix preset target",
     "ctest": "output-on-failure test-dir",
+    "pip": "force-reinstall no-build-isolation no-deps",
     "googletest": "gtest_brief gtest_filter gtest_output",
     "compute-sanitizer": "error-exitcode kernel-name tool",
     "tensorboard": "logdir",

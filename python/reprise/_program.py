@@ -7,7 +7,7 @@ import pathlib
 import sys
 from typing import NoReturn
 
-from reprise._build import TORCH_VERSION
+from reprise._build import TORCH_VERSION, WITHOUT_PROGRAM
 from reprise._installed import check_torch, torch_folder, torch_version
 
 _PACKAGE = pathlib.Path(__file__).parent
@@ -18,8 +18,8 @@ def main() -> NoReturn:
     program = _PACKAGE / "bin" / "reprise"
     if not program.is_file():
         sys.exit(
-            "reprise: this package was built without the program: it was switched off, or libraries that it needs were "
-            "missing. docs/python.md names them; with them, build the package again."
+            f"reprise: this package was built without the program ({WITHOUT_PROGRAM or 'script/build builds it'}). "
+            f"CONTRIBUTING.md has the Debian packages that it needs; with them, build the package again."
         )
     try:
         torch = torch_folder()

@@ -142,7 +142,8 @@ def test_module_runs_the_program():
 
 def test_package_without_the_program_says_why(monkeypatch, tmp_path):
     monkeypatch.setattr(_program, "_PACKAGE", tmp_path)
-    with pytest.raises(SystemExit, match="built without the program"):
+    monkeypatch.setattr(_program, "WITHOUT_PROGRAM", "not found: sentencepiece")
+    with pytest.raises(SystemExit, match=r"built without the program \(not found: sentencepiece\)"):
         _program.main()
 
 
@@ -154,7 +155,7 @@ def carried(tmp_path):
     for name in ("_program.py", "_installed.py"):
         (package / name).symlink_to(SOURCE / "python" / "reprise" / name)
     (package / "__init__.py").write_text("raise AssertionError('the package was executed')")
-    (package / "_build.py").write_text("TORCH_VERSION = '2.13.0'")
+    (package / "_build.py").write_text("TORCH_VERSION = '2.13.0'\nWITHOUT_PROGRAM = ''")
     program = package / "bin" / "reprise"
     program.write_text('#!/bin/sh\necho "$@"\necho "$LD_LIBRARY_PATH"\nexit 7\n')
     program.chmod(0o755)
