@@ -56,8 +56,9 @@ void add_errors(py::module_& module) {
                                 nullptr);
   stop_error = PyErr_NewExceptionWithDoc(
       "reprise.StopRecompute",
-      "Ends a recompute that has all it needs. Let it pass: catch Exception, not BaseException.",
-      PyExc_BaseException,
+      "Ends a recompute that has all it needs. Let it pass, or set early_stop=False. An Exception, "
+      "so that module hooks with always_call run, as in torch.utils.checkpoint.",
+      PyExc_Exception,
       nullptr);
   if (checkpoint_error == nullptr || stop_error == nullptr) {
     throw py::error_already_set();

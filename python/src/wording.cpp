@@ -22,7 +22,7 @@ constexpr std::array kSpellings = {
     Words{"reprise::register_effectful_op", "reprise.register_effectful_op"},
     Words{"reprise::set_offload_settings", "reprise.set_offload_settings"},
     Words{"C++ variables", "variables"},
-    Words{"a catch (...)", "an except that catches BaseException"},
+    Words{"a catch (...). Let unknown exceptions pass", "an except. Let its exception pass"},
     Words{"LibTorch", "PyTorch"},
 };
 
