@@ -55,6 +55,15 @@ from reprise.policies import (
 _install()
 record_stats(True)
 
+
+def __getattr__(name):
+    if name == "TrainerCallback":  # needs transformers, which the rest does not
+        from reprise.trainer import TrainerCallback
+
+        return TrainerCallback
+    raise AttributeError(f"module 'reprise' has no attribute {name!r}")
+
+
 __all__ = [
     "CheckpointError",
     "CheckpointFunction",
@@ -68,6 +77,7 @@ __all__ = [
     "Plan",
     "SAC_IGNORED_OPS",
     "SelectiveCheckpointContext",
+    "TrainerCallback",
     "check_backward_validity",
     "checkpoint",
     "checkpoint_sequential",

@@ -6,7 +6,9 @@ Of other models, the ``forward`` of each block is replaced.
 
 from __future__ import annotations
 
+import copy
 import functools
+import inspect
 import sys
 import types
 import weakref
@@ -15,18 +17,42 @@ from typing import Any, Callable, Iterable
 import torch
 
 class Replaced:
-    """A method of one module, replaced: calls ``instead(*args, **kwargs)``. A copy of the module has its own method."""
+    """A method of one module, replaced by ``make(previous)`` until ``restore``. A copy of the module has its own method.
 
-    def __init__(self, module: torch.nn.Module, name: str, instead: Callable[..., Any]):
-        functools.update_wrapper(self, getattr(module, name))  # its signature, for trainers that look
+    Accelerate and TRL replace methods too, before or after this.
+    """
+
+    def __init__(self, module: torch.nn.Module, name: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]):
         self._module = weakref.ref(module)
         self._name = name
-        self._instead = instead
+        self._held = vars(module).get(name)  # by somebody else
+        functools.update_wrapper(self, getattr(module, name))  # its signature, for trainers that look
+        del self.__wrapped__  # it holds the module
+        self.__signature__ = inspect.signature(getattr(module, name))
+        self._instead = make(self._previous)
+        setattr(module, name, self)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._instead(*args, **kwargs)
 
+    def _previous(self, *args: Any, **kwargs: Any) -> Any:
+        if self._held is not None:
+            return self._held(*args, **kwargs)
+        module = self._module()
+        return getattr(type(module), self._name)(module, *args, **kwargs)
+
+    def restore(self) -> None:
+        module = self._module()
+        if module is not None and vars(module).get(self._name) is self:
+            delattr(module, self._name)
+            if self._held is not None:
+                setattr(module, self._name, self._held)
+        else:
+            self._instead = self._previous  # somebody has wrapped it since
+
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        if self._held is not None:
+            return copy.deepcopy(self._held, memo)
         twin = memo[id(self._module())]
         return types.MethodType(getattr(type(twin), self._name), twin)
 
@@ -79,14 +105,6 @@ def named_blocks(model: torch.nn.Module, blocks: Iterable[Any]) -> dict[str, tor
     return found
 
 
-def refuse_replaced(modules: dict[str, torch.nn.Module]) -> None:
-    for name, module in modules.items():
-        if "forward" in vars(module):
-            raise ValueError(
-                f"the forward of {name} was replaced already (by accelerate, for example): call reprise.enable before that."
-            )
-
-
 def refuse_compiled(blocks: dict[str, torch.nn.Module]) -> None:
     for name, block in blocks.items():
         if getattr(block, "_compiled_call_impl", None) is not None or hasattr(block, "_orig_mod"):
@@ -94,6 +112,17 @@ def refuse_compiled(blocks: dict[str, torch.nn.Module]) -> None:
                 f"{name} is compiled (torch.compile), and a region inside it would end the compiled part: its recompute "
                 "would run uncompiled code. Compile the modules inside the blocks instead, such as attention and MLP."
             )
+
+
+# What compiles frames of this thread; None or False: nothing does.
+compiler = torch._C._dynamo.eval_frame.get_eval_frame_callback
+
+
+def refuse_compiler(name: str) -> None:
+    raise RuntimeError(
+        f"{name} is compiled (torch.compile), but it runs regions, at which a compiled part ends: the compiler would have "
+        "next to no effect. Compile modules inside the blocks instead, such as attention and MLP."
+    )
 
 
 class LayerRegions:
@@ -107,12 +136,11 @@ class LayerRegions:
         self._set_own = type(model)._set_gradient_checkpointing
         self._set_own(model, enable=True, gradient_checkpointing_func=self._checkpoint)
         # Trainers switch checkpointing on and off by themselves, with PyTorch's function.
-        model._set_gradient_checkpointing = Replaced(model, "_set_gradient_checkpointing", self._set)
+        self._replaced = Replaced(model, "_set_gradient_checkpointing", lambda own: self._set)
 
     def remove(self) -> None:
-        model = self._model()
-        del model._set_gradient_checkpointing
-        self._set_own(model, enable=False)
+        self._replaced.restore()
+        self._set_own(self._model(), enable=False)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> LayerRegions:
         return self  # layers of copies run as regions too
@@ -149,12 +177,14 @@ class ForwardRegions:
 
     def __init__(self, blocks: dict[str, torch.nn.Module], run: Runner):
         self.blocks = blocks
-        for name, block in blocks.items():
-            block.forward = Replaced(block, "forward", _region_forward(name, block, run))
+        self._replaced = [
+            Replaced(block, "forward", functools.partial(_region_forward, name, weakref.ref(block), run))
+            for name, block in blocks.items()
+        ]
 
     def remove(self) -> None:
-        for block in self.blocks.values():
-            del block.forward
+        for replaced in self._replaced:
+            replaced.restore()
 
     def why_none(self) -> str:
         if not any(block.training for block in self.blocks.values()):
@@ -162,12 +192,10 @@ class ForwardRegions:
         return "none was called"
 
 
-def _region_forward(name: str, block: torch.nn.Module, run: Runner) -> Callable[..., Any]:
-    held, forward = weakref.ref(block), type(block).forward
-
+def _region_forward(
+    name: str, block: weakref.ref[torch.nn.Module], run: Runner, forward: Callable[..., Any]
+) -> Callable[..., Any]:
     def region(*args: Any, **kwargs: Any) -> Any:
-        module = held()
-        bound = functools.partial(forward, module)
-        return run(name, bound, args, kwargs) if module.training else bound(*args, **kwargs)
+        return run(name, forward, args, kwargs) if block().training else forward(*args, **kwargs)
 
     return region

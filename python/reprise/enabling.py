@@ -22,9 +22,10 @@ from reprise._blocks import (
     Replaced,
     base_of,
     checkpointable_layers,
+    compiler,
     named_blocks,
     refuse_compiled,
-    refuse_replaced,
+    refuse_compiler,
 )
 from reprise._shapes import Shape, ShapePlan, ShapePlans
 from reprise.checkpointing import checkpoint
@@ -138,19 +139,16 @@ class Enabled:
                 'reprise.enable(model, blocks=["EncoderLayer"]).'
             )
         # Trainers with losses of their own call the model without its head.
-        followed = {self._name: model}
+        followed = [model]
         inner = getattr(model, "base_model", None)
         if isinstance(inner, torch.nn.Module) and inner is not model:
-            followed[type(inner).__name__] = inner
+            followed.append(inner)
         refuse_compiled(layers)
-        refuse_replaced(followed | (layers if blocks is not None else {}))
         if blocks is not None:
             self._regions: ForwardRegions | LayerRegions = ForwardRegions(layers, self._run)
         else:
             self._regions = LayerRegions(model, layers, self._run)
-        self._followed: list[weakref.ref] = []
-        for module in followed.values():
-            self._follow(module)
+        self._followed = [self._follow(module) for module in followed]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Enabled:
         return self  # a copy of the model says so when it trains: see _run
@@ -201,22 +199,25 @@ class Enabled:
 
     def _remove(self) -> None:
         self._regions.remove()
-        for held in self._followed:
-            if (module := held()) is not None and isinstance(vars(module).get("forward"), Replaced):
-                del module.forward
+        for replaced in self._followed:
+            replaced.restore()
 
-    def _follow(self, module: torch.nn.Module) -> None:
+    def _follow(self, module: torch.nn.Module) -> Replaced:
         """Steps begin with this module's forward."""
-        held, forward = weakref.ref(module), type(module).forward
+        held = weakref.ref(module)
 
-        def stepping(*args: Any, **kwargs: Any) -> Any:
-            own = functools.partial(forward, held())
-            if not held().training or not torch.is_grad_enabled():
-                return own(*args, **kwargs)
-            return self._forward(own, args, kwargs)
+        def make(forward: Callable[..., Any]) -> Callable[..., Any]:
+            @functools.partial(torch._disable_dynamo, recursive=False)
+            def stepping(*args: Any, **kwargs: Any) -> Any:
+                if compiler() not in (None, False):
+                    refuse_compiler(self._name)
+                if not held().training or not torch.is_grad_enabled():
+                    return forward(*args, **kwargs)
+                return self._forward(forward, args, kwargs)
 
-        module.forward = Replaced(module, "forward", stepping)
-        self._followed.append(held)
+            return stepping
+
+        return Replaced(module, "forward", make)
 
     def _forward(self, forward: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> Any:
         step = _steps.current()
@@ -239,8 +240,11 @@ class Enabled:
         step.end_forward()
         return result
 
+    @functools.partial(torch._disable_dynamo, recursive=False)
     def _run(self, name: str, function: Callable[..., Any], args: tuple, kwargs: dict[str, Any]) -> Any:
         """Runs a block as a region."""
+        if compiler() not in (None, False):
+            refuse_compiler(name)
         if torch.is_grad_enabled():
             step = _steps.current()
             if step is None or step.enabled is not self or not step.is_in_forward:

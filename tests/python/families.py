@@ -84,8 +84,11 @@ _SMALL_SOUND = (
     ("num_conv_pos_embeddings", 4), ("num_conv_pos_embedding_groups", 2), ("mask_time_prob", 0.0),
     ("feat_extract_norm", "layer"), ("do_stable_layer_norm", True),
 )  # fmt: skip
-_STAGES = (("image_size", 16), ("patch_size", 2), ("embed_dim", 16), ("depths", (2, 2)), ("num_heads", (2, 4)), ("window_size", 4))
-_T5 = (("num_layers", 2), ("num_decoder_layers", 2))
+_STAGES = (
+    ("image_size", 16), ("patch_size", 2), ("embed_dim", 16), ("depths", (2, 2)), ("num_heads", (2, 4)),
+    ("num_attention_heads", (2, 4)), ("window_size", 4),
+)  # fmt: skip
+_T5 = (("num_layers", 2), ("num_decoder_layers", 2), ("decoder_start_token_id", 0))
 
 FAMILIES = [
     *(Family(name, "dense") for name in (

@@ -238,11 +238,15 @@ def test_compiled_modules_inside_blocks_work():
     assert stats["recomputed"] == 3
 
 
-def test_compiling_an_enabled_model_is_an_error():
+def test_compiling_an_enabled_model_or_block_is_an_error():
     model = llama()
     reprise.enable(model)
-    with pytest.raises(RuntimeError, match="compile"):
+    with pytest.raises(RuntimeError, match="is compiled"):
         state_after(torch.compile(model, backend="eager"))
+    state_after(model)
+    model.model.layers[1].compile(backend="eager")
+    with pytest.raises(RuntimeError, match="model.layers.1 is compiled"):
+        state_after(model)
 
 
 @pytest.mark.parametrize("order", ["adapter first", "enable first"])
