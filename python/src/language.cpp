@@ -9,6 +9,7 @@
 #include <reprise/detail/host_language.h>
 
 #include <c10/core/AutogradState.h>
+#include <torch/csrc/PyInterpreter.h>
 #include <torch/csrc/autograd/python_anomaly_mode.h>
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/autograd/variable.h>
