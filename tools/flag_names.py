@@ -17,7 +17,7 @@ DECLARATIONS = [
     ("apps/**/*.cpp", r'\.shorthand\(("\w+")\)', r'"(\w+)"'),
     ("apps/**/*.cpp", r"\.shorthand\((\"\w+\")\)", r'"(\w+)"'),
     # Python's argparse.
-    ("benchmarks/*.py tools/*.py tests/fixtures/*.py", r"add_argument\(([^)]*)", r'"--([\w-]+)"'),
+    ("benchmarks/*.py benchmarks/python/*.py tools/*.py tests/fixtures/*.py", r"add_argument\(([^)]*)", r'"--([\w-]+)"'),
     # The scripts' own: `--all) …`, `== --help`.
     ("script/* .ci/*", r"((?:--[\w-]+(?:\)| \]\]| \|\||;)))", r"--([\w-]+)"),
     # The tests' main().
