@@ -163,13 +163,25 @@ def _run(
     if debug:
         if policy is not None:
             raise ValueError("debug=True is incompatible with a policy: its recompute calls fewer operators")
-        make_contexts, on_error = torch.utils.checkpoint._get_debug_context_and_cb()
-        contexts = make_contexts()
+        contexts, on_error = _debugging()
     options = _options(
         use_reentrant, preserve_rng_state, early_stop, determinism_check, policy, allow_lossy, offload_inputs, name
     )
     hide_compilations()
     return _C.checkpoint(options, function, args, kwargs, contexts, on_error)
+
+
+def _debugging() -> tuple[tuple, Callable[[Exception], None]]:
+    """Contexts that log the operators of forward and recompute, and what adds both logs to an error."""
+    make_contexts, add_logs = torch.utils.checkpoint._get_debug_context_and_cb()
+
+    def on_error(error: Exception) -> None:
+        try:
+            add_logs(error)
+        except torch.utils.checkpoint.CheckpointError as logged:
+            raise _C.CheckpointError(str(logged)) from error
+
+    return make_contexts(), on_error
 
 
 class CheckpointFunction:

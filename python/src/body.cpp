@@ -2,6 +2,8 @@
 
 #include "errors.h"
 
+#include <ATen/PythonTorchFunctionTLS.h>
+
 #include <utility>
 
 namespace reprise::python {
@@ -11,6 +13,30 @@ py::handle partial_type() {
   static const auto* type =
       new py::object(py::module_::import("functools").attr("partial"));  // allow: owning-new
   return *type;
+}
+
+py::object default_device(const char* function, const auto&... arguments) {
+  return py::module_::import("reprise._default_device").attr(function)(arguments...);
+}
+
+/// The default device of this thread, if one was set.
+Held device_of_forward() {
+  if (at::impl::PythonTorchFunctionTLS::stack_len() == 0) {
+    return {};
+  }
+  auto device = default_device("current");
+  return device.is_none() ? Held() : Held(std::move(device));
+}
+
+/// While it lives, the default device is forward's.
+std::shared_ptr<void> enter_device(const Held& device) {
+  if (!device && at::impl::PythonTorchFunctionTLS::stack_len() == 0) {
+    return nullptr;
+  }
+  py::object context = default_device("scope", device ? device.get() : py::handle(Py_None));
+  return context.is_none() ? nullptr
+                           : scope_of(std::make_shared<Context>(std::move(context),
+                                                                Context::Exit::Unraisable))();
 }
 
 }  // namespace
@@ -47,7 +73,8 @@ PyBody::PyBody(const Call& call,
       arguments_(call.arguments, inputs),
       keywords_(call.keywords, inputs),
       on_error_(std::move(on_error)),
-      context_(std::move(context)) {}
+      context_(std::move(context)),
+      device_(device_of_forward()) {}
 
 std::vector<at::Tensor> PyBody::run(std::vector<at::Tensor> inputs, bool wants_outputs) {
   const py::gil_scoped_acquire gil;
@@ -55,6 +82,7 @@ std::vector<at::Tensor> PyBody::run(std::vector<at::Tensor> inputs, bool wants_o
   py::object arguments = arguments_.make(inputs, next);
   py::object keywords = keywords_.make(inputs, next);
   inputs.clear();  // the callable's own from here on: it may drop them early
+  const auto device = enter_device(device_);
   auto* result = PyObject_Call(function_.get().ptr(), arguments.ptr(), keywords.ptr());
   if (result == nullptr) {
     if (PyErr_ExceptionMatches(stop_type().ptr()) != 0) {

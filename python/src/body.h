@@ -46,6 +46,7 @@ class PyBody final : public detail::RegionBody {
   ArgumentTree keywords_;
   const Held on_error_;
   const std::shared_ptr<Context> context_;
+  const Held device_;  // of forward; null: none was set
 };
 
 /// What the callable is called in messages.

@@ -84,7 +84,8 @@ python_error taken_error() {
 }
 
 python_error made_error(py::handle type, const std::string& message) {
-  PyErr_SetString(type.ptr(), message.c_str());
+  const py::object made = type(message);  // an object already, for those who look at it
+  PyErr_SetObject(type.ptr(), made.ptr());
   return taken_error();
 }
 
