@@ -2,6 +2,7 @@
 
 #include "checkpoint/state/content_sample.h"
 #include "checkpoint/state/value_hash.h"
+#include "checkpoint/state/version_counter.h"
 #include "checkpoint/stats.h"
 
 #include <ATen/SequenceNumber.h>
@@ -264,6 +265,24 @@ void Frame::check_not_modified(const Slot& slot) const {
                "; expected version ",
                slot.version,
                ". Use the out-of-place operator, or change a clone."));
+}
+
+/// Autograd refers to such a tensor by itself, and would compute gradients from the new data; a
+/// recompute saves the data that the operator read.
+void Frame::before_set(const at::Tensor& target) {
+  const auto* impl = target.unsafeGetTensorImpl();
+  const bool is_saved = !slots_.all([&](const Slot& slot) {
+    // A saved tensor may be gone, and the target have its address.
+    return slot.tensor != impl || !is_same_counter(slot.version_counter, impl->version_counter());
+  });
+  if (is_saved) {
+    throw CheckpointError(c10::str(
+        "[reprise] ",
+        label(),
+        " gives a tensor other data or sizes (set_data, t_) after an operator has saved it for "
+        "backward. Do it before that operator, or outside of the region."));
+  }
+  region_.tensor_log.before_set(target);
 }
 
 std::string Frame::op_of(const Slot& slot) const {

@@ -38,6 +38,8 @@ class Frame final : public std::enable_shared_from_this<Frame> {
   /// Called before forward writes `target`.
   void before_write(const at::Tensor& target);
   void before_kernel_write(const at::Tensor& target);
+  /// Called before forward gives `target` other data or sizes.
+  void before_set(const at::Tensor& target);
   Region& region() { return region_; }
   /// Moves kept results out of the storage of a tensor that is about to be written.
   void preserve(const at::Tensor& written);

@@ -82,9 +82,7 @@ struct RecordingScope::State final : HookSource, WriteListener {
   void before_kernel_write(const at::Tensor& target) override {
     frame->before_kernel_write(target);
   }
-  void before_set(const at::Tensor& target) override {
-    frame->region().tensor_log.before_set(target);
-  }
+  void before_set(const at::Tensor& target) override { frame->before_set(target); }
   void before_backward(uint64_t hook_limit) override {
     frame->region().tensor_log.before_backward(hook_limit);
   }

@@ -33,21 +33,22 @@ bool is_saving_custom_function(const torch::autograd::Node& node) {
 
 }  // namespace
 
-Slot::Slot(const at::Tensor& tensor, size_t slot_index, DeterminismCheck check)
-    : version_counter(tensor.unsafeGetTensorImpl()->version_counter()),
+Slot::Slot(const at::Tensor& saved, size_t slot_index, DeterminismCheck check)
+    : version_counter(saved.unsafeGetTensorImpl()->version_counter()),
       version(version_counter.current_version()),
       index(static_cast<uint32_t>(slot_index)),
-      dtype(tensor.scalar_type()),
-      device(tensor.device()),
-      sequence_number(at::sequence_number::peek() - 1) {
-  const auto* meta = autograd_meta_of(tensor);
+      dtype(saved.scalar_type()),
+      device(saved.device()),
+      sequence_number(at::sequence_number::peek() - 1),
+      tensor(saved.unsafeGetTensorImpl()) {
+  const auto* meta = autograd_meta_of(saved);
   // Not grad_fn(), which would rebuild the history of views.
   auto* node = meta == nullptr ? nullptr : meta->grad_fn_.get();
   is_result = node != nullptr && node->sequence_nr() == sequence_number;
   is_custom_result = node != nullptr && is_saving_custom_function(*node);
   is_parameter = meta != nullptr && node == nullptr && meta->requires_grad_;
   if (check != DeterminismCheck::None) {
-    const auto shape = comparable_sizes(tensor);
+    const auto shape = comparable_sizes(saved);
     sizes.append(shape.begin(), shape.end());
   }
 }

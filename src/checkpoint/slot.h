@@ -23,7 +23,7 @@ inline c10::IntArrayRef comparable_sizes(const at::Tensor& tensor) {
 
 /// One saved tensor, without holding it.
 struct Slot {
-  Slot(const at::Tensor& tensor, size_t slot_index, DeterminismCheck check);
+  Slot(const at::Tensor& saved, size_t slot_index, DeterminismCheck check);
 
   /// The saved tensor's version counter. As in autograd, a change since forward is an error.
   c10::VariableVersion version_counter;
@@ -41,6 +41,7 @@ struct Slot {
   c10::Device device;
   /// Sequence number of the node that saved it, on the thread that ran forward.
   uint64_t sequence_number;
+  const c10::TensorImpl* tensor;  ///< only compared, in forward
   /// See Note [Samples of values]; 0: none.
   uint64_t sample = 0;
   /// Content hash for DeterminismCheck::Values, on the tensor's device; undefined if the content is

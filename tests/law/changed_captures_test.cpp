@@ -25,6 +25,26 @@ void changed_bias(const Change& change) {
   law_or_refused(with_changed_bias(change), kModified, all_ways());
 }
 
+/// What the region makes of the buffer's memory may lie where a temporary lay.
+TEST(LawChangedCaptures, ABufferThatIsReadThroughADetachedAlias) {
+  law_or_refused(
+      [](const Way& way) {
+        const auto x = sine_leaf({2, 2});
+        const auto buffer = sines({2, 2}, 1), bias = sines({2}, 2);
+        const auto y = way(
+            [=](at::Tensor h) {
+              const auto unused = h.mean();
+              return torch::addmm(bias, buffer.detach().clone().set_requires_grad(true), h);
+            },
+            x);
+        buffer.mul_(2);
+        y.sum().backward();
+        return Tensors{x.grad(), buffer};
+      },
+      kModified,
+      all_ways());
+}
+
 TEST(LawChangedCaptures, BiasByAdd) {
   changed_bias([](at::Tensor& bias) { bias.add_(1); });
 }

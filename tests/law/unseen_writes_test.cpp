@@ -116,6 +116,41 @@ TEST(LawUnseenWrites, ParameterScaledThroughItsData) {
       all_ways());
 }
 
+/// Autograd refers to tensors that are no results by themselves: plain gradients see the new data.
+TEST(LawUnseenWrites, OtherDataAfterItWasSaved) {
+  const auto saved_first = [](const auto& of) {
+    law_or_refused(
+        [of](const Way& way) {
+          const auto x = leaf({2, 2}), w = leaf({2, 2}), h = x.detach().softmax(-1);
+          way([=](at::Tensor input) { return of(input, h, w); }, x.exp()).sum().backward();
+          return Seen{x.grad(), w.grad(), h};
+        },
+        "after an operator has saved it",
+        all_ways());
+  };
+  saved_first([](const at::Tensor&, at::Tensor captured, const at::Tensor& w) {
+    const auto y = captured * w;
+    captured.set_data(w.detach() * 2);
+    return y;
+  });
+  saved_first([](const at::Tensor& input, const at::Tensor&, at::Tensor w) {
+    const auto y = input * w;
+    w.set_data(w.detach() * 2);
+    return y;
+  });
+  saved_first([](const at::Tensor& input, const at::Tensor&, const at::Tensor& w) {
+    auto made = input + 1;
+    const auto y = made * w;
+    made.set_data(w.detach() * 2);
+    return y;
+  });
+  saved_first([](at::Tensor input, const at::Tensor&, const at::Tensor& w) {
+    const auto y = input * w;
+    input.set_data(w.detach() * 2);
+    return y;
+  });
+}
+
 TEST(LawUnseenWrites, SetDataAndNotRead) {
   law_or_refused(writing([](at::Tensor buffer,
                             const at::Tensor& h) { buffer.set_data(buffer.detach() * 0.9 + h); },

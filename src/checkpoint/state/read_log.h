@@ -135,7 +135,7 @@ class ReadGuard {
   static void note_made(const at::Tensor& tensor) {
     const auto* meta = autograd_meta_of(tensor);
     if (meta == nullptr || (!meta->grad_fn_ && !meta->is_view_)) {
-      innermost_->settle(tensor.unsafeGetTensorImpl());
+      innermost_->settle(tensor);
     }
   }
   /// An operator reads `tensor`. Only tensors that the innermost region did not compute are of
@@ -149,13 +149,12 @@ class ReadGuard {
         !innermost_->start_.is_older(*meta->grad_fn_)) {
       return;
     }
-    const auto* impl = tensor.unsafeGetTensorImpl();
-    if (innermost_->is_settled(impl)) {
+    if (innermost_->is_settled(tensor)) {
       return;
     }
     note_outside(tensor);
     if (meta != nullptr && meta->requires_grad_ && !meta->is_view_) {
-      innermost_->settle(impl);  // a parameter, which stays where it is
+      innermost_->settle(tensor);  // a parameter, which stays where it is
     }
   }
 
@@ -168,22 +167,32 @@ class ReadGuard {
   static void note_outside(const at::Tensor& tensor);
 
   static constexpr size_t kSettled = 8;
-  bool is_settled(const c10::TensorImpl* tensor) const {
-    for (const auto* settled : settled_) {
-      if (settled == tensor) {
+  /// Only compared. A tensor that the region makes of an outside one's memory (detach) may have the
+  /// address of one that is gone, but not its storage too.
+  struct Settled {
+    const c10::TensorImpl* tensor = nullptr;
+    const c10::StorageImpl* storage = nullptr;
+  };
+  static const c10::StorageImpl* storage_of(const at::Tensor& tensor) {
+    return tensor.has_storage() ? tensor.storage().unsafeGetStorageImpl() : nullptr;
+  }
+  bool is_settled(const at::Tensor& tensor) const {
+    const auto* impl = tensor.unsafeGetTensorImpl();
+    for (const auto& settled : settled_) {
+      if (settled.tensor == impl && settled.storage == storage_of(tensor)) {
         return true;
       }
     }
     return false;
   }
-  void settle(const c10::TensorImpl* tensor) { settled_[next_settled_++ % kSettled] = tensor; }
+  void settle(const at::Tensor& tensor) {
+    settled_[next_settled_++ % kSettled] = {tensor.unsafeGetTensorImpl(), storage_of(tensor)};
+  }
 
   ReadLog* log_ = nullptr;
   ReadCheck* check_ = nullptr;
   const GraphMark start_{};
-  // Tensors that need not be noted: made inside, or noted already. Only compared; no tensor from
-  // outside can have the address of one made inside.
-  std::array<const c10::TensorImpl*, kSettled> settled_{};
+  std::array<Settled, kSettled> settled_{};  // need not be noted: made inside, or noted already
   size_t next_settled_ = 0;
   ReadGuard* outer_;
   bool is_watching_;  // some region's inputs, here or further out

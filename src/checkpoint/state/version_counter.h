@@ -21,4 +21,16 @@ inline void set_version(c10::VariableVersion& counter, uint32_t version) {
   }
 }
 
+/// Whether the two are one counter, which aliases share.
+inline bool is_same_counter(c10::VariableVersion a, const c10::VariableVersion& b) {
+  if (!a.enabled() || !b.enabled() || a.current_version() != b.current_version()) {
+    return false;
+  }
+  const auto version = a.current_version();
+  a.set_version(version + 1);
+  const bool is_same = b.current_version() == version + 1;
+  a.set_version(version);
+  return is_same;
+}
+
 }  // namespace reprise::detail
