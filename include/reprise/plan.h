@@ -97,8 +97,9 @@ class REPRISE_API MemoryPlan {
   /// The same step under another budget.
   MemoryPlan with_budget(int64_t bytes) const;
   /// The same decisions for steps that are only similar: of other shapes, or whose work depends on
-  /// values, such as the routing of experts. The n-th region of a name does what was planned for the
-  /// n-th of that name; one more recomputes everything. Only bytes are compared.
+  /// values, such as the routing of experts. The n-th region of a name does what was planned for
+  /// the n-th of that name; one more recomputes everything. Only bytes are compared. A plan that
+  /// joins regions is refused.
   MemoryPlan for_similar_steps() const;
   /// The plan of a step whose shapes are `share` (0 to 1) of the way between those of two traced
   /// ones, for steps of at most these sizes. std::nullopt if the two ran different operators.
@@ -141,9 +142,9 @@ REPRISE_API MemoryPlan plan(const std::function<void()>& step,
                             const PlanOptions& options);
 
 /// Traces a step that runs for its results and is no function: gradients, random state and buffers
-/// stay as the step leaves them. All its regions recompute in full. From its construction to plan(),
-/// which is called when backward is over, everything on one thread. Does not hold a budget. On a GPU,
-/// let a step run before, because the first one allocates workspaces and loads kernels.
+/// stay as the step leaves them. All its regions recompute in full. From its construction to
+/// plan(), which is called when backward is over, everything on one thread. Does not hold a budget.
+/// On a GPU, let a step run before: the first one allocates workspaces and loads kernels.
 class REPRISE_API StepRecording {
  public:
   explicit StepRecording(c10::Device device);

@@ -43,6 +43,12 @@ class CpuCountingAllocator final : public c10::Allocator {
     }
     if (data != nullptr && uncounted_scopes == 0) {
       const int64_t size = size_of(data);
+      try {
+        thread_bytes::check_limit(size);
+      } catch (...) {
+        free_block(data);
+        throw;
+      }
       const int64_t live = cpu_bytes.add(size);
       if (auto& watch = cpu_watch(); watch.is_on() && !watch.admits(live)) {
         cpu_bytes.subtract(size);

@@ -10,6 +10,7 @@
 #include <reprise/memory.h>
 
 #include <ATen/Parallel.h>
+#include <c10/util/Exception.h>
 #include <c10/util/ThreadLocalDebugInfo.h>
 #include <torch/csrc/profiler/orchestration/observer.h>
 
@@ -38,6 +39,7 @@ class ThreadBytes::Count {
   const c10::Device device;
   Count* const outer;  // of the same thread and device
   ByteCount bytes;
+  int64_t limit = std::numeric_limits<int64_t>::max();  // read and written under the table's lock
   uint64_t begun = 0;  // number of the first block that is not older
 };
 
@@ -121,6 +123,23 @@ Blocks& cpu_blocks() {
 namespace thread_bytes {
 
 std::atomic<int64_t> counts{0};
+
+void check_cpu_limit(int64_t bytes) {
+  Blocks& table = cpu_blocks();
+  const std::scoped_lock lock(table.mutex);
+  for (const Count* count = table.current(); count != nullptr; count = count->outer) {
+    const int64_t live = count->bytes.live() + bytes;
+    TORCH_CHECK_WITH(OutOfMemoryError,
+                     live <= count->limit,
+                     "[memory] a tensor of ",
+                     bytes,
+                     " bytes on cpu would bring the step to ",
+                     live,
+                     " bytes; its budget is ",
+                     count->limit,
+                     ".");
+  }
+}
 
 void cpu_allocated(const void* data, int64_t bytes) {
   Blocks& table = cpu_blocks();
@@ -261,6 +280,19 @@ int64_t ThreadBytes::peak() const {
 
 void ThreadBytes::reset_peak() {
   count_->bytes.set_peak(std::numeric_limits<int64_t>::min());
+}
+
+void ThreadBytes::set_limit(int64_t bytes) {
+  TORCH_CHECK(count_->device.is_cpu(), "[memory] expected a count of CPU bytes to limit");
+  const std::scoped_lock lock(cpu_blocks().mutex);
+  count_->limit = bytes;
+}
+
+void ThreadBytes::raise_limit(int64_t bytes) {
+  const std::scoped_lock lock(cpu_blocks().mutex);
+  if (count_->limit != std::numeric_limits<int64_t>::max()) {
+    count_->limit += bytes;
+  }
 }
 
 }  // namespace reprise::memory

@@ -36,6 +36,9 @@ class REPRISE_API ThreadBytes {
   /// Most of live() since the start or the last reset_peak().
   int64_t peak() const;
   void reset_peak();
+  /// On the CPU: an allocation that would bring live() above `bytes` throws c10::OutOfMemoryError.
+  void set_limit(int64_t bytes);
+  void raise_limit(int64_t bytes);
 
   class Count;
 
@@ -51,10 +54,19 @@ namespace thread_bytes {
 /// How many counts there are on the CPU, in all threads.
 extern std::atomic<int64_t> counts;
 
+/// Throws if a block would exceed a limit.
+void check_cpu_limit(int64_t bytes);
 void cpu_allocated(const void* data, int64_t bytes);
 void cpu_freed(const void* data, int64_t bytes);
 void meta_allocated(int64_t bytes);
 void meta_freed(int64_t bytes);
+
+/// Call before a block is given out; if this throws, it is not.
+inline void check_limit(int64_t bytes) {
+  if (counts.load(std::memory_order_relaxed) > 0) [[unlikely]] {
+    check_cpu_limit(bytes);
+  }
+}
 
 /// Call after a block was allocated.
 inline void note_allocated(const void* data, int64_t bytes) {

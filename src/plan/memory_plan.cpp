@@ -224,6 +224,10 @@ MemoryPlan MemoryPlan::for_similar_steps() const {
   auto state = std::make_shared<State>(*state_);
   auto chosen = *state_->chosen;
   for (RegionDecision& decision : chosen.decisions) {
+    TORCH_CHECK(decision.joined == 0,
+                "[plan] this plan joins region \"",
+                decision.name,
+                "\" with those after it, which works only in the step that was planned.");
     decision.signature.reset();
   }
   state->matching = planning::Matching::ByName;
@@ -241,6 +245,7 @@ std::optional<MemoryPlan> MemoryPlan::between(const MemoryPlan& from,
   }
   auto options = to.state_->planner->options();
   options.must_have_effect = false;
+  options.longest_segment = 1;  // similar steps join no regions
   auto state = State::of(std::move(*trace), std::move(options), to.state_->is_enforced);
   state->choose(to.budget());
   return MemoryPlan(std::move(state)).for_similar_steps();

@@ -20,8 +20,12 @@ class StepMeter::State final : public NodeListener {
  public:
   State(c10::Device device, Gradients gradients, int64_t limit)
       : gradients_(gradients), counter_(device) {
-    const bool is_taken = device.is_cpu() && memory::cpu_watch().is_on();
-    if (limit != kNoLimit && !is_taken) {
+    if (limit == kNoLimit) {
+      return;
+    }
+    if (device.is_cpu()) {
+      counter_->set_limit(limit);
+    } else {
       watch_.emplace(device, limit);
     }
   }

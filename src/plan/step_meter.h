@@ -20,8 +20,7 @@ class StepMeter {
  public:
   enum class Gradients : uint8_t { SetAside, Counted };
   static constexpr int64_t kNoLimit = memory::AllocationWatch::kNoLimit;
-  /// An allocation that would exceed `limit` throws c10::OutOfMemoryError, unless there is a watch
-  /// on CPU tensors already (memory/allocation_watch.h).
+  /// An allocation that would exceed `limit` throws c10::OutOfMemoryError.
   StepMeter(c10::Device device, Gradients gradients, int64_t limit = kNoLimit);
   ~StepMeter();
   StepMeter(const StepMeter&) = delete;

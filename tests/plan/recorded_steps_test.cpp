@@ -239,6 +239,17 @@ TEST_F(EnforcedBudget, StopsAStepThatTakesMore) {
   EXPECT_FALSE(is_over);
 }
 
+TEST_F(EnforcedBudget, CountsItsOwnThreadAlone) {
+  const Rows model(2);
+  const auto step = [&] { model.step(512); };
+  const auto widest = recorded(step, {.budget = 1_GiB, .is_enforced = true});
+  const auto made = widest.with_budget(widest.curve().back().peak_bytes + 1_MiB);
+  const PlanGuard use(made);
+  std::async(std::launch::async, [] { return torch::empty({16 << 20}).numel(); }).get();
+  EXPECT_NO_THROW(step());
+  EXPECT_NO_THROW(use.finish());
+}
+
 TEST_F(EnforcedBudget, HoldsOnTwoThreadsAtOnce) {
   const auto train = [](int64_t rows, bool& is_held) {
     const Rows model(3);

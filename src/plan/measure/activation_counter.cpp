@@ -44,7 +44,9 @@ int64_t ActivationCounter::cut() {
 void ActivationCounter::set_aside(const c10::Storage& storage) {
   if (storage && seen_.insert(storage.unsafeGetStorageImpl()).second) {
     set_aside_.push_back(storage.getWeakStorageImpl());
-    aside_ += counted_bytes(storage, device_);
+    const int64_t bytes = counted_bytes(storage, device_);
+    aside_ += bytes;
+    bytes_.raise_limit(bytes);
   }
 }
 

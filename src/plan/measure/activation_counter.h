@@ -39,6 +39,8 @@ class ActivationCounter {
   int64_t now() const;
   /// Ends an interval and begins the next. Returns the most activation bytes alive in it.
   int64_t cut();
+  /// On the CPU: an allocation that would bring now() above `bytes` throws c10::OutOfMemoryError.
+  void set_limit(int64_t bytes) { bytes_.set_limit(bytes); }
   /// From here on `storage` is no activation. Once per storage; call it right after cut().
   void set_aside(const c10::Storage& storage);
 
