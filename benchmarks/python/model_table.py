@@ -83,7 +83,7 @@ def budgets(family: Family) -> dict[str, Any]:
     curve = reprise.enabling.enabled_for(model).plans[0].curve
     reprise.disable(model)
     least, most = curve[0][0], curve[-1][0]
-    held, same, over, recomputed, predicted = True, True, 0, [], 0.0
+    held, same, is_monotone, over, off = True, True, True, 0, 0.0
     for i in range(BUDGETS):
         budget = int((least + (most - least) * i / (BUDGETS - 1)) * 1.011) + (17 << 10)
         enabled = reprise.enable(model, budget=budget)
@@ -91,15 +91,15 @@ def budgets(family: Family) -> dict[str, Any]:
             same = same and same_bits(step(model, inputs)[0], plain)
             held = held and enabled.peak_bytes <= budget
             over = max(over, enabled.peak_bytes - budget)
-        predicted = max(predicted, abs(enabled.plans[0].peak_bytes / enabled.peak_bytes - 1))
+        off = max(off, abs(enabled.plans[0].peak_bytes / enabled.peak_bytes - 1))
         extra = [enabled.plans[0].with_budget(budget * (8 + k) // 8).extra_ms for k in range(4)]
-        recomputed.append(extra == sorted(extra, reverse=True))
+        is_monotone = is_monotone and extra == sorted(extra, reverse=True)
         reprise.disable(model)
-    return dict(least=least, most=most, same=same, held=held, over=max(over, 0), monotone=all(recomputed), off=predicted)
+    return dict(least=least, most=most, same=same, held=held, over=over, monotone=is_monotone, off=off)
 
 
-def mib(size: int) -> str:
-    return f"{size / 2**20:.2f}"
+def kib(size: int) -> str:
+    return f"{size / 2**10:.0f}"
 
 
 def main() -> int:
@@ -136,45 +136,43 @@ def main() -> int:
 
 
 def page(rows: list[tuple[Family, dict[str, Any]]], table: list[tuple[Family, dict[str, Any]]]) -> str:
-    kinds = collections.Counter(family.kind for family, _ in rows)
+    kinds = collections.Counter(kind for family, _ in rows for kind in family.kind.split(", "))
     yes = {True: "yes", False: "**no**"}
     lines = [
         "# Python: models of transformers",
         "",
-        "`python benchmarks/python/model_table.py`, with the package `reprise` built. "
-        f"transformers {transformers.__version__}, torch {torch.__version__.split('+')[0]}, two cores, no GPU, float32. Tiny",
-        "configurations with random weights, training mode (dropout as configured).",
+        f"Made by `python benchmarks/python/model_table.py`: transformers {transformers.__version__}, torch "
+        f"{torch.__version__.split('+')[0]}, two cores, no GPU, float32. Tiny",
+        "configurations with random weights (`tests/python/families.py`) in training mode, dropout as configured.",
         "",
         f"{len(rows)} model types: " + ", ".join(f"{count} {kind}" for kind, count in kinds.items()) + ".",
         "",
         "## Everything recomputed",
         "",
-        "`reprise.enable(model)`: loss and every gradient against no checkpointing, bit for bit, and the MiB that forward keeps, "
-        "beside",
-        "no checkpointing and transformers' own (`torch.utils.checkpoint`, `use_reentrant=False`).",
+        "`reprise.enable(model)`: whether loss and every gradient are those of no checkpointing, bit for bit; and the KiB that",
+        "forward keeps without checkpointing, with transformers' own (`torch.utils.checkpoint`, `use_reentrant=False`), and here.",
         "",
         "| model type | kind | blocks | same bits | none | torch | reprise |",
         "|---|---|---|---|---|---|---|",
     ]
     for family, result in rows:
         lines.append(
-            f"| {family.name} | {family.kind} | {result['blocks']} | {yes[result['same']]} | {mib(result['plain'])} | "
-            f"{mib(result['torch'])} | {mib(result['ours'])} |"
+            f"| {family.name} | {family.kind} | {result['blocks']} | {yes[result['same']]} | {kib(result['plain'])} | "
+            f"{kib(result['torch'])} | {kib(result['ours'])} |"
         )
     lines += [
         "",
         "## Budgets",
         "",
-        f"`reprise.enable(model, budget=...)` with {BUDGETS} budgets between the least and all that a step takes, three steps each "
-        "(one that is",
-        "recorded, two that are planned). \"Over\" is the most bytes that a planned step took beyond its budget.",
+        f"`reprise.enable(model, budget=...)` with {BUDGETS} budgets between the least and all that a step takes, three steps each:",
+        "one that is recorded, two that are planned. \"Over\" is the most bytes that a planned step took beyond its budget.",
         "",
-        "| model type | least MiB | all MiB | same bits | held | over, bytes | monotone | prediction off by |",
+        "| model type | least KiB | all KiB | same bits | held | over, bytes | monotone | prediction off by |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for family, result in table:
         lines.append(
-            f"| {family.name} | {mib(result['least'])} | {mib(result['most'])} | {yes[result['same']]} | "
+            f"| {family.name} | {kib(result['least'])} | {kib(result['most'])} | {yes[result['same']]} | "
             f"{yes[result['held']]} | {result['over']} | {yes[result['monotone']]} | {result['off'] * 100:.1f} % |"
         )
     return "\n".join(lines) + "\n"

@@ -1,6 +1,8 @@
 """reprise.enable: regions under models that are called as always, and settings without effect are errors."""
 
 import copy
+import gc
+import weakref
 
 import pytest
 import torch
@@ -301,3 +303,16 @@ def test_a_check_without_a_step_is_an_error():
         enabled.check()
     state_after(model)
     enabled.check()
+
+
+def test_an_enabled_model_is_freed():
+    model = llama()
+    enabled = reprise.enable(model)
+    state_after(model)
+    held = weakref.ref(model)
+    del model
+    gc.collect()
+    assert held() is None
+    with pytest.raises(RuntimeError, match="another model object"):
+        enabled.check()
+        enabled.check()
