@@ -335,6 +335,14 @@ BackwardScope::BackwardScope(const torch::autograd::edge_list& roots, bool accum
 
 BackwardScope::~BackwardScope() = default;
 
+void run_regions_to_end() {
+  notify_run_to_end();
+}
+
+c10::DispatchKeySet observer_keys() {
+  return kObserverKeys;
+}
+
 struct OutsideScope::State {
   State()
       : depth(std::exchange(hook_depth, 0)),

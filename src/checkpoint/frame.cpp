@@ -111,7 +111,8 @@ Slot& Frame::pack(const at::Tensor& tensor) {
   Slot& slot = slots_.add(tensor, region_.options.determinism_check);
   if (has_samples_) {
     // A buffer that is being written may be left as it is by a replay.
-    const bool has_sample = !slot.is_parameter && !is_about_to_be_written(tensor);
+    // Another parameter shows in what is computed from it, unless a policy keeps that.
+    const bool has_sample = (!slot.is_parameter || recording_) && !is_about_to_be_written(tensor);
     slot.sample = has_sample ? content_sample(tensor) : 0;
   } else if (region_.options.determinism_check == DeterminismCheck::Values) {
     if (is_about_to_be_written(tensor)) {

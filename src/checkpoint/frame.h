@@ -46,6 +46,8 @@ class Frame final : public std::enable_shared_from_this<Frame> {
   /// Hashes or samples the saved tensors that were not computed yet when they were packed.
   void hash_written();
   void complete_forward();
+  /// The region is not to stop early: it resets at its end what it has set.
+  void run_to_end() { region_.early_stop_in_scope = false; }
   /// Called if forward failed.
   void abandon() { region_.abandon(); }
 

@@ -269,7 +269,11 @@ void RecomputePass::run(const RecomputeNotice* notice) {
     NodeHooksGuard node_hooks;
     std::for_each(
         inputs.begin(), inputs.end(), [&](const at::Tensor& input) { node_hooks.watch(input); });
-    frame_.region_.reads.for_each([&](const at::Tensor& read) { node_hooks.watch(read); });
+    FrozenGuard frozen;
+    frame_.region_.reads.for_each([&](const at::Tensor& read) {
+      node_hooks.watch(read);
+      frozen.watch(read);
+    });
     const HookSourceGuard hooks(this);
     const c10::impl::IncludeDispatchKeyGuard effects(kWriteKey);
     const WriteListenerGuard listening(this, WriteListenerGuard::Others::Pause);

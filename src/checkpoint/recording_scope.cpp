@@ -89,6 +89,7 @@ struct RecordingScope::State final : HookSource, WriteListener {
   void before_accumulation(const torch::autograd::edge_list& roots) override {
     frame->region().tensor_log.before_accumulation(roots);
   }
+  void run_to_end() override { frame->run_to_end(); }
   void hook_added(const at::Tensor& tensor, unsigned number) override {
     frame->region().tensor_log.hook_added(tensor, number);
   }

@@ -83,7 +83,7 @@ struct Region {
   SavedInputs inputs;
   const ThreadState thread_state;
   const ProcessGlobals globals;
-  const std::optional<bool> early_stop_in_scope = detail::early_stop_in_scope();
+  std::optional<bool> early_stop_in_scope = detail::early_stop_in_scope();
   std::optional<DrawLog> draws;  // unless random state is not preserved
   RngState listed;               // CheckpointOptions::generators
   OnceLog once;

@@ -110,6 +110,19 @@ TEST(LawChangedCaptures, BiasBySetData) {
   changed_bias([](at::Tensor& bias) { bias.set_data(sines({4}, 5)); });
 }
 
+TEST(LawChangedCaptures, AParameterThatIsReplaced) {
+  refused(
+      [](const Way& way) {
+        auto x = sine_leaf({3, 4}), first = sine_leaf({4, 4}, 1);
+        const auto w = std::make_shared<at::Tensor>(first);
+        const auto y = way([w](at::Tensor h) { return h.mm(*w).tanh(); }, x);
+        *w = sine_leaf({4, 4}, 5);
+        y.sum().backward();
+        return Tensors{x.grad(), first.grad()};
+      },
+      "attacked");
+}
+
 // The region holds the argument's old data; the capture has the new ones.
 TEST(LawChangedCaptures, AnArgumentThatIsCapturedTooBySetData) {
   law_or_refused(

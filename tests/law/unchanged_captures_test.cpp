@@ -309,6 +309,23 @@ TEST(LawUnchangedCaptures, WeightsAreSwappedForAnEvaluationAndSwappedBack) {
       all_ways());
 }
 
+// An early stop comes before the parameter is released again.
+TEST(LawUnchangedCaptures, AParameterIsFrozenInTheMiddle) {
+  law([](const Way& way) {
+    auto x = sine_leaf({3, 4}), w = sine_leaf({4, 4}, 1);
+    const auto fn = [w](at::Tensor h) {
+      h = h.mm(w).tanh();
+      w.set_requires_grad(false);
+      h = h.mm(w).sin() + 1;
+      w.set_requires_grad(true);
+      return h;
+    };
+    way(fn, x).sum().backward();
+    EXPECT_TRUE(w.requires_grad());
+    return Tensors{x.grad(), w.grad()};
+  });
+}
+
 TEST(LawUnchangedCaptures, AnAdversaryTrainsInTurns) {
   law([](const Way& way) {
     auto g = sine_leaf({4, 4}), d = sine_leaf({4, 4}, 1);

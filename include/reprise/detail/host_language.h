@@ -6,6 +6,7 @@
 #include <reprise/detail/region.h>
 #include <reprise/export.h>
 
+#include <c10/core/DispatchKeySet.h>
 #include <torch/csrc/autograd/anomaly_mode.h>
 #include <torch/csrc/autograd/edge.h>
 #include <torch/csrc/autograd/function.h>
@@ -76,6 +77,13 @@ REPRISE_API unsigned add_host_hook(const at::Tensor& tensor, const std::function
 /// [Hooks of a backward call inside].
 REPRISE_API uint64_t new_host_hook();
 REPRISE_API bool may_run_host_hook(uint64_t place);
+
+/// The regions that this thread is in do not stop early: the program has set what it will reset
+/// before they end, such as a module's mode.
+REPRISE_API void run_regions_to_end();
+/// The dispatch keys through which regions observe operators. The language may dispatch operators
+/// of its own by keys.
+REPRISE_API c10::DispatchKeySet observer_keys();
 
 /// Around a backward call of the host's engine, which calls ours only for what it does not do
 /// itself. `roots` are its roots; `accumulates`: into leaves.

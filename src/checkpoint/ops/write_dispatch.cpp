@@ -259,9 +259,8 @@ bool has_write_listener() {
 
 bool is_in_region() {
   bool is_inside = false;
-  WriteDispatch::for_each_listener([&](const WriteListener& listener) {
-    is_inside = is_inside || listener.is_of_region();
-  });
+  WriteDispatch::for_each_listener(
+      [&](const WriteListener& listener) { is_inside = is_inside || listener.is_of_region(); });
   return is_inside;
 }
 
@@ -280,6 +279,10 @@ uint64_t notify_backward(const torch::autograd::edge_list& roots, bool accumulat
 
 void notify_set(const at::Tensor& target) {
   WriteDispatch::for_each_listener([&](WriteListener& listener) { listener.before_set(target); });
+}
+
+void notify_run_to_end() {
+  WriteDispatch::for_each_listener([](WriteListener& listener) { listener.run_to_end(); });
 }
 
 bool hooks_were_added(const at::Tensor& tensor) {

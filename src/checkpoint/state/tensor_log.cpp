@@ -1,6 +1,7 @@
 #include "checkpoint/state/tensor_log.h"
 
 #include "checkpoint/ops/engine_ops.h"
+#include "checkpoint/private_field.h"
 #include "checkpoint/state/retained_grads.h"
 #include "checkpoint/state/version_counter.h"
 #include "checkpoint/state/view_history.h"
@@ -256,6 +257,21 @@ TensorUndo::~TensorUndo() {
   }
   for (auto& saved : gradients_) {
     saved.tensor.mutable_grad() = std::move(saved.callers);
+  }
+}
+
+void FrozenGuard::watch(const at::Tensor& tensor) {
+  const auto* meta = autograd_meta_of(tensor);
+  if (meta == nullptr || (!meta->grad_fn_ && !meta->is_view_)) {
+    leaves_.emplace_back(tensor, meta != nullptr && meta->requires_grad_);
+  }
+}
+
+FrozenGuard::~FrozenGuard() {
+  for (const auto& [leaf, requires_grad] : leaves_) {
+    if (leaf.is_leaf() && leaf.requires_grad() != requires_grad) {
+      leaf.set_requires_grad(requires_grad);
+    }
   }
 }
 

@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 namespace reprise::detail {
@@ -158,6 +159,20 @@ class TensorUndo {
   std::vector<History> histories_;
   std::vector<Pair> shapes_;
   std::vector<Pair> gradients_;
+};
+
+/// In its scope, the watched leaves may be frozen and unfrozen. Afterwards they are as before: an
+/// early stop may have come in between.
+class FrozenGuard {
+ public:
+  FrozenGuard() = default;
+  ~FrozenGuard();
+  void watch(const at::Tensor& tensor);
+  FrozenGuard(const FrozenGuard&) = delete;
+  FrozenGuard& operator=(const FrozenGuard&) = delete;
+
+ private:
+  c10::SmallVector<std::pair<at::Tensor, bool>, 8> leaves_;
 };
 
 /// In its scope, hooks may be added to the nodes that made the watched tensors, or that accumulate

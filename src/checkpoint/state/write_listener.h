@@ -34,6 +34,8 @@ class WriteListener {
   virtual void before_backward(uint64_t /*hook_limit*/) {}
   /// Called before a backward call that accumulates gradients into leaves.
   virtual void before_accumulation(const torch::autograd::edge_list& /*roots*/) {}
+  /// The program sets what it will reset: a recompute that ended in between would leave it set.
+  virtual void run_to_end() {}
   /// A hook has been added to `tensor`, with this number.
   virtual void hook_added(const at::Tensor& /*tensor*/, unsigned /*number*/) {}
   /// Whether hooks on `tensor` were added in forward, so that they must not be added again.
@@ -75,6 +77,7 @@ bool is_in_region();
 /// Notifies this thread's listeners. Returns the number of the last hook that may run in the call.
 uint64_t notify_backward(const torch::autograd::edge_list& roots, bool accumulates);
 void notify_set(const at::Tensor& target);
+void notify_run_to_end();
 
 /// Adds a hook by `add`, unless this is a recompute and forward has added it. Returns its number.
 unsigned add_hook(const at::Tensor& tensor, const std::function<unsigned()>& add);
