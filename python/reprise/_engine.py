@@ -7,7 +7,7 @@ one check added: whether this thread is inside a region. A backward call also en
 import torch
 from torch.autograd.variable import Variable
 
-from reprise import _C, _hooks
+from reprise import _C, _hooks, _modes, _operators
 from reprise._steps import BackwardCall
 
 
@@ -31,4 +31,5 @@ def install() -> None:
     """Takes effect for all backward calls of this process."""
     if not isinstance(Variable._execution_engine, _Engine):
         Variable._execution_engine = _Engine()
-        _hooks.install()
+        for part in (_hooks, _modes, _operators):
+            part.install()

@@ -176,6 +176,8 @@ class OutsideScope {
 }  // namespace
 
 void add_engine(py::module_& module) {
+  module.attr("observer_keys") = detail::observer_keys().raw_repr();
+  module.def("run_regions_to_end", &detail::run_regions_to_end);
   module.def("is_in_region", &detail::BackwardScope::is_needed);
   py::class_<BackwardScope>(module, "BackwardScope")
       .def(py::init<const py::iterable&, bool>())
