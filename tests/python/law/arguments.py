@@ -5,6 +5,7 @@ import dataclasses
 import functools
 
 import torch
+from torch.utils._pytree import tree_map_only
 from transformers.modeling_outputs import BaseModelOutputWithPast
 
 from law import grads, leaf, program
@@ -135,3 +136,42 @@ def an_error_that_is_handled(region):
         return h.cos()
 
     return grads(region(block, a).sum(), a)
+
+
+class Two(torch.Tensor):
+    """Two tensors that look like one: what DTensor and quantized weights are made with."""
+
+    @staticmethod
+    def __new__(cls, a, b):
+        return torch.Tensor._make_wrapper_subclass(cls, a.shape, dtype=a.dtype, device=a.device)
+
+    def __init__(self, a, b):
+        self.a, self.b = a, b
+
+    @classmethod
+    def __torch_dispatch__(cls, op, types, args=(), kwargs=None):
+        def run(part):
+            pick = functools.partial(tree_map_only, Two, lambda two: getattr(two, part))
+            return op(*pick(args), **pick(kwargs or {}))
+
+        a, b = run("a"), run("b")
+        return Two(a, b) if isinstance(a, torch.Tensor) else a
+
+
+@program
+def tensors_made_of_tensors(region):
+    x, w = (Two(torch.randn(*shape), torch.randn(*shape)).requires_grad_() for shape in ((4, 8), (8, 8)))
+    region(lambda h: (h.sin() @ w).tanh().exp(), x).sum().backward()
+    return [x.grad.a, x.grad.b, w.grad.a, w.grad.b]
+
+
+@program(refused="saved 3 tensors for backward in forward but 0")
+def an_iterator(region):
+    x = leaf(4, 8)
+
+    def block(h, scales):
+        for scale in scales:
+            h = (h * scale).sin()
+        return h
+
+    return grads(region(block, x, iter([1.0, 2.0, 3.0])).sum(), x)

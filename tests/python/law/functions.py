@@ -159,3 +159,30 @@ def region_in_a_custom_function(region):
 
     x = leaf(4, 8)
     return grads(region(lambda h: Outer.apply(h.cos()).sin(), x).sum(), x)
+
+
+@torch.library.custom_op("law::cube", mutates_args=())
+def cube(x: torch.Tensor) -> torch.Tensor:
+    return x**3
+
+
+cube.register_autograd(
+    lambda ctx, grad: grad * 3 * ctx.saved_tensors[0] ** 2,
+    setup_context=lambda ctx, inputs, output: ctx.save_for_backward(inputs[0]),
+)
+
+
+@program
+def a_custom_operator(region):
+    x = leaf(4, 8)
+    return grads(region(lambda h: torch.ops.law.cube(h.sin()).exp(), x).sum(), x)
+
+
+@program
+def an_operator_of_python(region):
+    x = leaf(4, 8)
+
+    def block(h):
+        return torch.cond(h.sum() > 0, lambda t: t.sin(), lambda t: t.cos(), (h,)).exp()
+
+    return grads(region(block, x).sum(), x)

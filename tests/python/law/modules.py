@@ -130,3 +130,64 @@ def steps_of_adam(region):
         region(net, x).square().sum().backward()
         optimizer.step()
     return list(net.parameters())
+
+
+@program
+def switched_to_eval_in_the_middle(region):
+    net, x = nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.5), nn.Linear(8, 8)), leaf(4, 8)
+
+    def block(h):
+        net.eval()
+        target = net(h).sin() + 1
+        net.train()
+        return target
+
+    losses = [region(block, x).sum() for _ in range(2)]
+    sum(losses).backward()
+    return [x.grad, *losses, torch.tensor(net.training)]
+
+
+@program
+def frozen_in_the_middle(region):
+    x, w = leaf(4, 8), leaf(8, 8)
+
+    def block(h):
+        h = (h @ w).tanh()
+        w.requires_grad_(False)
+        h = (h @ w).sin() + 1
+        w.requires_grad = True
+        return h
+
+    return [*grads(region(block, x).sum(), x, w), torch.tensor(w.requires_grad)]
+
+
+@program(refused="did different work")
+def a_parameter_replaced_before_backward(region):
+    weights, x = nn.ParameterDict({"w": torch.randn(8, 8)}), leaf(4, 8)
+    y = region(lambda h: (h @ weights["w"]).tanh(), x)
+    weights["w"] = nn.Parameter(torch.randn(8, 8))
+    return grads(y.sum(), x)
+
+
+@program
+def a_table_made_when_it_is_needed(region):
+    x = leaf(4, 8)
+
+    class Rotates(nn.Module):
+        table = None
+
+        def forward(self, h):
+            if self.table is None:
+                self.table = torch.arange(8.0).sin()
+            return (h * self.table).sin().exp()
+
+    module = Rotates()
+    return [*grads(region(module, x).sum(), x), module.table]
+
+
+@program
+def parametrized_in_the_older_way(region):
+    first, x = nn.utils.weight_norm(nn.Linear(8, 8)), leaf(4, 8)
+    second = nn.utils.spectral_norm(nn.Linear(8, 8))
+    y = region(lambda h: second(first(h.sin())).exp(), x)
+    return [*grads(y.sum(), x, first.weight_g, first.weight_v, second.weight_orig), second.weight_u]
