@@ -60,7 +60,7 @@ py::object Call::run() const {
   PyObject* result =
       PyObject_Call(function.ptr(), arguments.ptr(), keywords.empty() ? nullptr : keywords.ptr());
   if (result == nullptr) {
-    throw taken_error();
+    throw taken_error_of_body();
   }
   return py::reinterpret_steal<py::object>(result);
 }
@@ -89,7 +89,7 @@ std::vector<at::Tensor> PyBody::run(std::vector<at::Tensor> inputs, bool wants_o
       PyErr_Clear();
       throw detail::EarlyStop();
     }
-    auto error = taken_error();
+    auto error = taken_error_of_body();
     if (context_) {
       context_->fail(error);
     }

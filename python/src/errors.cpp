@@ -83,6 +83,17 @@ python_error taken_error() {
   return error;
 }
 
+python_error taken_error_of_body() {
+  auto error = taken_error();
+  if (error.type != PyExc_RuntimeError || !is_ours(error.what())) {
+    return error;
+  }
+  auto made = made_error(checkpoint_error, worded(error.what()));
+  Py_XINCREF(error.traceback);
+  made.traceback = error.traceback;
+  return made;
+}
+
 python_error made_error(py::handle type, const std::string& message) {
   const py::object made = type(message);  // an object already, for those who look at it
   PyErr_SetObject(type.ptr(), made.ptr());

@@ -20,6 +20,9 @@ py::handle stop_type();
 
 /// The Python error that is set on this thread, as LibTorch carries it through C++. Needs the GIL.
 python_error taken_error();
+/// The same after a body of a region: errors of the engine, which PyTorch has made RuntimeErrors on
+/// their way through an operator, are CheckpointErrors again.
+python_error taken_error_of_body();
 /// A Python error to throw. Needs the GIL.
 python_error made_error(py::handle type, const std::string& message);
 

@@ -6,7 +6,9 @@
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <pybind11/stl.h>
+#include <torch/csrc/DynamicTypes.h>
 #include <torch/csrc/jit/python/pybind_utils.h>
+#include <torch/csrc/utils/tensor_memoryformats.h>
 
 #include <algorithm>
 #include <memory>
@@ -35,6 +37,25 @@ py::object overload_of(std::string_view name, std::string_view overload) {
                      .attr(overload.empty() ? py::str("default") : part(overload));
 }
 
+/// A dtype, layout or memory format is a number in C++, and so for LibTorch's conversion.
+py::object argument_of(const c10::Argument& argument, const c10::IValue& value) {
+  const auto optional = argument.real_type()->cast<c10::OptionalType>();
+  const auto kind = (optional ? optional->getElementType() : argument.real_type())->kind();
+  const auto borrowed = [](auto* object) {
+    return py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(object));
+  };
+  if (value.isInt() && kind == c10::TypeKind::ScalarTypeType) {
+    return borrowed(torch::getTHPDtype(value.toScalarType()));
+  }
+  if (value.isInt() && kind == c10::TypeKind::LayoutType) {
+    return borrowed(torch::getTHPLayout(value.toLayout()));
+  }
+  if (value.isInt() && kind == c10::TypeKind::MemoryFormatType) {
+    return borrowed(torch::utils::getTHPMemoryFormat(value.toMemoryFormat()));
+  }
+  return torch::jit::toPyObject(value);
+}
+
 py::object result_of(c10::ArrayRef<c10::IValue> results) {
   if (results.size() == 1) {
     return torch::jit::toPyObject(results[0]);
@@ -60,13 +81,13 @@ class FunctionPolicy final : public Policy {
     const py::gil_scoped_acquire gil;
     try {
       const auto overload = overload_of(op.name, op.overload);
-      const auto schema =
+      const auto handle =
           c10::Dispatcher::singleton().findSchema({std::string(op.name), std::string(op.overload)});
       py::list args;
       py::dict kwargs;
       for (size_t i = 0; i < op.arguments.size(); ++i) {
-        const auto& argument = schema->schema().arguments()[i];
-        auto value = torch::jit::toPyObject(op.arguments[i]);
+        const auto& argument = handle->schema().arguments()[i];
+        auto value = argument_of(argument, op.arguments[i]);
         if (!argument.kwarg_only()) {
           args.append(std::move(value));
         } else if (!op.arguments[i].isNone()) {

@@ -52,8 +52,12 @@ void replace_all(std::string& text, const Words& words) {
 
 }  // namespace
 
+bool is_ours(std::string_view message) {
+  return message.find("[reprise]") != std::string_view::npos;
+}
+
 std::string worded(std::string message) {
-  if (message.find("[reprise]") == std::string::npos) {
+  if (!is_ours(message)) {
     return message;
   }
   for (const auto& words : kSpellings) {

@@ -2,8 +2,12 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 namespace reprise::python {
+
+/// Whether the engine says it.
+bool is_ours(std::string_view message);
 
 /// Names what the message names as Python spells it, and adds what torch.utils.checkpoint says in
 /// the same case, which is what people search for and programs match. Other texts stay as they are.
