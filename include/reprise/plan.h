@@ -67,6 +67,9 @@ struct PlanOptions {
   /// c10::OutOfMemoryError. As allocators round, plans aim a little lower. Without this, finish()
   /// compares the peak of the step.
   bool is_enforced = false;
+  /// With is_enforced: bytes of the budget that plans leave free, for what differs from step to
+  /// step, such as buffers of collectives that end at any time.
+  int64_t reserve = 0;
 };
 
 /// A budget at which the step becomes faster.

@@ -27,6 +27,7 @@ from reprise._blocks import (
     refuse_compiled,
     refuse_compiler,
 )
+from reprise._sharding import gathered_bytes
 from reprise._shapes import Shape, ShapePlan, ShapePlans
 from reprise.checkpointing import checkpoint
 from reprise.planning import Plan, bytes_of
@@ -73,14 +74,14 @@ def enable(
         )
     options = None
     if budget is not None:
-        options = _C.PlanOptions(
+        options = dict(
             budget=bytes_of(budget),
             host_budget=bytes_of(host_budget),
             allow_lossy=allow_lossy,
             counts_gradients=counts_gradients,
             is_enforced=True,
         )
-        if bytes_of(budget) <= 0:
+        if options["budget"] <= 0:
             raise ValueError(f"expected a budget above 0, got {budget!r}")
     enabled = Enabled(base, blocks, _policy_of(policy), options)
     _enabled[base] = enabled
@@ -121,11 +122,11 @@ def _device_of(model: torch.nn.Module) -> torch.device:
 class Enabled:
     """What ``reprise.enable`` has put on a model: its regions, and within a budget its plans."""
 
-    def __init__(self, model: torch.nn.Module, blocks: Any, policy: Any, options: _C.PlanOptions | None):
+    def __init__(self, model: torch.nn.Module, blocks: Any, policy: Any, options: dict[str, Any] | None):
         self._model = weakref.ref(model)
         self._name = type(model).__name__
         self._policy = policy
-        self.options = options
+        self._options = options  # of plans; None without a budget
         self.steps = 0  #: steps so far, that is, backward calls
         self.peak_bytes = 0  #: most activation bytes of the latest step, within a budget
         self._shape_plans = ShapePlans()
@@ -155,8 +156,8 @@ class Enabled:
 
     def __repr__(self) -> str:
         what = "everything is recomputed" if self._policy is None else str(self._policy)
-        if self.options is not None:
-            what = f"budget {self.options.budget} bytes, {len(self._shape_plans.all)} plans"
+        if self._options is not None:
+            what = f"budget {self._options['budget']} bytes, {len(self._shape_plans.all)} plans"
         return f"<reprise.Enabled: {self._name}, {len(self.blocks)} blocks; {what}>"
 
     @property
@@ -171,7 +172,7 @@ class Enabled:
 
     def describe(self) -> str:
         """What every block does, for each batch shape."""
-        if self.options is None:
+        if self._options is None:
             return f"{self!r}\n"
         self._needs_plans()
         return "\n".join(plan.describe() for plan in self.plans)
@@ -192,7 +193,7 @@ class Enabled:
         self._checked_steps = self.steps
 
     def _needs_plans(self) -> None:
-        if self.options is None:
+        if self._options is None:
             raise ValueError("there are plans only within a budget: reprise.enable(model, budget=...)")
         if not self._shape_plans.all:
             raise ValueError("there is no plan yet: the first step of each batch shape makes one")
@@ -223,7 +224,7 @@ class Enabled:
         step = _steps.current()
         if step is not None and step.is_in_forward and step.enabled is self:
             return forward(*args, **kwargs)  # the model inside the model
-        if step is not None and step.enabled is not self and (step.is_planned or self.options is not None):
+        if step is not None and step.enabled is not self and (step.is_planned or self._options is not None):
             raise RuntimeError(
                 f"the forward of {self._name} begins before the backward of {step.enabled._name} has run, and one of them "
                 "has a budget. Run forwards without a backward under torch.no_grad(); for a step of several models, use "
@@ -231,7 +232,7 @@ class Enabled:
             )
         if step is None or step.enabled is not self:
             step = _Step(self)
-        step.begin_forward(Shape.of(args, kwargs) if self.options is not None else None)
+        step.begin_forward(Shape.of(args, kwargs) if self._options is not None else None)
         try:
             result = forward(*args, **kwargs)
         except BaseException:
@@ -248,7 +249,7 @@ class Enabled:
         if torch.is_grad_enabled():
             step = _steps.current()
             if step is None or step.enabled is not self or not step.is_in_forward:
-                if self.options is not None:
+                if self._options is not None:
                     raise RuntimeError(
                         f"block {name or '(unknown)'} of {self._name} runs outside of the model's forward, so its step has "
                         "no plan. Call the model itself; a copy of a model has to be enabled by itself."
@@ -327,7 +328,8 @@ class _Step:
             if has_failed:
                 recording.forget()
                 return
-            plan = recording.plan(enabled.options).for_similar_steps()
+            reserve = gathered_bytes(enabled._model())
+            plan = recording.plan(_C.PlanOptions(**enabled._options, reserve=reserve)).for_similar_steps()
             enabled._shape_plans.add(ShapePlan(tuple(self._shapes), plan, is_recorded=True))
         elif scope is not None:
             planned = self._planned

@@ -24,6 +24,9 @@ class TrainerCallback(transformers.TrainerCallback):
         self._is_ours = False
 
     def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, **kwargs: Any) -> None:
+        if self._is_ours and enabled_for(model) is self.enabled:
+            disable(model)  # training ended with an error before
+        _refuse_settings(args)
         self.enabled = enabled_for(model)
         self._is_ours = self.enabled is None
         if not self._is_ours and self.options:
@@ -41,3 +44,15 @@ class TrainerCallback(transformers.TrainerCallback):
         if self._is_ours:
             disable(model)
             self._is_ours = False
+
+
+def _refuse_settings(args: Any) -> None:
+    """Settings of the trainer's own checkpointing, which this one replaces."""
+    if not getattr(args, "activation_checkpointing", None):
+        return
+    asked = dict(getattr(args, "activation_checkpointing_kwargs", None) or {})
+    if asked.pop("use_reentrant", False) or asked:
+        raise ValueError(
+            "TrainerCallback decides how the model is checkpointed, so activation_checkpointing_kwargs "
+            "(gradient_checkpointing_kwargs) such as use_reentrant=True or every_n_layers have no effect: leave them out."
+        )

@@ -33,12 +33,14 @@ PlanOptions plan_options(int64_t budget,
                          int64_t host_budget,
                          bool allow_lossy,
                          bool counts_gradients,
-                         bool is_enforced) {
+                         bool is_enforced,
+                         int64_t reserve) {
   return {.budget = budget,
           .host_budget = host_budget,
           .allow_lossy = allow_lossy,
           .counts_gradients = counts_gradients,
-          .is_enforced = is_enforced};
+          .is_enforced = is_enforced,
+          .reserve = reserve};
 }
 
 MemoryPlan make_plan(const py::object& step, const py::object& device, const PlanOptions& options) {
@@ -142,7 +144,8 @@ void add_planning(py::module_& module) {
            py::arg("host_budget") = 0,
            py::arg("allow_lossy") = false,
            py::arg("counts_gradients") = false,
-           py::arg("is_enforced") = false)
+           py::arg("is_enforced") = false,
+           py::arg("reserve") = 0)
       .def_readonly("budget", &PlanOptions::budget);
   module.def("plan", &make_plan, py::arg("step"), py::arg("device"), py::arg("options"));
   py::class_<Recording>(module, "StepRecording")

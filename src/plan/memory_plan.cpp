@@ -47,6 +47,8 @@ void check_host_budget(int64_t bytes) {
 }
 
 planning::PlannerOptions planner_options(const PlanOptions& options) {
+  TORCH_CHECK(options.reserve >= 0 && (options.reserve == 0 || options.is_enforced),
+              "[plan] expected a reserve of 0 bytes or more, and above 0 only with is_enforced");
   return {.host_bytes = options.host_budget,
           .allow_lossy = options.allow_lossy,
           .counts_gradients = options.counts_gradients};
@@ -95,6 +97,7 @@ struct MemoryPlan::State {
   std::vector<PlanPoint> curve;
   int64_t budget = 0;
   bool is_enforced = false;
+  int64_t reserve = 0;
   planning::Matching matching = planning::Matching::InOrder;
   std::shared_ptr<const planning::StepPlan> chosen;
   planning::StepDecisions step;  // the chosen decisions, ready to be applied
@@ -102,7 +105,8 @@ struct MemoryPlan::State {
   /// Everything but a choice.
   static std::shared_ptr<State> of(planning::StepTrace traced,
                                    planning::PlannerOptions options,
-                                   bool is_enforced);
+                                   bool is_enforced,
+                                   int64_t reserve);
   void choose(int64_t bytes);
 
   /// The plan with what each region was called with and did.
@@ -127,9 +131,11 @@ struct MemoryPlan::State {
 
 std::shared_ptr<MemoryPlan::State> MemoryPlan::State::of(planning::StepTrace traced,
                                                          planning::PlannerOptions options,
-                                                         bool is_enforced) {
+                                                         bool is_enforced,
+                                                         int64_t reserve) {
   auto state = std::make_shared<State>();
   state->is_enforced = is_enforced;
+  state->reserve = reserve;
   state->trace = std::make_shared<const planning::StepTrace>(std::move(traced));
   state->planner = std::make_shared<const planning::StepPlanner>(*state->trace, std::move(options));
   for (const planning::StepPlan& point : state->planner->curve()) {
@@ -141,7 +147,7 @@ std::shared_ptr<MemoryPlan::State> MemoryPlan::State::of(planning::StepTrace tra
 void MemoryPlan::State::choose(int64_t bytes) {
   check_budget(bytes);
   const auto device = traced().device.type();
-  const int64_t usable = is_enforced ? memory::planned_bytes(bytes, device) : bytes;
+  const int64_t usable = is_enforced ? memory::planned_bytes(bytes - reserve, device) : bytes;
   TORCH_CHECK(!is_enforced || usable >= planner->least_bytes(),
               "[plan] no plan fits ",
               bytes,
@@ -149,7 +155,7 @@ void MemoryPlan::State::choose(int64_t bytes) {
                                                             : " bytes of activations",
               ": the least budget for this step is ",
               // A little more, so that it is also enough when the step is repeated.
-              memory::budget_for(planner->least_bytes() * 129 / 128, device),
+              memory::budget_for(planner->least_bytes() * 129 / 128, device) + reserve,
               " bytes. Use that, a smaller batch or shorter rows.");
   budget = bytes;
   chosen = std::make_shared<const planning::StepPlan>(signed_plan(planner->plan_for(usable)));
@@ -246,7 +252,8 @@ std::optional<MemoryPlan> MemoryPlan::between(const MemoryPlan& from,
   auto options = to.state_->planner->options();
   options.must_have_effect = false;
   options.longest_segment = 1;  // similar steps join no regions
-  auto state = State::of(std::move(*trace), std::move(options), to.state_->is_enforced);
+  auto state =
+      State::of(std::move(*trace), std::move(options), to.state_->is_enforced, to.state_->reserve);
   state->choose(to.budget());
   return MemoryPlan(std::move(state)).for_similar_steps();
 }
@@ -286,8 +293,10 @@ std::string MemoryPlan::describe() const {
 MemoryPlan plan(const std::function<void()>& step, c10::Device device, const PlanOptions& options) {
   check_budget(options.budget);
   check_host_budget(options.host_budget);
-  auto state = MemoryPlan::State::of(
-      planning::trace_step(step, device), planner_options(options), options.is_enforced);
+  auto state = MemoryPlan::State::of(planning::trace_step(step, device),
+                                     planner_options(options),
+                                     options.is_enforced,
+                                     options.reserve);
   state->choose(options.budget);
   return MemoryPlan(std::move(state));
 }
@@ -332,8 +341,8 @@ MemoryPlan StepRecording::plan(const PlanOptions& options) {
     throw;
   }
   tracer->close();
-  auto state =
-      MemoryPlan::State::of(std::move(*trace), planner_options(options), options.is_enforced);
+  auto state = MemoryPlan::State::of(
+      std::move(*trace), planner_options(options), options.is_enforced, options.reserve);
   state->choose(options.budget);
   return MemoryPlan(std::move(state));
 }

@@ -239,6 +239,21 @@ TEST_F(EnforcedBudget, StopsAStepThatTakesMore) {
   EXPECT_FALSE(is_over);
 }
 
+TEST_F(EnforcedBudget, LeavesAReserveFree) {
+  const Rows model(6);
+  const auto step = [&] { model.step(512); };
+  const auto widest = recorded(step, {.budget = 1_GiB, .is_enforced = true});
+  const int64_t budget = widest.curve().back().peak_bytes + 1_MiB;
+  const auto made = recorded(step, {.budget = budget, .is_enforced = true, .reserve = 2_MiB});
+  EXPECT_LE(made.peak_bytes(), budget - 2_MiB);
+  EXPECT_GT(made.extra_ms(), 0);
+  const PlanGuard use(made);
+  const auto more = torch::empty({(2 << 20) / 4});
+  EXPECT_NO_THROW(step());
+  EXPECT_NO_THROW(use.finish());
+  EXPECT_THROW(plan(step, c10::kCPU, {.budget = budget, .reserve = 1}), c10::Error);
+}
+
 TEST_F(EnforcedBudget, CountsItsOwnThreadAlone) {
   const Rows model(2);
   const auto step = [&] { model.step(512); };
