@@ -121,6 +121,7 @@ class PlanOptions:
         allow_lossy: bool = False,
         counts_gradients: bool = False,
         is_enforced: bool = False,
+        reserve: int = 0,
     ) -> None: ...
     @property
     def budget(self) -> int: ...
