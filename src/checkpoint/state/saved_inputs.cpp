@@ -114,7 +114,7 @@ SavedInputs::SavedInputs(const std::vector<at::Tensor>& inputs) {
         input.saved = torch::autograd::SavedVariable();
         input.held = tensor;
       }
-      if (input.storage != nullptr && input.saved.has_hooks()) {
+      if (input.storage != nullptr && input.saved.has_hooks() && !tensor.is_nested()) {
         input.shape = std::make_unique<Shape>(
             Shape{c10::weak_intrusive_ptr<c10::StorageImpl>(tensor.storage().getWeakStorageImpl()),
                   tensor.sizes().vec(),
