@@ -175,3 +175,22 @@ def an_iterator(region):
         return h
 
     return grads(region(block, x, iter([1.0, 2.0, 3.0])).sum(), x)
+
+
+@program
+def a_jagged_tensor(region):
+    a, b, w = leaf(3, 8), leaf(5, 8), leaf(8, 8)
+    jagged = torch.nested.as_nested_tensor([a.sin(), b.sin()], layout=torch.jagged)
+    y = region(lambda n: (n @ w).tanh().exp(), jagged)
+    return grads(y.values().sum(), a, b, w)
+
+
+@program(refused="returned an invalid gradient")
+def a_jagged_tensor_that_it_makes(region):
+    a, b, w = leaf(3, 8), leaf(5, 8), leaf(8, 8)
+
+    def block(a, b):
+        jagged = torch.nested.as_nested_tensor([a, b], layout=torch.jagged)
+        return (jagged @ w).tanh().values().sin()
+
+    return grads(region(block, a, b).sum(), a, b, w)
