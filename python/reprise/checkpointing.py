@@ -129,7 +129,7 @@ def _run(
         warnings.warn(
             "reprise.checkpoint: use_reentrant=None means False here; in torch.utils.checkpoint it still means True. "
             "Pass use_reentrant=False.",
-            stacklevel=3,
+            stacklevel=5,  # that of the caller, through what keeps the compiler out
         )
         use_reentrant = False
     if use_reentrant:

@@ -542,3 +542,22 @@ def test_a_group_of_backward_calls_recomputes_once():
 
     assert runs(reprise.GraphExecGroup()) == 2
     assert runs(torch.enable_grad()) == 3
+
+
+def test_a_region_in_a_compiled_function_ends_the_compiled_part():
+    @torch.compile(backend="eager")
+    def function(h):
+        return reprise.checkpoint(block, h.sin()) * 2
+
+    x = leaf()
+    assert torch.equal(gradient(function, x), gradient(lambda h: block(h.sin()) * 2, x))
+    assert reprise.stats()["recomputed"] == 1
+    torch._dynamo.reset()
+
+
+@pytest.mark.skipif(not hasattr(torch.autograd.graph, "node_creation_hook"), reason="PyTorch has them since 2.15")
+def test_hooks_on_new_nodes_see_those_of_recomputes():
+    nodes = []
+    with torch.autograd.graph.node_creation_hook(lambda node: nodes.append(node.name())):
+        reprise.checkpoint(block, leaf()).sum().backward()
+    assert nodes.count("SinBackward0") == 2

@@ -134,7 +134,8 @@ def test_what_entering_raises_comes_out():
 
     with pytest.raises(OSError, match="on the way in"):
         reprise.checkpoint(torch.exp, leaf(), context_fn=lambda: (context(), contextlib.nullcontext()))
-    y = reprise.checkpoint(torch.exp, leaf(), context_fn=lambda: (contextlib.nullcontext(), context()), early_stop=False)
+    contexts = contextlib.nullcontext(), context()
+    y = reprise.checkpoint(torch.exp, leaf(), context_fn=lambda: contexts, early_stop=False)
     with pytest.raises(OSError, match="on the way in"):
         y.sum().backward()
 

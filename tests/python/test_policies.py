@@ -222,12 +222,15 @@ def test_a_kept_result_may_be_changed_in_its_region_and_not_after():
         y.backward()
 
 
+CREATE = [reprise.create_selective_checkpoint_contexts, theirs.create_selective_checkpoint_contexts]
+
+
 def selective(policy_fn_or_list, function, x, create=reprise.create_selective_checkpoint_contexts, **options):
     context_fn = functools.partial(create, policy_fn_or_list, **options)
     return reprise.checkpoint(function, x, use_reentrant=False, context_fn=context_fn)
 
 
-@pytest.mark.parametrize("create", [reprise.create_selective_checkpoint_contexts, theirs.create_selective_checkpoint_contexts])
+@pytest.mark.parametrize("create", CREATE)
 @pytest.mark.parametrize(
     "policy",
     [
@@ -282,7 +285,7 @@ def test_bad_lists_are_refused_in_torchs_words():
         ([aten.mm], ValueError, "update the OpOverloadPacket to a specific OpOverload"),
         ("mm", TypeError, "policy_fn_or_list must be either a function or a list of ops."),
     ]:
-        for create in [reprise.create_selective_checkpoint_contexts, theirs.create_selective_checkpoint_contexts]:
+        for create in CREATE:
             with pytest.raises(kind, match=message):
                 create(policy)
 
