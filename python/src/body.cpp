@@ -34,9 +34,9 @@ std::shared_ptr<void> enter_device(const Held& device) {
     return nullptr;
   }
   py::object context = default_device("scope", device ? device.get() : py::handle(Py_None));
-  return context.is_none() ? nullptr
-                           : scope_of(std::make_shared<Context>(std::move(context),
-                                                                Context::Exit::Unraisable))();
+  return context.is_none()
+             ? nullptr
+             : scope_of(std::make_shared<Context>(std::move(context), Context::Exit::Unraisable))();
 }
 
 }  // namespace

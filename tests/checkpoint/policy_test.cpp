@@ -51,8 +51,7 @@ class NegativeResults final : public Policy {
  public:
   Decision decide(const OpContext& op) const override {
     EXPECT_EQ(op.results.size(), 1);
-    return op.results[0].toTensor().lt(0).any().item<bool>() ? Decision::Keep
-                                                             : Decision::Recompute;
+    return op.results[0].toTensor().lt(0).any().item<bool>() ? Decision::Keep : Decision::Recompute;
   }
   bool reads_results() const override { return true; }
   std::string describe() const override { return "negative results"; }
@@ -61,7 +60,8 @@ class NegativeResults final : public Policy {
 TEST(Policy, MayReadTheResults) {
   const auto run = [](const CheckpointOptions& options) {
     auto x = torch::tensor({1.0, 2.0}).requires_grad_();
-    checkpoint(options, [](at::Tensor h) { return h.exp().neg().tanh().exp().exp(); }, x)
+    checkpoint(
+        options, [](at::Tensor h) { return h.exp().neg().tanh().exp().exp(); }, x)
         .sum()
         .backward();
     return x.grad();
