@@ -7,18 +7,23 @@ import sys
 import torch
 
 
-def gathered_bytes(model: torch.nn.Module) -> int:
-    """The bytes of the largest unit that is gathered as a whole; 0 if the model is not sharded.
+def bytes_in_flight(model: torch.nn.Module) -> int:
+    """The most that collectives hold at once: the largest unit while it is gathered, and while it is reduced.
 
-    Collectives free their buffers when they end, which differs from step to step.
+    They free their buffers when they end, which is at another time in each step. 0 if the model is not sharded.
     """
     fsdp = sys.modules.get("torch.distributed.fsdp")
     if fsdp is None or not hasattr(fsdp, "FSDPModule"):
         return 0
-    largest, counted = 0, set()
+    largest, counted = 0.0, set()
     # Units inside others come first, and own their parameters.
     for unit in reversed([module for module in model.modules() if isinstance(module, fsdp.FSDPModule)]):
         own = [parameter for parameter in unit.parameters() if id(parameter) not in counted]
         counted.update(id(parameter) for parameter in own)
-        largest = max(largest, sum(parameter.numel() * parameter.element_size() for parameter in own))
-    return largest
+        largest = max(largest, sum(_whole_and_shard(parameter) for parameter in own))
+    return int(2 * largest)
+
+
+def _whole_and_shard(parameter: torch.Tensor) -> float:
+    mesh = getattr(parameter, "device_mesh", None)
+    return parameter.numel() * parameter.element_size() * (1 + 1 / (mesh.size() if mesh is not None else 1))

@@ -27,7 +27,7 @@ from reprise._blocks import (
     refuse_compiled,
     refuse_compiler,
 )
-from reprise._sharding import gathered_bytes
+from reprise._sharding import bytes_in_flight
 from reprise._shapes import Shape, ShapePlan, ShapePlans
 from reprise.checkpointing import checkpoint
 from reprise.planning import Plan, bytes_of
@@ -328,7 +328,7 @@ class _Step:
             if has_failed:
                 recording.forget()
                 return
-            reserve = gathered_bytes(enabled._model())
+            reserve = bytes_in_flight(enabled._model())
             plan = recording.plan(_C.PlanOptions(**enabled._options, reserve=reserve)).for_similar_steps()
             enabled._shape_plans.add(ShapePlan(tuple(self._shapes), plan, is_recorded=True))
         elif scope is not None:

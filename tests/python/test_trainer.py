@@ -236,7 +236,7 @@ SHARDED = """
     dist.init_process_group("gloo")
     mesh = torch.distributed.init_device_mesh("cpu", (2,))
     states = []
-    for options in (None, {{}}, {{"policy": "attention"}}, {{"budget": "64MiB"}}, {{"budget": 720_000}}):
+    for options in (None, {{}}, {{"policy": "attention"}}, {{"budget": "64MiB"}}, {{"budget": 900_000}}):
         model = llama(hidden_size=64, num_hidden_layers=3)
         if options is not None:
             enabled = reprise.enable(model, **options)
@@ -256,7 +256,7 @@ SHARDED = """
         if options is not None:
             assert enabled.steps == 3, enabled.steps
             assert ("budget" in options) == (enabled.peak_bytes > 0)
-    assert enabled.peak_bytes <= 720_000 and enabled.plans[0].peak_bytes < 600_000  # less what is gathered
+    assert enabled.peak_bytes <= 900_000 and enabled.plans[0].peak_bytes < 600_000  # less what collectives hold
     for state in states[1:]:
         assert all(torch.equal(a, b) for a, b in zip(state, states[0], strict=True))
     dist.destroy_process_group()
