@@ -146,9 +146,8 @@ void Region::check_lossy(bool was_lossy) const {
 void Region::forget_kept(const std::function<bool(const c10::StorageImpl*)>& is_kept) {
   write_log.finish(is_kept);
   // Inputs are compared by themselves; where they were offloaded, they are other tensors.
-  reads.finish(
-      [&](const auto* storage) { return storage != nullptr && is_kept(storage); },
-      [&](const auto* storage) { return storage != nullptr && inputs.are_in(storage); });
+  reads.finish([&](const auto* storage) { return storage != nullptr && is_kept(storage); },
+               [&](const auto* storage) { return storage != nullptr && inputs.are_in(storage); });
 }
 
 void Region::complete_forward(bool will_run_again,

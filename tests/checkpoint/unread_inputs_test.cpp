@@ -235,8 +235,8 @@ TEST(UnreadInputs, AReadThatForwardDidNotDoIsAnErrorByName) {
   expect_named([](const at::Tensor& b) { b.sum().item<float>(); });
   expect_named([](const at::Tensor& b) { b.data_ptr(); });
   expect_named([](const at::Tensor& b) { checkpoint(deep(2), b); });
-  const auto written = message_of<c10::Error>(
-      [&] { backward([](const at::Tensor& b) { b.detach().mul_(2); }); });
+  const auto written =
+      message_of<c10::Error>([&] { backward([](const at::Tensor& b) { b.detach().mul_(2); }); });
   EXPECT_TRUE(contains(written, "region \"residual\" did different work"));
   // Even if the callable goes on.
   expect_named([](const at::Tensor& b) {

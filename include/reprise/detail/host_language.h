@@ -47,8 +47,8 @@ class REPRISE_API HostLanguage {
   virtual void resume(void* paused) const = 0;
   /// The group that the running backward call belongs to, made by open_graph_exec_group().
   virtual std::optional<uint64_t> graph_exec_group() const = 0;
-  /// An object that, when it is destroyed, leaves the node with the hooks of the language that it has
-  /// now. Null if it has none.
+  /// An object that, when it is destroyed, leaves the node with the hooks of the language that it
+  /// has now. Null if it has none.
   virtual std::shared_ptr<void> keep_hooks(torch::autograd::Node& node) const = 0;
   /// A place in a node's metadata, which the language's engine makes, for what dies with the node.
   virtual std::shared_ptr<void>& attachment(torch::autograd::AnomalyMetadata& metadata) const = 0;

@@ -4,11 +4,11 @@
 // ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
 // A region may branch on something that changes before its recompute: whether a gradient exists, a
 // counter. Then the recompute would write tensors of the program in the middle of backward, and
-// nobody would restore them. A tensor is the recompute's own if it has a history from there or comes
-// from a factory; of others, such as kept results, it cannot be told whose they are. So forward
-// counts its writes by size, except to activations, and a recompute that writes more such tensors
-// of one size is stopped before the write. Fewer are no difference: what a first run makes and
-// keeps, later ones find.
+// nobody would restore them. A tensor is the recompute's own if it has a history from there or
+// comes from a factory; of others, such as kept results, it cannot be told whose they are. So
+// forward counts its writes by size, except to activations, and a recompute that writes more such
+// tensors of one size is stopped before the write. Fewer are no difference: what a first run makes
+// and keeps, later ones find.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -38,10 +38,9 @@ bool WriteLog::has_wrapped_again(const c10::StorageImpl& storage) const {
   }
   const auto memory = memory_of(storage);
   return !has_entry(&storage) &&
-         std::any_of(
-             unusual_->wrapped.begin(), unusual_->wrapped.end(), [&](const Memory& known) {
-               return known.begin < memory.end && memory.begin < known.end;
-             });
+         std::any_of(unusual_->wrapped.begin(), unusual_->wrapped.end(), [&](const Memory& known) {
+           return known.begin < memory.end && memory.begin < known.end;
+         });
 }
 
 WriteLog::Unusual& WriteLog::unusual() {
