@@ -4,8 +4,8 @@ torch.utils.checkpoint; budgets on eight of them. Writes benchmarks/results/pyth
 
 usage: model_table.py [--only TYPE…] [--out FILE]
 
-For each type: loss and every gradient with everything recomputed, bit for bit those of plain training, and the bytes that
-forward keeps, at most those of torch.utils.checkpoint (use_reentrant=False). Ends with an error if one differs.
+For each type: loss and every gradient with everything recomputed, bit for bit those of plain training, and the bytes
+that forward keeps, at most those of torch.utils.checkpoint (use_reentrant=False). Ends with an error if one differs.
 """
 
 from __future__ import annotations
@@ -149,8 +149,9 @@ def page(rows: list[tuple[Family, dict[str, Any]]], table: list[tuple[Family, di
         "",
         "## Everything recomputed",
         "",
-        "`reprise.enable(model)`: whether loss and every gradient are those of no checkpointing, bit for bit; and the KiB that",
-        "forward keeps without checkpointing, with transformers' own (`torch.utils.checkpoint`, `use_reentrant=False`), and here.",
+        "`reprise.enable(model)`: whether loss and every gradient are those of no checkpointing, bit for bit; and the KiB",
+        "that forward keeps without checkpointing, with transformers' own (`torch.utils.checkpoint`,",
+        "`use_reentrant=False`), and here.",
         "",
         "| model type | kind | blocks | same bits | none | torch | reprise |",
         "|---|---|---|---|---|---|---|",
@@ -164,8 +165,9 @@ def page(rows: list[tuple[Family, dict[str, Any]]], table: list[tuple[Family, di
         "",
         "## Budgets",
         "",
-        f"`reprise.enable(model, budget=...)` with {BUDGETS} budgets between the least and all that a step takes, three steps each:",
-        "one that is recorded, two that are planned. \"Over\" is the most bytes that a planned step took beyond its budget.",
+        f"`reprise.enable(model, budget=...)` with {BUDGETS} budgets between the least and all that a step takes, three steps",
+        "each: one that is recorded, two that are planned. \"Over\" is the most bytes that a planned step took beyond its",
+        "budget.",
         "",
         "| model type | least KiB | all KiB | same bits | held | over, bytes | monotone | prediction off by |",
         "|---|---|---|---|---|---|---|---|",

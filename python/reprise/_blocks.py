@@ -17,9 +17,9 @@ from typing import Any, Callable, Iterable
 import torch
 
 class Replaced:
-    """A method of one module, replaced by ``make(previous)`` until ``restore``. A copy of the module has its own method.
+    """A method of one module, replaced by ``make(previous)`` until ``restore``.
 
-    Accelerate and TRL replace methods too, before or after this.
+    A copy of the module has its own method. Accelerate and TRL replace methods too, before or after this.
     """
 
     def __init__(self, module: torch.nn.Module, name: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]):
@@ -109,8 +109,8 @@ def refuse_compiled(blocks: dict[str, torch.nn.Module]) -> None:
     for name, block in blocks.items():
         if getattr(block, "_compiled_call_impl", None) is not None or hasattr(block, "_orig_mod"):
             raise ValueError(
-                f"{name} is compiled (torch.compile), and a region inside it would end the compiled part: its recompute "
-                "would run uncompiled code. Compile the modules inside the blocks instead, such as attention and MLP."
+                f"{name} is compiled (torch.compile), and a region inside it would end the compiled part: its "
+                "recompute would run uncompiled code. Compile the modules inside the blocks instead, such as attention and MLP."
             )
 
 
@@ -120,8 +120,8 @@ compiler = torch._C._dynamo.eval_frame.get_eval_frame_callback
 
 def refuse_compiler(name: str) -> None:
     raise RuntimeError(
-        f"{name} is compiled (torch.compile), but it runs regions, at which a compiled part ends: the compiler would have "
-        "next to no effect. Compile modules inside the blocks instead, such as attention and MLP."
+        f"{name} is compiled (torch.compile), but it runs regions, at which a compiled part ends: the compiler would "
+        "have next to no effect. Compile modules inside the blocks instead, such as attention and MLP."
     )
 
 
@@ -163,7 +163,8 @@ class LayerRegions:
         asked = dict(getattr(gradient_checkpointing_func, "keywords", None) or {})
         is_reentrant = asked.pop("use_reentrant", None)
         of_torch = getattr(gradient_checkpointing_func, "func", torch.utils.checkpoint.checkpoint)
-        if enable and (asked or is_reentrant or every_n_layers != 1 or of_torch is not torch.utils.checkpoint.checkpoint):
+        is_other = of_torch is not torch.utils.checkpoint.checkpoint
+        if enable and (asked or is_reentrant or every_n_layers != 1 or is_other):
             raise ValueError(
                 "reprise.enable decides how this model is checkpointed, so activation_checkpointing_kwargs "
                 "(gradient_checkpointing_kwargs) such as use_reentrant=True, every_n_layers or offload have no effect: "

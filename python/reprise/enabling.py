@@ -1,7 +1,7 @@
 """``reprise.enable(model, budget="6GiB")``: one line that puts regions, and plans for them, under a model.
 
-The program stays as it is: it calls the model, then ``backward()``. A step begins with the model's forward and ends with
-the backward call after it. Within a budget, the first step of each batch shape recomputes everything while it is
+The program stays as it is: it calls the model, then ``backward()``. A step begins with the model's forward and ends
+with the backward call after it. Within a budget, the first step of each batch shape recomputes everything while it is
 recorded; then the shape has a plan, which the allocator enforces. Each step is checked: one in which no block ran as a
 region is an error.
 """
@@ -226,9 +226,9 @@ class Enabled:
             return forward(*args, **kwargs)  # the model inside the model
         if step is not None and step.enabled is not self and (step.is_planned or self._options is not None):
             raise RuntimeError(
-                f"the forward of {self._name} begins before the backward of {step.enabled._name} has run, and one of them "
-                "has a budget. Run forwards without a backward under torch.no_grad(); for a step of several models, use "
-                "reprise.plan(step, budget=...)."
+                f"the forward of {self._name} begins before the backward of {step.enabled._name} has run, and one of "
+                "them has a budget. Run forwards without a backward under torch.no_grad(); for a step of several models, "
+                "use reprise.plan(step, budget=...)."
             )
         if step is None or step.enabled is not self:
             step = _Step(self)
@@ -251,8 +251,8 @@ class Enabled:
             if step is None or step.enabled is not self or not step.is_in_forward:
                 if self._options is not None:
                     raise RuntimeError(
-                        f"block {name or '(unknown)'} of {self._name} runs outside of the model's forward, so its step has "
-                        "no plan. Call the model itself; a copy of a model has to be enabled by itself."
+                        f"block {name or '(unknown)'} of {self._name} runs outside of the model's forward, so its "
+                        "step has no plan. Call the model itself; a copy of a model has to be enabled by itself."
                     )
             else:
                 step.entered += 1

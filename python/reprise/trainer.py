@@ -31,8 +31,8 @@ class TrainerCallback(transformers.TrainerCallback):
         self._is_ours = self.enabled is None
         if not self._is_ours and self.options:
             raise ValueError(
-                "reprise.enable was called for this model, so the options of TrainerCallback have no effect: leave them "
-                "out, or leave out reprise.enable."
+                "reprise.enable was called for this model, so the options of TrainerCallback have no effect: leave "
+                "them out, or leave out reprise.enable."
             )
         if self._is_ours:
             self.enabled = enable(model, **self.options)
@@ -54,5 +54,6 @@ def _refuse_settings(args: Any) -> None:
     if asked.pop("use_reentrant", False) or asked:
         raise ValueError(
             "TrainerCallback decides how the model is checkpointed, so activation_checkpointing_kwargs "
-            "(gradient_checkpointing_kwargs) such as use_reentrant=True or every_n_layers have no effect: leave them out."
+            "(gradient_checkpointing_kwargs) such as use_reentrant=True or every_n_layers have no effect: leave them "
+            "out."
         )

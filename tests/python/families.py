@@ -111,7 +111,9 @@ FAMILIES = [
         "vit", "beit", "dinov2", "dinov2_with_registers", "ijepa", "data2vec-vision",
     )),
     *(Family(name, "vision", "AutoModelForImageClassification", _STAGES, batch="image") for name in ("swin", "swinv2")),
-    *(Family(name, "audio", "AutoModelForCTC", _SMALL_SOUND, batch="sound") for name in ("wav2vec2", "hubert", "wavlm")),
+    *(Family(name, "audio", "AutoModelForCTC", _SMALL_SOUND, batch="sound") for name in (
+        "wav2vec2", "hubert", "wavlm",
+    )),
     *(Family(name, "state-space") for name in ("mamba", "falcon_mamba")),
     Family("mamba2", "state-space", changes=(("num_heads", 8), ("chunk_size", 8))),
     *(Family(name, "hybrid") for name in ("jamba", "bamba", "lfm2", "nemotron_h", "olmo_hybrid", "granitemoehybrid")),

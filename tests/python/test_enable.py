@@ -205,7 +205,8 @@ def test_what_trainers_call_keeps_our_regions():
     state, stats = recomputed(lambda: state_after(model))
     assert_same_bits(state, plain)
     assert stats["recomputed"] == 3
-    for kwargs in ({"activation_checkpointing_kwargs": {"use_reentrant": True}}, {"every_n_layers": 2}, {"offload": True}):
+    reentrant = {"activation_checkpointing_kwargs": {"use_reentrant": True}}
+    for kwargs in (reentrant, {"every_n_layers": 2}, {"offload": True}):
         with pytest.raises(ValueError, match="no effect"):
             model.activation_checkpointing_enable(**kwargs)
 

@@ -1,4 +1,4 @@
-"""reprise.TrainerCallback and reprise.enable under transformers' Trainer and TRL's trainers: the same training, bit for bit."""
+"""reprise.TrainerCallback and reprise.enable under transformers' Trainer and TRL's trainers: the same training."""
 
 import json
 import os
@@ -15,19 +15,17 @@ from test_enable import llama
 import reprise
 
 WIDE = dict(hidden_size=64, intermediate_size=128, num_hidden_layers=3)
-ROWS = [
-    {"input_ids": [(7 * i + 3 * k) % 117 + 3 for k in range(n)], "labels": [(7 * i + 3 * k) % 117 + 3 for k in range(n)]}
-    for i, n in enumerate((24, 24, 17, 24, 30, 8, 24, 24))
-]
+IDS = [[(7 * i + 3 * k) % 117 + 3 for k in range(n)] for i, n in enumerate((24, 24, 17, 24, 30, 8, 24, 24))]
+ROWS = [{"input_ids": ids, "labels": ids} for ids in IDS]
 
 
 def pad(rows):
     length = max(len(row["input_ids"]) for row in rows)
-    fill = lambda row, name, value: row[name] + [value] * (length - len(row[name]))  # noqa: E731
+    fill = lambda values, value: values + [value] * (length - len(values))  # noqa: E731
     return {
-        "input_ids": torch.tensor([fill(row, "input_ids", 0) for row in rows]),
-        "attention_mask": torch.tensor([[1] * len(r["input_ids"]) + [0] * (length - len(r["input_ids"])) for r in rows]),
-        "labels": torch.tensor([fill(row, "labels", -100) for row in rows]),
+        "input_ids": torch.tensor([fill(row["input_ids"], 0) for row in rows]),
+        "attention_mask": torch.tensor([fill([1] * len(row["input_ids"]), 0) for row in rows]),
+        "labels": torch.tensor([fill(row["labels"], -100) for row in rows]),
     }
 
 
@@ -193,8 +191,8 @@ def trl_trainer(kind, tmp_path, tokenizer, model, callbacks=(), **more):
     if "peft_config" in of_trainer:
         of_trainer.pop("ref_model", None)
     return getattr(trl, f"{kind}Trainer")(
-        model=model, args=settings(tmp_path, config, max_steps=2, bf16=False, **more), train_dataset=Dataset.from_list(rows),
-        processing_class=tokenizer, callbacks=list(callbacks), **of_trainer,
+        model=model, args=settings(tmp_path, config, max_steps=2, bf16=False, **more),
+        train_dataset=Dataset.from_list(rows), processing_class=tokenizer, callbacks=list(callbacks), **of_trainer,
     )  # fmt: skip
 
 
