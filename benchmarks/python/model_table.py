@@ -149,7 +149,8 @@ def page(rows: list[tuple[Family, dict[str, Any]]], table: list[tuple[Family, di
         "",
         "## Everything recomputed",
         "",
-        "`reprise.enable(model)`: whether loss and every gradient are those of no checkpointing, bit for bit; and the KiB",
+        "`reprise.enable(model)`: whether loss and every gradient are those of no checkpointing, bit for bit; and the "
+        "KiB",
         "that forward keeps without checkpointing, with transformers' own (`torch.utils.checkpoint`,",
         "`use_reentrant=False`), and here.",
         "",
@@ -165,8 +166,10 @@ def page(rows: list[tuple[Family, dict[str, Any]]], table: list[tuple[Family, di
         "",
         "## Budgets",
         "",
-        f"`reprise.enable(model, budget=...)` with {BUDGETS} budgets between the least and all that a step takes, three steps",
-        "each: one that is recorded, two that are planned. \"Over\" is the most bytes that a planned step took beyond its",
+        f"`reprise.enable(model, budget=...)` with {BUDGETS} budgets between the least and all that a step takes, three "
+        "steps",
+        "each: one that is recorded, two that are planned. \"Over\" is the most bytes that a planned step took beyond "
+        "its",
         "budget.",
         "",
         "| model type | least KiB | all KiB | same bits | held | over, bytes | monotone | prediction off by |",

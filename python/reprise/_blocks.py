@@ -110,7 +110,8 @@ def refuse_compiled(blocks: dict[str, torch.nn.Module]) -> None:
         if getattr(block, "_compiled_call_impl", None) is not None or hasattr(block, "_orig_mod"):
             raise ValueError(
                 f"{name} is compiled (torch.compile), and a region inside it would end the compiled part: its "
-                "recompute would run uncompiled code. Compile the modules inside the blocks instead, such as attention and MLP."
+                "recompute would run uncompiled code. Compile the modules inside the blocks instead, such as attention "
+                "and MLP."
             )
 
 

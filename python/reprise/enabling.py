@@ -227,8 +227,8 @@ class Enabled:
         if step is not None and step.enabled is not self and (step.is_planned or self._options is not None):
             raise RuntimeError(
                 f"the forward of {self._name} begins before the backward of {step.enabled._name} has run, and one of "
-                "them has a budget. Run forwards without a backward under torch.no_grad(); for a step of several models, "
-                "use reprise.plan(step, budget=...)."
+                "them has a budget. Run forwards without a backward under torch.no_grad(); for a step of several "
+                "models, use reprise.plan(step, budget=...)."
             )
         if step is None or step.enabled is not self:
             step = _Step(self)
