@@ -31,7 +31,8 @@ def _in_its_place(hook):
 def _once(register):
     @functools.wraps(register)
     def register_once(self, hook):
-        if not _C.is_in_region() or has_torch_function_unary(self):
+        # The compiler looks into this function, and not into C++.
+        if torch.compiler.is_compiling() or not _C.is_in_region() or has_torch_function_unary(self):
             return register(self, hook)
         handle = None
 

@@ -16,7 +16,7 @@ def install() -> None:
 
     @functools.wraps(switch)
     def train(self, mode: bool = True):
-        if _C.is_in_region():
+        if not torch.compiler.is_compiling() and _C.is_in_region():
             _C.run_regions_to_end()
         return switch(self, mode)
 

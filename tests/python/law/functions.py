@@ -186,3 +186,18 @@ def an_operator_of_python(region):
         return torch.cond(h.sum() > 0, lambda t: t.sin(), lambda t: t.cos(), (h,)).exp()
 
     return grads(region(block, x).sum(), x)
+
+
+@program
+def compiled_with_hooks_and_modes(region):
+    net, x, w = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Dropout(0.5)), leaf(4, 8), leaf(8, 8)
+
+    @torch.compile(backend="eager", fullgraph=True)
+    def block(h):
+        net.eval()
+        h = net(h).sin()
+        net.train()
+        h.register_hook(lambda grad: grad * 2)
+        return (h @ w).exp()
+
+    return [*grads(region(block, x).sum(), x, w), torch.tensor(net.training)]
