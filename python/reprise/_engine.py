@@ -1,7 +1,7 @@
 """Tells the C++ engine of backward calls that begin inside a region.
 
-PyTorch's ``backward()`` and ``grad()`` call ``Variable._execution_engine``, an object of Python. Ours is that object with
-one check added: whether this thread is inside a region. A backward call also ends the step of a model (_steps.py).
+PyTorch's ``backward()`` and ``grad()`` call ``Variable._execution_engine``, an object of Python. Ours is that object
+with one check added: whether this thread is inside a region. A backward call also ends the step of a model (_steps.py).
 """
 
 import torch

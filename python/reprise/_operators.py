@@ -1,4 +1,4 @@
-"""Operators that PyTorch dispatches in Python, such as torch.cond and flex_attention: regions see what they are made of.
+"""Operators that PyTorch dispatches in Python (torch.cond, flex_attention): regions see what they are made of.
 
 Such an operator has a kernel for each dispatch key that it meets. It knows nothing of the keys through which a region
 observes operators, so these are left out.
