@@ -166,8 +166,8 @@ def page(rows: list[tuple[Family, dict[str, Any]]], table: list[tuple[Family, di
         "",
         "## Budgets",
         "",
-        f"`reprise.enable(model, budget=...)` with {BUDGETS} budgets between the least and all that a step takes, three "
-        "steps",
+        f"`reprise.enable(model, budget=...)` with {BUDGETS} budgets between the least and all that a step takes, "
+        "three steps",
         "each: one that is recorded, two that are planned. \"Over\" is the most bytes that a planned step took beyond "
         "its",
         "budget.",

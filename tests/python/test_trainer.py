@@ -115,6 +115,12 @@ def test_the_trainers_own_checkpointing_gives_way(tmp_path):
             trained(with_trainer(tmp_path, llama(**WIDE), [reprise.TrainerCallback()], **more))
 
 
+def test_compiling_the_whole_model_is_an_error(tmp_path):
+    compiles = dict(torch_compile=True, torch_compile_backend="eager")
+    with pytest.raises(RuntimeError, match="is compiled"):
+        trained(with_trainer(tmp_path, llama(**WIDE), [reprise.TrainerCallback()], **compiles))
+
+
 def test_training_again_after_an_error(tmp_path):
     model, callback = llama(**WIDE), reprise.TrainerCallback(budget="900KiB")
     trainer = with_trainer(tmp_path, model, [callback])
