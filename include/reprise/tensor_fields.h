@@ -196,14 +196,13 @@ template <class T>
 void unshare(T& value) {
   if constexpr (SharesContent<T>) {
     TensorFields<T>::unshare(value);
-  } else if constexpr (PlainValue<T> || std::is_same_v<T, at::Tensor> || HasTensorFields<T>) {
+  } else if constexpr (PlainValue<T> || std::is_same_v<T, at::Tensor> || HasTensorFields<T> ||
+                       std::is_same_v<T, std::vector<bool>>) {
     return;
   } else if constexpr (kIsA<T, std::optional>) {
     if (value) {
       unshare(*value);
     }
-  } else if constexpr (std::is_same_v<T, std::vector<bool>>) {
-    return;
   } else if constexpr (kIsA<T, std::vector> || kIsStdArray<T>) {
     for (auto& element : value) {
       unshare(element);

@@ -49,7 +49,7 @@ at::Tensor two_input_gradient(const OfTwo& call, const at::Tensor& x) {
     const Made made(x);
     return call(made.first, made.second);
   }();
-  const auto once = torch::autograd::grad({y.sum()}, {x}, {}, /*retain_graph=*/true)[0];
+  auto once = torch::autograd::grad({y.sum()}, {x}, {}, /*retain_graph=*/true)[0];
   EXPECT_TRUE(bitwise_equal(once, torch::autograd::grad({y.sum()}, {x})[0]));
   return once;
 }

@@ -28,9 +28,9 @@ class OffloadCandidates {
       return;
     }
     has_movable_ = true;
-    if (storage.nbytes() < backend_.smallest_bytes()) {
-      skip(storage.nbytes());
-    } else if (!items_.empty() && items_.front().storage.device() != storage.device()) {
+    const bool is_elsewhere =
+        !items_.empty() && items_.front().storage.device() != storage.device();
+    if (storage.nbytes() < backend_.smallest_bytes() || is_elsewhere) {
       skip(storage.nbytes());
     } else {
       items_.push_back({storage, is_shared});

@@ -58,8 +58,8 @@ bool runs_above_autograd(const c10::OperatorHandle& op) {
 class OnceRun final : public OpObserver {
  public:
   OnceRun(const c10::OperatorHandle& op, c10::DispatchKeySet below, torch::jit::Stack* stack)
-      : op_(op), below_(below), stack_(stack), outer_(std::exchange(innermost_, this)) {}
-  ~OnceRun() { innermost_ = outer_; }
+      : op_(op), below_(below), stack_(stack), outer_(std::exchange(innermost, this)) {}
+  ~OnceRun() { innermost = outer_; }
   OnceRun(const OnceRun&) = delete;
   OnceRun& operator=(const OnceRun&) = delete;
 
@@ -70,7 +70,7 @@ class OnceRun final : public OpObserver {
 
   /// Whether a kernel for autograd calls its operator again, below autograd.
   static bool is_running(const c10::OperatorHandle& op) {
-    return innermost_ != nullptr && !innermost_->is_done_ && op_id(innermost_->op_) == op_id(op);
+    return innermost != nullptr && !innermost->is_done_ && op_id(innermost->op_) == op_id(op);
   }
 
  private:
@@ -89,10 +89,10 @@ class OnceRun final : public OpObserver {
   torch::jit::Stack* stack_;
   bool is_done_ = false;
   OnceRun* outer_;
-  static REPRISE_HOT_THREAD_LOCAL OnceRun* innermost_;
+  static REPRISE_HOT_THREAD_LOCAL OnceRun* innermost;
 };
 
-REPRISE_HOT_THREAD_LOCAL OnceRun* OnceRun::innermost_ = nullptr;
+REPRISE_HOT_THREAD_LOCAL OnceRun* OnceRun::innermost = nullptr;
 
 void OnceRun::run() {
   // Its nodes may run on another thread, where they are not seen.

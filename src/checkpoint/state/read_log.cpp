@@ -206,24 +206,24 @@ void ReadCheck::check_input(const at::Tensor& tensor) {
   }
 }
 
-REPRISE_HOT_THREAD_LOCAL ReadGuard* ReadGuard::innermost_ = nullptr;
+REPRISE_HOT_THREAD_LOCAL ReadGuard* ReadGuard::innermost = nullptr;
 
 ReadGuard::ReadGuard(ReadLog* log)
     : log_(log),
-      outer_(std::exchange(innermost_, log == nullptr ? nullptr : this)),
+      outer_(std::exchange(innermost, log == nullptr ? nullptr : this)),
       is_watching_((log != nullptr && log->inputs.is_open()) ||
                    (outer_ != nullptr && outer_->is_watching_)) {}
 
 ReadGuard::ReadGuard(ReadCheck* check)
-    : check_(check), outer_(std::exchange(innermost_, this)), is_watching_(check->is_watching()) {}
+    : check_(check), outer_(std::exchange(innermost, this)), is_watching_(check->is_watching()) {}
 
 ReadGuard::~ReadGuard() {
-  innermost_ = outer_;
+  innermost = outer_;
 }
 
 void ReadGuard::note_input(const at::Tensor& tensor) {
   bool is_watching = false;
-  for (auto* guard = innermost_; guard != nullptr; guard = guard->outer_) {
+  for (auto* guard = innermost; guard != nullptr; guard = guard->outer_) {
     if (guard->check_ != nullptr) {
       guard->check_->check_input(tensor);
       is_watching = is_watching || guard->check_->is_watching();
@@ -234,12 +234,11 @@ void ReadGuard::note_input(const at::Tensor& tensor) {
       is_watching = true;
     }
   }
-  innermost_->is_watching_ = is_watching;
+  innermost->is_watching_ = is_watching;
 }
 
 void ReadGuard::note_hidden_reads() {
-  for (auto* guard = innermost_; guard != nullptr && guard->log_ != nullptr;
-       guard = guard->outer_) {
+  for (auto* guard = innermost; guard != nullptr && guard->log_ != nullptr; guard = guard->outer_) {
     guard->log_->inputs.hold_all();
   }
 }
@@ -254,11 +253,11 @@ void ReadGuard::note_outside(const at::Tensor& tensor) {
   const auto& base = is_view ? info->get_backward_view().base_ : tensor;
   if (is_view) {
     const auto* meta = torch::autograd::impl::get_autograd_meta(base);
-    if (meta != nullptr && meta->grad_fn_ && !innermost_->start_.is_older(*meta->grad_fn_)) {
+    if (meta != nullptr && meta->grad_fn_ && !innermost->start_.is_older(*meta->grad_fn_)) {
       return;
     }
   }
-  for (auto* guard = innermost_; guard != nullptr; guard = guard->outer_) {
+  for (auto* guard = innermost; guard != nullptr; guard = guard->outer_) {
     if (guard->check_ != nullptr) {
       guard->check_->check(base);
       return;

@@ -129,32 +129,32 @@ class ReadGuard {
   ReadGuard& operator=(const ReadGuard&) = delete;
 
   /// Whether this thread notes or checks reads.
-  static bool notes() { return innermost_ != nullptr; }
+  static bool notes() { return innermost != nullptr; }
   /// An operator has made `tensor`. Those without a history are remembered for a while: note()
   /// could not tell them from tensors from outside.
   static void note_made(const at::Tensor& tensor) {
     const auto* meta = autograd_meta_of(tensor);
     if (meta == nullptr || (!meta->grad_fn_ && !meta->is_view_)) {
-      innermost_->settle(tensor);
+      innermost->settle(tensor);
     }
   }
   /// An operator reads `tensor`. Only tensors that the innermost region did not compute are of
   /// interest: leaves, results of older operators, and views of these.
   static void note(const at::Tensor& tensor) {
-    if (innermost_->is_watching_) {
+    if (innermost->is_watching_) {
       note_input(tensor);
     }
     const auto* meta = autograd_meta_of(tensor);
     if (meta != nullptr && meta->grad_fn_ && !meta->is_view_ &&
-        !innermost_->start_.is_older(*meta->grad_fn_)) {
+        !innermost->start_.is_older(*meta->grad_fn_)) {
       return;
     }
-    if (innermost_->is_settled(tensor)) {
+    if (innermost->is_settled(tensor)) {
       return;
     }
     note_outside(tensor);
     if (meta != nullptr && meta->requires_grad_ && !meta->is_view_) {
-      innermost_->settle(tensor);  // a parameter, which stays where it is
+      innermost->settle(tensor);  // a parameter, which stays where it is
     }
   }
 
@@ -196,7 +196,7 @@ class ReadGuard {
   size_t next_settled_ = 0;
   ReadGuard* outer_;
   bool is_watching_;  // some region's inputs, here or further out
-  static REPRISE_HOT_THREAD_LOCAL ReadGuard* innermost_;
+  static REPRISE_HOT_THREAD_LOCAL ReadGuard* innermost;
 };
 
 }  // namespace reprise::detail
