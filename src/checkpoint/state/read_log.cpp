@@ -234,7 +234,9 @@ void ReadGuard::note_input(const at::Tensor& tensor) {
       is_watching = true;
     }
   }
-  innermost->is_watching_ = is_watching;
+  if (innermost != nullptr) {
+    innermost->is_watching_ = is_watching;
+  }
 }
 
 void ReadGuard::note_hidden_reads() {
