@@ -345,7 +345,7 @@ c10::DispatchKeySet observer_keys() {
 
 struct OutsideScope::State {
   State()
-      : depth(std::exchange(hook_depth, 0)),
+      : depth(hook_depth),
         unhooked(nullptr),
         unheard(nullptr, WriteListenerGuard::Others::Pause),
         unread(static_cast<ReadLog*>(nullptr)),

@@ -107,6 +107,8 @@ struct MemoryPlan::State {
                                    planning::PlannerOptions options,
                                    bool is_enforced,
                                    int64_t reserve);
+  /// With the choice that `options` ask for.
+  static std::shared_ptr<State> of(planning::StepTrace traced, const PlanOptions& options);
   void choose(int64_t bytes);
 
   /// The plan with what each region was called with and did.
@@ -141,6 +143,14 @@ std::shared_ptr<MemoryPlan::State> MemoryPlan::State::of(planning::StepTrace tra
   for (const planning::StepPlan& point : state->planner->curve()) {
     state->curve.push_back({.peak_bytes = point.peak_bytes, .extra_ms = point.extra_ms});
   }
+  return state;
+}
+
+std::shared_ptr<MemoryPlan::State> MemoryPlan::State::of(planning::StepTrace traced,
+                                                         const PlanOptions& options) {
+  auto state =
+      of(std::move(traced), planner_options(options), options.is_enforced, options.reserve);
+  state->choose(options.budget);
   return state;
 }
 
@@ -293,12 +303,7 @@ std::string MemoryPlan::describe() const {
 MemoryPlan plan(const std::function<void()>& step, c10::Device device, const PlanOptions& options) {
   check_budget(options.budget);
   check_host_budget(options.host_budget);
-  auto state = MemoryPlan::State::of(planning::trace_step(step, device),
-                                     planner_options(options),
-                                     options.is_enforced,
-                                     options.reserve);
-  state->choose(options.budget);
-  return MemoryPlan(std::move(state));
+  return MemoryPlan(MemoryPlan::State::of(planning::trace_step(step, device), options));
 }
 
 struct StepRecording::State {
@@ -341,10 +346,7 @@ MemoryPlan StepRecording::plan(const PlanOptions& options) {
     throw;
   }
   tracer->close();
-  auto state = MemoryPlan::State::of(
-      std::move(*trace), planner_options(options), options.is_enforced, options.reserve);
-  state->choose(options.budget);
-  return MemoryPlan(std::move(state));
+  return MemoryPlan(MemoryPlan::State::of(std::move(*trace), options));
 }
 
 class PlanGuard::InForce {
