@@ -293,7 +293,7 @@ class TaskToken {
 
 /// Installed when this library is loaded, so that all backward calls run on the same engine. An
 /// engine other than LibTorch's own is left in place: require_engine() reports it.
-const bool installed_at_load = [] {
+const bool kInstalledAtLoad = [] {
   if (&Engine::get_default_engine() == &Engine::get_base_engine()) {
     torch::autograd::set_default_engine_stub(&checkpoint_engine);
     intercept_tensor_hooks();
@@ -374,7 +374,6 @@ bool BackwardScope::is_needed() {
 }
 
 HostLanguage::HostLanguage() = default;
-HostLanguage::~HostLanguage() = default;
 
 const HostLanguage* host_language() {
   return host;

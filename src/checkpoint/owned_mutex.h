@@ -19,7 +19,7 @@ class OwnedMutex {
   OwnedMutex& operator=(const OwnedMutex&) = delete;
 
   void lock() {
-    const void* const me = &this_thread_;
+    const void* const me = &this_thread;
     if (owner_.load(std::memory_order_relaxed) != me) {
       State expected = State::Free;
       if (!state_.compare_exchange_strong(expected, State::Held, std::memory_order_acquire))
@@ -58,8 +58,8 @@ class OwnedMutex {
 
   std::atomic<State> state_{State::Free};
   std::atomic<const void*> owner_{nullptr};
-  size_t depth_ = 0;                                             // of the owner
-  inline static REPRISE_HOT_THREAD_LOCAL char this_thread_ = 0;  // its address identifies a thread
+  size_t depth_ = 0;                                            // of the owner
+  inline static REPRISE_HOT_THREAD_LOCAL char this_thread = 0;  // its address identifies a thread
 };
 
 }  // namespace reprise::detail

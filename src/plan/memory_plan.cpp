@@ -139,7 +139,7 @@ std::shared_ptr<MemoryPlan::State> MemoryPlan::State::of(planning::StepTrace tra
   state->is_enforced = is_enforced;
   state->reserve = reserve;
   state->trace = std::make_shared<const planning::StepTrace>(std::move(traced));
-  state->planner = std::make_shared<const planning::StepPlanner>(*state->trace, std::move(options));
+  state->planner = std::make_shared<const planning::StepPlanner>(*state->trace, options);
   for (const planning::StepPlan& point : state->planner->curve()) {
     state->curve.push_back({.peak_bytes = point.peak_bytes, .extra_ms = point.extra_ms});
   }
@@ -262,8 +262,7 @@ std::optional<MemoryPlan> MemoryPlan::between(const MemoryPlan& from,
   auto options = to.state_->planner->options();
   options.must_have_effect = false;
   options.longest_segment = 1;  // similar steps join no regions
-  auto state =
-      State::of(std::move(*trace), std::move(options), to.state_->is_enforced, to.state_->reserve);
+  auto state = State::of(std::move(*trace), options, to.state_->is_enforced, to.state_->reserve);
   state->choose(to.budget());
   return MemoryPlan(std::move(state)).for_similar_steps();
 }

@@ -55,7 +55,7 @@ class REPRISE_API HostLanguage {
 
  protected:
   HostLanguage();
-  ~HostLanguage();
+  ~HostLanguage() = default;
 };
 
 /// From now on regions work in this process, whose default engine is the language's: saved tensors
