@@ -18,6 +18,7 @@
 #include "checkpoint/ops/tensor_hooks.h"
 #include "checkpoint/state/read_log.h"
 #include "checkpoint/state/write_listener.h"
+#include "checkpoint/task_registry.h"
 #include "checkpoint/weak_node.h"
 
 #include <reprise/checkpoint.h>
@@ -28,11 +29,7 @@
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/graph_task.h>
 
-#include <atomic>
-#include <mutex>
 #include <optional>
-#include <unordered_map>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -47,96 +44,6 @@ thread_local int hook_depth = 0;  // sources on this thread's stack
 // Default hooks of the host language when the source was pushed: later ones take precedence.
 thread_local size_t host_hooks_below = 0;
 REPRISE_HOT_THREAD_LOCAL SaveCounter* save_counter = nullptr;
-
-// Graph task ids start at 0, but key 0 means "no backward call". Group keys are far above.
-constexpr TaskKey kFirstGroupKey = TaskKey{1} << 62;
-TaskKey key_of(uint64_t graph_task_id) {
-  return graph_task_id + 1;
-}
-
-// The group that was made last on this thread. It is active until it is destroyed, on whatever
-// thread, so the registry knows.
-thread_local TaskKey active_group = 0;
-
-/// The frames that hold recomputed tensors for each running task, the open groups, and the tasks of
-/// each. A group may be destroyed on any thread, also while a task of it runs: from then on the
-/// task stands for itself.
-class TaskRegistry {
- public:
-  void open_group(TaskKey group) {
-    const std::scoped_lock lock(mutex_);
-    open_groups_.insert(group);
-  }
-
-  bool is_open(TaskKey group) {
-    const std::scoped_lock lock(mutex_);
-    return open_groups_.contains(group);
-  }
-
-  void join_group(TaskKey task, TaskKey group) {
-    const std::scoped_lock lock(mutex_);
-    if (open_groups_.contains(group)) {
-      group_of_[task] = group;
-      has_groups_.store(true, std::memory_order_relaxed);
-    }
-  }
-
-  TaskKey group_or_self(TaskKey task) {
-    if (!has_groups_.load(std::memory_order_relaxed)) {
-      return task;
-    }
-    const std::scoped_lock lock(mutex_);
-    const auto found = group_of_.find(task);
-    return found == group_of_.end() ? task : found->second;
-  }
-
-  /// `running`: the backward call that has recomputed the frame for `task`, itself or its group.
-  /// Returns whether `frame` is the first for the one that it is kept for.
-  bool add(TaskKey task, TaskKey running, std::weak_ptr<Frame> frame) {
-    const std::scoped_lock lock(mutex_);
-    const bool has_ended = task >= kFirstGroupKey && !open_groups_.contains(task);
-    auto& frames = frames_[has_ended ? running : task];
-    frames.push_back({task, std::move(frame)});
-    return frames.size() == 1;
-  }
-
-  void end(TaskKey task) {
-    std::vector<Held> frames;
-    {
-      const std::scoped_lock lock(mutex_);
-      if (const auto found = frames_.find(task); found != frames_.end()) {
-        frames = std::move(found->second);
-        frames_.erase(found);
-      }
-      group_of_.erase(task);
-      if (open_groups_.erase(task) > 0) {
-        std::erase_if(group_of_, [task](const auto& member) { return member.second == task; });
-      }
-      has_groups_.store(!group_of_.empty(), std::memory_order_relaxed);
-    }
-    for (const auto& held : frames) {
-      if (const auto frame = held.frame.lock()) {
-        frame->forget(held.task);
-      }
-    }
-  }
-
- private:
-  struct Held {
-    TaskKey task;  // for which the frame was recomputed
-    std::weak_ptr<Frame> frame;
-  };
-  std::mutex mutex_;
-  std::atomic<bool> has_groups_{false};
-  std::unordered_map<TaskKey, std::vector<Held>> frames_;
-  std::unordered_map<TaskKey, TaskKey> group_of_;
-  std::unordered_set<TaskKey> open_groups_;
-};
-
-TaskRegistry& registry() {
-  static TaskRegistry instance;
-  return instance;
-}
 
 /// The backward call that Engine::execute is starting on this thread. Set in
 /// execute_with_graph_task, where its id is known.
@@ -186,8 +93,8 @@ class CheckpointEngine final : public Engine {
     if (started_task != nullptr && *started_task == 0) {
       *started_task = key;
     }
-    if (active_group != 0) {
-      registry().join_group(key, active_group);
+    if (const TaskKey group = active_group(); group != 0) {
+      TaskRegistry::instance().join_group(key, group);
     }
     return Engine::execute_with_graph_task(
         graph_task, std::move(graph_root), std::move(input_buffer));
@@ -201,7 +108,7 @@ class CheckpointEngine final : public Engine {
     ~TaskEnd() {
       started_task = outer;
       if (key != 0) {
-        registry().end(key);
+        TaskRegistry::instance().end(key);
       }
     }
     TaskEnd(const TaskEnd&) = delete;
@@ -283,7 +190,7 @@ class TaskToken {
 
   void end() {
     if (const TaskKey task = std::exchange(task_, 0); task != 0) {
-      registry().end(task);
+      TaskRegistry::instance().end(task);
     }
   }
 
@@ -428,43 +335,17 @@ TaskKey current_task() {
     }
   }
   const int id = torch::autograd::get_current_graph_task_id();
-  return id < 0 ? 0 : registry().group_or_self(key_of(static_cast<uint64_t>(id)));
+  return id < 0 ? 0 : TaskRegistry::instance().group_or_self(key_of(static_cast<uint64_t>(id)));
 }
 
 void release_at_task_end(TaskKey task, std::weak_ptr<Frame> frame) {
   const int id = torch::autograd::get_current_graph_task_id();
   const TaskKey running = id < 0 ? task : key_of(static_cast<uint64_t>(id));
-  const bool is_first = registry().add(task, running, std::move(frame));
+  const bool is_first = TaskRegistry::instance().add(task, running, std::move(frame));
   if (host != nullptr && is_first && id >= 0 && task == running) {
     Engine::get_default_engine().queue_callback(
         [token = std::make_shared<TaskToken>(task)] { token->end(); });
   }
 }
 
-uint64_t open_graph_exec_group() {
-  static std::atomic<TaskKey> next{kFirstGroupKey};
-  const TaskKey group = next++;
-  registry().open_group(group);
-  return group;
-}
-
-void end_graph_exec_group(uint64_t group) {
-  registry().end(group);
-}
-
 }  // namespace reprise::detail
-
-namespace reprise {
-
-GraphExecGroup::GraphExecGroup() {
-  TORCH_CHECK(detail::active_group == 0 || !detail::registry().is_open(detail::active_group),
-              "[reprise] a GraphExecGroup is already active on this thread; groups do not nest.");
-  id_ = detail::open_graph_exec_group();
-  detail::active_group = id_;
-}
-
-GraphExecGroup::~GraphExecGroup() {
-  detail::end_graph_exec_group(id_);
-}
-
-}  // namespace reprise
