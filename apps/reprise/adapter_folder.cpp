@@ -4,6 +4,9 @@
 
 #include <c10/util/Exception.h>
 
+#include <algorithm>
+#include <array>
+
 namespace reprise::app {
 
 namespace fs = std::filesystem;
@@ -11,8 +14,12 @@ namespace fs = std::filesystem;
 namespace {
 
 bool has_weights(const fs::path& folder) {
-  return fs::exists(folder / "model.safetensors") ||
-         fs::exists(folder / "model.safetensors.index.json");
+  constexpr std::array kFiles = {"model.safetensors",
+                                 "model.safetensors.index.json",
+                                 "pytorch_model.bin",
+                                 "pytorch_model.bin.index.json"};
+  return std::any_of(
+      kFiles.begin(), kFiles.end(), [&](const char* name) { return fs::exists(folder / name); });
 }
 
 }  // namespace

@@ -81,7 +81,7 @@ TEST(SafetensorsCheckpoint, HasOtherStems) {
   write_checkpoint(folder.path(), four_tensors(), 100, "adapter_model");
   expect_four_tensors(SafetensorsCheckpoint(folder.path(), "adapter_model"));
   expect_error([&] { SafetensorsCheckpoint{folder.path()}; },
-               "expected model.safetensors or model.safetensors.index.json, found neither");
+               "expected one of model.safetensors, model.safetensors.index.json, ");
 }
 
 TEST(SafetensorsCheckpoint, MayBeEmpty) {
@@ -107,11 +107,12 @@ TEST(SafetensorsCheckpoint, NamesATensorThatIsNotThere) {
   expect_error([&] { checkpoint.view("z"); }, "expected a tensor \"z\", found none");
 }
 
-TEST(SafetensorsCheckpoint, SaysWhatToDoWithPickledWeights) {
+TEST(SafetensorsCheckpoint, SaysWhichFilesItLooksFor) {
   const TemporaryFolder folder;
-  write_file(folder / "pytorch_model.bin", "");
-  expect_error([&] { SafetensorsCheckpoint{folder.path()}; },
-               "pytorch_model.bin is not read: save the model as safetensors");
+  expect_error(
+      [&] { SafetensorsCheckpoint{folder.path()}; },
+      "expected one of model.safetensors, model.safetensors.index.json, pytorch_model.bin, "
+      "pytorch_model.bin.index.json, found none of them");
   expect_error([&] { SafetensorsCheckpoint{folder / "none"}; }, "no such file or folder");
 }
 

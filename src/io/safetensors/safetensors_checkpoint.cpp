@@ -7,6 +7,7 @@
 
 #include <c10/util/Exception.h>
 
+#include <string_view>
 #include <unordered_map>
 
 namespace reprise {
@@ -14,12 +15,15 @@ namespace {
 
 constexpr size_t kNamesShown = 5;
 
-std::filesystem::path single_file(const std::filesystem::path& folder, const std::string& stem) {
-  return folder / (stem + ".safetensors");
-}
+constexpr std::string_view kIndexEnd = ".index.json";
 
-std::filesystem::path index_file(const std::filesystem::path& folder, const std::string& stem) {
-  return folder / (stem + ".safetensors.index.json");
+/// The files that a checkpoint may begin with, in the order in which they are looked for.
+/// torch.save's come last; transformers calls the model's pytorch_model.bin.
+std::vector<std::string> first_files(const std::string& stem) {
+  const std::string safe = stem + ".safetensors";
+  const std::string pickled = (stem == "model" ? "pytorch_model" : stem) + ".bin";
+  const std::string end(kIndexEnd);
+  return {safe, safe + end, pickled, pickled + end};
 }
 
 std::string first_names(const std::vector<std::string>& names) {
@@ -32,42 +36,40 @@ std::string first_names(const std::vector<std::string>& names) {
              : text + " and " + std::to_string(names.size() - kNamesShown) + " more";
 }
 
-void refuse_missing_folder(const std::filesystem::path& folder, const std::string& stem) {
+/// The file that the checkpoint in `folder` begins with.
+std::filesystem::path first_file(const std::filesystem::path& folder, const std::string& stem) {
+  const auto files = first_files(stem);
+  for (const std::string& name : files) {
+    if (std::filesystem::exists(folder / name)) {
+      return folder / name;
+    }
+  }
   TORCH_CHECK(std::filesystem::exists(folder),
               "[safetensors] ",
               folder.string(),
               ": no such file or folder");
-  const bool pickled = std::filesystem::exists(folder / "pytorch_model.bin") ||
-                       std::filesystem::exists(folder / "pytorch_model.bin.index.json");
   TORCH_CHECK(false,
               "[safetensors] ",
               folder.string(),
-              ": expected ",
-              single_file("", stem).string(),
-              " or ",
-              index_file("", stem).string(),
-              ", found neither",
-              pickled ? "; pytorch_model.bin is not read: save the model as safetensors" : "");
+              ": expected one of ",
+              c10::Join(", ", files),
+              ", found none of them");
 }
 
 }  // namespace
 
 SafetensorsCheckpoint::SafetensorsCheckpoint(const std::filesystem::path& path,
                                              const std::string& stem) {
-  const bool is_folder = std::filesystem::is_directory(path);
-  const auto single = is_folder ? single_file(path, stem) : path;
-  if (std::filesystem::exists(single)) {
-    files_.emplace_back(single);
+  const bool is_file = std::filesystem::is_regular_file(path);
+  const auto first = is_file ? path : first_file(path, stem);
+  if (is_file || !first.string().ends_with(kIndexEnd)) {
+    files_.emplace_back(first);
     for (const TensorInfo& info : files_[0].tensors()) {
       index_.emplace(info.name, std::pair(size_t{0}, &info));
     }
     return;
   }
-  const auto index = index_file(path, stem);
-  if (!is_folder || !std::filesystem::exists(index)) {
-    refuse_missing_folder(path, stem);
-  }
-  open_shards(index);
+  open_shards(first);
 }
 
 void SafetensorsCheckpoint::open_shards(const std::filesystem::path& index) {

@@ -1,6 +1,7 @@
-// A safetensors file. Tensors are read into their target, or in pieces if they have to be
-// converted: a loaded model takes its own memory, but not that of the file as well. Only view() of
-// a large tensor maps the file.
+// A safetensors file, or one of torch.save. Tensors are read into their target, or in pieces if
+// they have to be converted: a loaded model takes its own memory, but not that of the file as well.
+// Only view() of a large tensor maps the file.
+#include "io/pickle/torch_header.h"
 #include "io/random_access_file.h"
 #include "io/safetensors/safetensors_header.h"
 
@@ -27,15 +28,21 @@ std::span<std::byte> bytes_of(const at::Tensor& contiguous) {
   return {static_cast<std::byte*>(contiguous.mutable_data_ptr()), contiguous.nbytes()};
 }
 
+io::SafetensorsHeader header_of(const io::RandomAccessFile& file) {
+  const std::string source = file.path().string();
+  const auto read = [&file](uint64_t offset, size_t bytes) {
+    return file.read_text(offset, bytes);
+  };
+  const auto beginning = file.read_text(0, std::min<uint64_t>(file.size(), io::kTorchMark));
+  return io::is_torch_file(beginning, source)
+             ? io::read_torch_header(file.size(), read, source)
+             : io::read_safetensors_header(file.size(), read, source);
+}
+
 }  // namespace
 
 struct SafetensorsFile::Contents {
-  explicit Contents(const std::filesystem::path& path)
-      : file(path),
-        header(io::read_safetensors_header(
-            file.size(),
-            [this](uint64_t offset, size_t bytes) { return file.read_text(offset, bytes); },
-            path.string())) {
+  explicit Contents(const std::filesystem::path& path) : file(path), header(header_of(file)) {
     for (const TensorInfo& info : header.tensors) {
       by_name.emplace(info.name, &info);
     }

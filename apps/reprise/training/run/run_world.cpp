@@ -144,7 +144,8 @@ void RunWorld::check_same_model(const fs::path& folder) const {
     std::vector<fs::path> files{folder / "config.json", folder / "adapter_config.json"};
     std::error_code not_there;
     for (const auto& entry : fs::directory_iterator(folder, not_there)) {
-      if (entry.path().extension() == ".safetensors") {
+      const auto extension = entry.path().extension();
+      if (extension == ".safetensors" || extension == ".bin") {
         files.push_back(entry.path());
       }
     }

@@ -68,7 +68,7 @@ std::vector<fs::path> weights_in(const std::string& folder) {
   if (!folder.empty()) {
     for (const auto& entry : fs::directory_iterator(folder)) {
       const auto extension = entry.path().extension();
-      if (extension == ".safetensors" || extension == ".json") {
+      if (extension == ".safetensors" || extension == ".bin" || extension == ".json") {
         files.push_back(entry.path());
       }
     }
