@@ -151,13 +151,15 @@ void shard_and_print(const TrainedModel& trained,
 }
 
 // Whether the model has modules besides its own: modules that LoRA trains fully, among them heads
-// other than a language model's, and the copy of an adapter that is the reference. Such a model is
-// loaded whole onto its device.
+// other than a language model's, the copy of an adapter that is the reference, and adapters that
+// begin with what they compute of the weights. Such a model is loaded whole onto its device.
 bool has_own_modules(const TrainingFlags& flags, HeadKind head, bool keeps_reference) {
   if (!flags.use_peft && flags.adapter.empty()) {
     return false;
   }
-  return (keeps_reference && !flags.adapter.empty()) || head != HeadKind::CausalLm ||
+  const bool reads_weights =
+      flags.use_dora || LoraInit::parse(flags.init_lora_weights).is_decomposition();
+  return reads_weights || (keeps_reference && !flags.adapter.empty()) || head != HeadKind::CausalLm ||
          !flags.lora_modules_to_save.empty() ||
          (!flags.adapter.empty() && !LoraConfig::read(flags.adapter).modules_to_save.empty());
 }
