@@ -62,8 +62,8 @@ std::optional<Linear::Values> Linear::fused_values(const Pass& pass) const {
     return std::nullopt;
   }
   const LoraBranch* branch = active_branch(pass.adapters);
-  return branch == nullptr || branch->is_plain() ? std::optional(values(pass.adapters))
-                                                 : std::nullopt;
+  return branch != nullptr && branch->is_dora() ? std::nullopt
+                                                : std::optional(values(pass.adapters));
 }
 
 Linear::Values Linear::matrix(AdapterUse adapters) const {

@@ -136,10 +136,7 @@ LoraConfig load_adapter(Model& model,
     plan = plan_lora(model, config, UnmatchedName::Allowed);
   }
   config.dtype = options.dtype.value_or(at::kFloat);
-  install(model,
-          plan,
-          config,
-          options.is_trainable ? Freezing::TrainAdapters : Freezing::AsItWas);
+  install(model, plan, config, options.is_trainable ? Freezing::TrainAdapters : Freezing::AsItWas);
   const at::NoGradGuard no_grad;
   for (const auto& [name, tensor] : adapter_tensors(model)) {
     if (const TensorInfo* info = file.find(name)) {

@@ -21,23 +21,23 @@ LoraBranch::LoraBranch(const Shape& shape,
 }
 
 at::Tensor LoraBranch::apply_a(const at::Tensor& x, bool training) const {
-  return ops::aten_linear(at::dropout(x, dropout_, training), a).mul(scale_);
+  const auto inner = ops::aten_linear(at::dropout(x, dropout_, training), a);
+  return (subtracts_start() ? at::cat({inner, ops::aten_linear(x, start_a)}, -1) : inner)
+      .mul(scale_);
+}
+
+at::Tensor LoraBranch::last_matrix() const {
+  return subtracts_start() ? at::cat({b, minus_start_b}, 1) : b;
 }
 
 at::Tensor LoraBranch::forward(const at::Tensor& x, bool training) const {
-  const auto input = x.to(a.scalar_type());
-  const auto y = ops::aten_linear(apply_a(input, training), b);
-  return subtracts_start()
-             ? y - ops::aten_linear(ops::aten_linear(input, start_a).mul(scale_), start_b)
-             : y;
+  return ops::aten_linear(apply_a(x.to(a.scalar_type()), training), last_matrix());
 }
 
 at::Tensor LoraBranch::delta() const {
   const auto dtype = c10::promoteTypes(a.scalar_type(), at::kFloat);
-  const auto product = at::matmul(b.to(dtype), a.to(dtype)).mul(scale_);
-  return subtracts_start()
-             ? product - at::matmul(start_b.to(dtype), start_a.to(dtype)).mul(scale_)
-             : product;
+  const auto first = subtracts_start() ? at::cat({a, start_a}, 0) : a;
+  return at::matmul(last_matrix().to(dtype), first.to(dtype)).mul(scale_);
 }
 
 at::Tensor LoraBranch::merged(const at::Tensor& weight) const {
@@ -55,7 +55,7 @@ at::Tensor LoraBranch::row_factors(const at::Tensor& weight) const {
 
 void LoraBranch::subtract_start() {
   start_a = register_buffer("A0", a.detach().clone());
-  start_b = register_buffer("B0", b.detach().clone());
+  minus_start_b = register_buffer("minus_B0", b.detach().neg());
 }
 
 std::shared_ptr<LoraBranch> LoraBranch::frozen_copy() const {
@@ -69,7 +69,7 @@ std::shared_ptr<LoraBranch> LoraBranch::frozen_copy() const {
   }
   if (subtracts_start()) {
     copy->start_a = copy->register_buffer("A0", start_a);
-    copy->start_b = copy->register_buffer("B0", start_b);
+    copy->minus_start_b = copy->register_buffer("minus_B0", minus_start_b);
   }
   return copy;
 }

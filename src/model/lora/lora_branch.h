@@ -11,11 +11,11 @@
 //
 // Note [Adapters that begin at the base weight]
 // PiSSA and OLoRA begin with a part s B0 A0 of the weight W in the adapter, and peft subtracts it
-// from W. Here W stays as it is, and the branch computes s (x A^T B^T - x A0^T B0^T). Both are the
-// same function of A and B, but so the model without adapters is the base model to the last bit: a
-// reference for dpo and kto. W is not rounded a second time, and the adapter that is saved, s B A -
-// s B0 A0 as plain LoRA of twice the rank, is what was trained. Backward keeps nothing for A0 and
-// B0, as they are constants.
+// from W. Here W stays as it is, and the branch computes s (x A^T B^T - x A0^T B0^T), as LoRA of
+// twice the rank whose other half is constant: with [A; A0] and [B, -B0]. Both are the same
+// function of A and B, but so the model without adapters is the base model to the last bit: a
+// reference for dpo and kto. W is not rounded a second time, and the adapter that is saved, of
+// twice the rank, is what was trained.
 #pragma once
 
 #include <reprise/export.h>
@@ -43,8 +43,10 @@ class REPRISE_API LoraBranch : public torch::nn::Module {
 
   /// The branch's output, without what a magnitude does to it.
   at::Tensor forward(const at::Tensor& x, bool training) const;
-  /// scale * dropout(x) A^T, (..., rank). x has the type of A, or of autocast.
+  /// scale * dropout(x) A^T, (..., columns of last_matrix()). x has the type of A, or of autocast.
   at::Tensor apply_a(const at::Tensor& x, bool training) const;
+  /// What apply_a()'s result is multiplied with: B, or [B, -B0].
+  at::Tensor last_matrix() const;
   /// The layer's matrix for the base weight (out, in), at least in float32.
   at::Tensor merged(const at::Tensor& weight) const;
   /// What a magnitude multiplies the rows of the weight (out, in) and of the branch by: (out).
@@ -57,17 +59,16 @@ class REPRISE_API LoraBranch : public torch::nn::Module {
   void subtract_start();
   bool subtracts_start() const { return start_a.defined(); }
 
-  at::Tensor a;                 ///< (rank, in)
-  at::Tensor b;                 ///< (out, rank)
-  at::Tensor magnitude;         ///< (out); undefined: not DoRA
-  at::Tensor start_a, start_b;  ///< A0 and B0, buffers; undefined: none
+  at::Tensor a;              ///< (rank, in)
+  at::Tensor b;              ///< (out, rank)
+  at::Tensor magnitude;      ///< (out); undefined: not DoRA
+  at::Tensor start_a;        ///< A0, a buffer; undefined: none
+  at::Tensor minus_start_b;  ///< -B0
 
   int64_t rank() const { return a.size(0); }
   double scale() const { return scale_; }
   double dropout() const { return dropout_; }
   bool is_dora() const { return magnitude.defined(); }
-  /// Whether forward() is apply_a() and a product with B, so that layers can be computed together.
-  bool is_plain() const { return !is_dora() && !subtracts_start(); }
 
  private:
   at::Tensor delta() const;  // scale * (B A - B0 A0), (out, in), at least in float32

@@ -85,7 +85,7 @@ std::map<std::string, at::Tensor> converted_tensors(const Model& model) {
   for_each_with_start(model, [&](const std::string& path, const LoraBranch& branch) {
     const std::string a = adapter_name(path, kMatrixA), b = adapter_name(path, kMatrixB);
     tensors[a] = at::cat({whole_of(model, a, branch.a), branch.start_a}, 0);
-    tensors[b] = at::cat({whole_of(model, b, branch.b), branch.start_b.neg()}, 1);
+    tensors[b] = at::cat({whole_of(model, b, branch.b), branch.minus_start_b}, 1);
   });
   return tensors;
 }
@@ -98,9 +98,9 @@ std::map<std::string, at::Tensor> restore_starts(const Model& model,
     const std::string a = adapter_name(path, kMatrixA), b = adapter_name(path, kMatrixB);
     const int64_t rank = branch.rank(), in = branch.a.size(1), out = branch.b.size(0);
     const auto both_a = read(saved, a, {2 * rank, in}, branch.start_a.options());
-    const auto both_b = read(saved, b, {out, 2 * rank}, branch.start_b.options());
+    const auto both_b = read(saved, b, {out, 2 * rank}, branch.minus_start_b.options());
     branch.start_a.copy_(both_a.narrow(0, rank, rank));
-    branch.start_b.copy_(both_b.narrow(1, rank, rank).neg());
+    branch.minus_start_b.copy_(both_b.narrow(1, rank, rank));
     values[a] = both_a.narrow(0, 0, rank).contiguous();
     values[b] = both_b.narrow(1, 0, rank).contiguous();
   });

@@ -89,9 +89,8 @@ void begin_pissa(LoraBranch& branch,
                  const at::Tensor& weight,
                  const std::optional<int64_t>& iterations,
                  at::Generator& generator) {
-  const auto [u, s, v] = iterations
-                             ? randomised_svd(weight, branch.rank(), *iterations, generator)
-                             : exact_svd(weight, branch.rank());
+  const auto [u, s, v] = iterations ? randomised_svd(weight, branch.rank(), *iterations, generator)
+                                    : exact_svd(weight, branch.rank());
   const auto root = (s / branch.scale()).sqrt();
   branch.a.copy_(root.unsqueeze(1) * v);
   branch.b.copy_(u * root);
