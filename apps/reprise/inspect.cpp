@@ -168,7 +168,8 @@ std::string adapter_text(const ModelFolders& folders) {
   }
   const auto lora = LoraConfig::read(folders.adapter);
   std::ostringstream text;
-  text << adapter_kind(lora) << ", rank " << lora.rank << ", alpha " << lora.alpha << ", of " << folders.model;
+  text << adapter_kind(lora) << ", rank " << lora.rank << ", alpha " << lora.alpha << ", of "
+       << folders.model;
   return text.str();
 }
 

@@ -39,6 +39,33 @@ class LoraVariants : public testing::Training {
     return sft(training_fixture("data/sft_text.jsonl"),
                joined(joined({"--lora_r", "4", "--learning_rate", "1e-2"}, variant), more));
   }
+  /// The same in two processes, without dropout, into the folder "two".
+  testing::ProgramResult sft_in_two(const Words& variant, const Words& more) const {
+    const Words words{"launch",
+                      "--nproc",
+                      "2",
+                      "--",
+                      "sft",
+                      "--model",
+                      training_fixture("models/policy"),
+                      "--data",
+                      training_fixture("data/sft_text.jsonl"),
+                      "--output_dir",
+                      path("two"),
+                      "--cache_dir",
+                      path("cache"),
+                      "--device",
+                      "cpu",
+                      "--per_device_train_batch_size",
+                      "2",
+                      "--lora_r",
+                      "4",
+                      "--learning_rate",
+                      "1e-2",
+                      "--lora_dropout",
+                      "0"};
+    return run_program(joined(joined(words, variant), more));
+  }
   /// The largest difference between two adapters of the same tensors.
   double distance(const std::string& a, const std::string& b) const {
     const SafetensorsFile one(path(a) + kAdapterFile), other(path(b) + kAdapterFile);
@@ -46,12 +73,10 @@ class LoraVariants : public testing::Training {
     double worst = 0;
     for (const auto& info : one.tensors()) {
       const auto* same = other.find(info.name);
-      worst = same == nullptr ? INFINITY
-                              : std::max(worst,
-                                         (one.view(info) - other.view(*same))
-                                             .abs()
-                                             .max()
-                                             .item<double>());
+      worst =
+          same == nullptr
+              ? INFINITY
+              : std::max(worst, (one.view(info) - other.view(*same)).abs().max().item<double>());
     }
     return worst;
   }
@@ -87,39 +112,25 @@ TEST_F(LoraVariants, TrainTheSameInTwoProcesses) {
     const auto alone = short_sft(variant, {"--lora_dropout", "0", "--overwrite_output_dir"});
     ASSERT_EQ(alone.exit_code, 0) << alone.err;
     for (const std::string strategy : {"ddp", "zero2", "fsdp"}) {
-      Words words{"launch",
-                  "--nproc",
-                  "2",
-                  "--",
-                  "sft",
-                  "--model",
-                  training_fixture("models/policy"),
-                  "--data",
-                  training_fixture("data/sft_text.jsonl"),
-                  "--output_dir",
-                  path("two"),
-                  "--cache_dir",
-                  path("cache"),
-                  "--device",
-                  "cpu",
-                  "--max_steps",
-                  "3",
-                  "--per_device_train_batch_size",
-                  "2",
-                  "--lora_r",
-                  "4",
-                  "--learning_rate",
-                  "1e-2",
-                  "--lora_dropout",
-                  "0",
-                  "--overwrite_output_dir",
-                  "--parallel",
-                  strategy};
-      const auto result = run_program(joined(words, variant));
+      const auto result = sft_in_two(
+          variant, {"--max_steps", "3", "--overwrite_output_dir", "--parallel", strategy});
       ASSERT_EQ(result.exit_code, 0) << result.err;
       EXPECT_LE(distance("two", "out"), 1e-4) << variant.front() << " " << strategy;
     }
   }
+}
+
+TEST_F(LoraVariants, GoOnInTwoProcessesBitForBit) {
+  const Words pissa{"--init_lora_weights", "pissa"};
+  const Words more{"--max_steps", "4", "--save_steps", "2", "--parallel", "fsdp"};
+  const auto whole = sft_in_two(pissa, more);
+  ASSERT_EQ(whole.exit_code, 0) << whole.err;
+  const auto weights = read_text(path("two") + kAdapterFile);
+  fs::remove_all(path("two/checkpoint-4"));
+  fs::remove(path("two") + kAdapterFile);
+  const auto resumed = sft_in_two(pissa, joined(more, {"--resume_from_checkpoint", "auto"}));
+  ASSERT_EQ(resumed.exit_code, 0) << resumed.err;
+  EXPECT_EQ(read_text(path("two") + kAdapterFile), weights);
 }
 
 TEST_F(LoraVariants, AreTheReferenceWhenTheyAreSwitchedOff) {

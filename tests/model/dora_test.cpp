@@ -247,8 +247,7 @@ TEST_P(LoraVariant, IsSavedForTheUntouchedBaseModel) {
     EXPECT_LE(relative_error(found, expected), 1e-4) << family;
     testing::step_of(*other, plain_input());
     testing::shake(*other);
-    EXPECT_TRUE(
-        bitwise_equal(logits_of(*other, plain_input(), AdapterUse::Reference), found))
+    EXPECT_TRUE(bitwise_equal(logits_of(*other, plain_input(), AdapterUse::Reference), found))
         << family;
   }
 }

@@ -90,8 +90,9 @@ struct LoraConfig {
   REPRISE_API double scale_of(int64_t own_rank, double own_alpha) const;
 };
 
-/// Adds new adapters and freezes everything else. The model's outputs do not change. Throws if a name matches no module, or if there are adapters already. Returns the
-/// paths of the adapted modules.
+/// Adds new adapters and freezes everything else. The model's outputs do not change. Throws if a
+/// name matches no module, or if there are adapters already. Returns the paths of the adapted
+/// modules.
 REPRISE_API std::vector<std::string> add_lora(Model& model,
                                               const LoraConfig& config,
                                               uint64_t seed);

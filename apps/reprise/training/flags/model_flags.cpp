@@ -69,7 +69,8 @@ void add_lora(FlagList& list) {
   list.add("layers_to_transform",
            &Flags::layers_to_transform,
            "LAYER...",
-           "Numbers of the only blocks that get adapters, from 0, with --lora_target_modules NAME...")
+           "Numbers of the only blocks that get adapters, from 0, with --lora_target_modules "
+           "NAME...")
       .many_with_commas();
   list.add("lora_rank_pattern",
            &Flags::lora_rank_pattern,

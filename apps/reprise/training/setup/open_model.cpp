@@ -162,7 +162,8 @@ bool has_own_modules(const TrainingFlags& flags, HeadKind head, bool keeps_refer
   if (!flags.use_peft && flags.adapter.empty()) {
     return false;
   }
-  return reads_weights(lora_config(flags, flags.model)) || (keeps_reference && !flags.adapter.empty()) || head != HeadKind::CausalLm ||
+  return reads_weights(lora_config(flags, flags.model)) ||
+         (keeps_reference && !flags.adapter.empty()) || head != HeadKind::CausalLm ||
          !flags.lora_modules_to_save.empty() ||
          (!flags.adapter.empty() && !LoraConfig::read(flags.adapter).modules_to_save.empty());
 }
