@@ -3,6 +3,7 @@
 #include "reprise/adapter_folder.h"
 #include "reprise/commands.h"
 #include "reprise/model_options.h"
+#include "reprise/training/options/lora_config.h"
 
 #include <reprise/io/file_format.h>
 #include <reprise/io/json.h>
@@ -167,7 +168,8 @@ std::string adapter_text(const ModelFolders& folders) {
   }
   const auto lora = LoraConfig::read(folders.adapter);
   std::ostringstream text;
-  text << "LoRA, rank " << lora.rank << ", alpha " << lora.alpha << ", of " << folders.model;
+  text << adapter_kind(lora) << ", rank " << lora.rank << ", alpha " << lora.alpha << ", of "
+       << folders.model;
   return text.str();
 }
 

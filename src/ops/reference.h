@@ -41,6 +41,11 @@ REPRISE_API at::Tensor gated_linear(const at::Tensor& gate_up,
 REPRISE_API at::Tensor add_rounded(const at::Tensor& x, const at::Tensor& added);
 REPRISE_API void add_rounded_into_(at::Tensor& out, const at::Tensor& x, const at::Tensor& added);
 
+REPRISE_API at::Tensor lora_norms(const at::Tensor& weight,
+                                  const at::Tensor& a,
+                                  const at::Tensor& b,
+                                  double scale);
+
 REPRISE_API void scale_into_(at::Tensor& out, const at::Tensor& values, const at::Tensor& factor);
 
 REPRISE_API void product_(at::Tensor& out,

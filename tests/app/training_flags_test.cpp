@@ -3,6 +3,7 @@
 
 #include "reprise/training/flags/flag_table.h"
 #include "reprise/training/options/kernel_choice.h"
+#include "reprise/training/options/lora_config.h"
 #include "reprise/training/options/schedule_options.h"
 
 #include <reprise/loss/preference.h>
@@ -200,12 +201,47 @@ TEST(TrainingFlags, ListsAreTakenAsWordsAndWithCommas) {
 TEST(TrainingFlags, AnyFlagOfLoraSwitchesItOn) {
   EXPECT_TRUE(parse(Objective::Sft, {"--lora_r", "8"}).use_peft);
   EXPECT_TRUE(parse(Objective::Sft, {"--use_rslora"}).use_peft);
+  EXPECT_TRUE(parse(Objective::Sft, {"--use_dora"}).use_peft);
+  EXPECT_TRUE(parse(Objective::Sft, {"--init_lora_weights", "pissa"}).use_peft);
   EXPECT_FALSE(parse(Objective::Sft, {"--use_peft", "false"}).use_peft);
   expect_error(
       [] {
         parse(Objective::Sft, {"--use_peft", "false", "--lora_r", "8"});
       },
       "--lora_r has no effect with --use_peft false");
+}
+
+TEST(TrainingFlags, OfLoraMakeItsConfig) {
+  const auto flags = parse_exactly(Objective::Sft,
+                                   {"--model",
+                                    "m",
+                                    "--output_dir",
+                                    "o",
+                                    "--data",
+                                    "d",
+                                    "--lora_target_modules",
+                                    "q_proj,v_proj",
+                                    "--lora_rank_pattern",
+                                    "q_proj=4",
+                                    "layers\\.[01]\\.(k=|v_proj)=32",
+                                    "--lora_alpha_pattern",
+                                    "v_proj=0.5",
+                                    "--exclude_modules",
+                                    "layers.1.self_attn.q_proj",
+                                    "--layers_to_transform",
+                                    "0",
+                                    "2",
+                                    "--init_lora_weights",
+                                    "pissa_niter_4"});
+  const auto config = app::lora_config(flags, "base");
+  EXPECT_EQ(config.rank_pattern,
+            (LoraConfig::Patterns<int64_t>{{"q_proj", 4}, {"layers\\.[01]\\.(k=|v_proj)", 32}}));
+  EXPECT_EQ(config.alpha_pattern, (LoraConfig::Patterns<double>{{"v_proj", 0.5}}));
+  EXPECT_EQ(config.excluded, LoraConfig::Names(Words{"layers.1.self_attn.q_proj"}));
+  EXPECT_EQ(config.layers, (std::vector<int64_t>{0, 2}));
+  EXPECT_EQ(config.init.name(), "pissa_niter_4");
+  EXPECT_FALSE(config.use_dora);
+  EXPECT_TRUE(app::lora_config(parse(Objective::Sft, {"--use_dora"}), "").use_dora);
 }
 
 TEST(TrainingFlags, NamesOfKeysAreOnlyKeptWhereTheyDiffer) {

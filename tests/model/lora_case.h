@@ -9,6 +9,7 @@
 #include <reprise/model/lora.h>
 
 #include <map>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,6 +27,34 @@ inline LoraConfig targeting_modules(std::vector<std::string> names) {
   LoraConfig config;
   config.targets = std::move(names);
   return config;
+}
+
+/// Each variant of LoRA by a name: on all projections, with dropout, which shows whether
+/// recomputation draws the same numbers.
+inline std::vector<std::pair<std::string, LoraConfig>> lora_variants() {
+  LoraConfig config;
+  config.rank = 3;
+  config.alpha = 6;
+  config.dropout = 0.25;
+  std::vector<std::pair<std::string, LoraConfig>> variants = {{"lora", config}};
+  config.use_dora = true;
+  variants.emplace_back("dora", config);
+  config.use_dora = false;
+  config.init = LoraInit::parse("pissa");
+  variants.emplace_back("pissa", config);
+  config.init = LoraInit::parse("olora");
+  config.use_rslora = true;
+  variants.emplace_back("olora", config);
+  return variants;
+}
+
+inline LoraConfig lora_variant(const std::string& name) {
+  for (const auto& [own, config] : lora_variants()) {
+    if (own == name) {
+      return config;
+    }
+  }
+  throw std::out_of_range(name);
 }
 
 /// Random values for all trained parameters: a fresh B would be zero, and with it half of what

@@ -1,7 +1,11 @@
-// LoRA and checkpointing together: for every family and mode the same bits as without, whichever
-// came first, and no work below the lowest trained block.
+// LoRA and checkpointing together: for every family, variant and mode the same bits as without,
+// whichever came first, the same with budgets, and no work below the lowest trained block.
 #include "model/lora_case.h"
+#include "plan/run_planned.h"
+#include "plan/steady_times.h"
+#include "plan/step_planner.h"
 
+#include <reprise/memory.h>
 #include <reprise/stats.h>
 
 #include <gtest/gtest.h>
@@ -27,16 +31,12 @@ std::vector<Mode> modes() {
   return {{"full", BlockChoice::all(), {}},
           {"every_2", BlockChoice::every(2), {}},
           {"attention_kept", BlockChoice::all(), checkpoint_options_named("attention")},
+          {"matmuls_kept", BlockChoice::all(), checkpoint_options_named("matmuls")},
           {"reentrant", BlockChoice::all(), {.use_reentrant = true}}};
 }
 
-// Dropout shows whether recomputation draws the same numbers.
 LoraConfig all_linear() {
-  LoraConfig config;
-  config.rank = 3;
-  config.alpha = 6;
-  config.dropout = 0.25;
-  return config;
+  return testing::lora_variant("lora");
 }
 
 std::shared_ptr<Model> trainable_adapted(const std::string& name,
@@ -62,16 +62,17 @@ std::set<std::string> recomputed_blocks(const std::function<void()>& step) {
   return names;
 }
 
-using FamilyAndMode = std::tuple<std::string, size_t>;
+using FamilyVariantAndMode = std::tuple<std::string, std::string, size_t>;
 
-class LoraOnFamily : public ::testing::TestWithParam<FamilyAndMode> {
+class LoraOnFamily : public ::testing::TestWithParam<FamilyVariantAndMode> {
  protected:
   const std::string& family() const { return std::get<0>(GetParam()); }
-  Mode mode() const { return modes()[std::get<1>(GetParam())]; }
+  LoraConfig config() const { return testing::lora_variant(std::get<1>(GetParam())); }
+  Mode mode() const { return modes()[std::get<2>(GetParam())]; }
 };
 
 TEST_P(LoraOnFamily, HasTheSameLossAndGradientsWithCheckpointing) {
-  const auto model = trainable_adapted(family());
+  const auto model = trainable_adapted(family(), config());
   const auto plain = step_of(*model, plain_input());
   model->enable_checkpointing(mode().blocks, mode().options);
   testing::Step step;
@@ -81,10 +82,10 @@ TEST_P(LoraOnFamily, HasTheSameLossAndGradientsWithCheckpointing) {
 }
 
 TEST_P(LoraOnFamily, MayComeAfterCheckpointing) {
-  const auto plain = step_of(*trainable_adapted(family()), plain_input());
+  const auto plain = step_of(*trainable_adapted(family(), config()), plain_input());
   auto model = testing::open_model(family());
   model->enable_checkpointing(mode().blocks, mode().options);
-  add_lora(*model, all_linear(), 1);
+  add_lora(*model, config(), 1);
   testing::shake(*model);
   model->train();
   expect_same_step(step_of(*model, plain_input()), plain);
@@ -93,11 +94,31 @@ TEST_P(LoraOnFamily, MayComeAfterCheckpointing) {
 INSTANTIATE_TEST_SUITE_P(Modes,
                          LoraOnFamily,
                          ::testing::Combine(::testing::ValuesIn(testing::family_cases()),
+                                            ::testing::Values("lora", "dora", "pissa"),
                                             ::testing::Range(size_t{0}, modes().size())),
                          [](const auto& test) {
-                           return std::get<0>(test.param) + "_" +
-                                  modes()[std::get<1>(test.param)].name;
+                           return std::get<0>(test.param) + "_" + std::get<1>(test.param) + "_" +
+                                  modes()[std::get<2>(test.param)].name;
                          });
+
+TEST(LoraCheckpointing, GivesTheSameBitsWithinEveryBudget) {
+  track_cpu_memory();
+  for (const auto& [name, config] : testing::lora_variants()) {
+    const auto model = trainable_adapted("llama", config);
+    const auto plain = step_of(*model, plain_input());
+    model->enable_checkpointing();
+    testing::Step step;
+    const auto run = [&] { step = step_of(*model, plain_input()); };
+    const auto trace = testing::with_steady_times(planning::trace_step(run, at::kCPU));
+    const planning::StepPlanner planner(trace);
+    const int64_t least = planner.least_bytes(), most = planner.most_bytes();
+    ASSERT_LT(least, most) << name;
+    for (const int64_t budget : {least, (least + most) / 2, most}) {
+      testing::run_planned(planner.plan_for(budget).decisions, run);
+      expect_same_step(step, plain);
+    }
+  }
+}
 
 TEST(LoraCheckpointing, LeavesTheGradientsOfAScoreHeadAsTheyAre) {
   const auto make = [] {
@@ -139,7 +160,7 @@ LoraConfig only_layer(int64_t layer) {
 }
 
 TEST(LoraCheckpointing, RecomputesNothingBelowTheLowestTrainedBlock) {
-  for (const auto& mode : {modes()[0], modes()[3]}) {
+  for (const auto& mode : {modes().front(), modes().back()}) {
     const auto model = trainable_adapted("llama", only_layer(1));
     const auto plain = step_of(*model, plain_input());
     model->enable_checkpointing(mode.blocks, mode.options);

@@ -30,7 +30,9 @@ TEST(LoraConfigFields, AreRead) {
          "modules_to_save": ["lm_head"], "fan_in_fan_out": true, "task_type": "CAUSAL_LM",
          "base_model_name_or_path": "some/model", "layers_to_transform": [1, 3],
          "layers_pattern": "layers", "rank_pattern": {"q_proj": 4}, "alpha_pattern": {"v_proj": 1.5},
-         "exclude_modules": ["k_proj"])");
+         "exclude_modules": ["k_proj"], "use_dora": true, "init_lora_weights": "gaussian")");
+  EXPECT_TRUE(config.use_dora);
+  EXPECT_EQ(config.init.kind, LoraInit::Kind::Gaussian);
   EXPECT_EQ(config.rank, 16);
   EXPECT_EQ(config.alpha, 32);
   EXPECT_EQ(config.dropout, 0.1);
@@ -73,7 +75,6 @@ TEST(LoraConfigFields, MayBeUnknownWhileNotInUse) {
 TEST(LoraConfigFields, AreRefusedByNameWhenUnknownOrUnsupported) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"some_new_field", "1"},
-      {"use_dora", "true"},
       {"lora_bias", "true"},
       {"use_qalora", "true"},
       {"layer_replication", "[[0, 2]]"},
@@ -88,6 +89,9 @@ TEST(LoraConfigFields, AreRefusedByNameWhenUnknownOrUnsupported) {
       {"bias", R"("all")"},
       {"init_lora_weights", R"("pissa")"},
       {"init_lora_weights", R"("olora")"},
+      {"init_lora_weights", R"("eva")"},
+      {"init_lora_weights", R"("loftq")"},
+      {"use_dora", R"("yes")"},
   };
   for (const auto& [name, value] : cases) {
     const auto message = refusal_of_json(", \"" + name + "\": " + value);
@@ -162,6 +166,32 @@ TEST(LoraConfigJson, KeepsFieldsOfTheFileItCameFrom) {
   EXPECT_EQ(json["revision"], "main");
   EXPECT_TRUE(json.contains("some_new_field"));
   EXPECT_EQ(json["r"], 3);
+}
+
+TEST(LoraInitName, IsReadAndWritten) {
+  for (const std::string name :
+       {"true", "gaussian", "orthogonal", "pissa", "pissa_niter_0", "pissa_niter_16", "olora"}) {
+    EXPECT_EQ(LoraInit::parse(name).name(), name);
+  }
+  EXPECT_EQ(LoraInit::parse("pissa").iterations, std::nullopt);
+  EXPECT_EQ(LoraInit::parse("pissa_niter_16").iterations, 16);
+}
+
+TEST(LoraInitName, IsRefusedWithTheNamesThereAre) {
+  const auto refusal = [](const std::string& name) {
+    return testing::message_of<c10::Error>([&] { LoraInit::parse(name); });
+  };
+  for (const std::string name : {"",
+                                 "Pissa",
+                                 "pissa_niter_",
+                                 "pissa_niter_-1",
+                                 "pissa_niter_4x",
+                                 "pissa_niter_99999999999999999999",
+                                 "false"}) {
+    EXPECT_TRUE(contains(refusal(name), "pissa_niter_N or olora, found \"" + name + "\"")) << name;
+  }
+  EXPECT_TRUE(contains(refusal("eva"), "needs data"));
+  EXPECT_TRUE(contains(refusal("loftq"), "needs a quantised base model"));
 }
 
 TEST(LoraScale, IsAlphaOverRankOrOverItsRoot) {

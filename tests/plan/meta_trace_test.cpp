@@ -136,6 +136,29 @@ TEST_P(MetaTraces, AreThoseOfRealSteps) {
   expect_same(planning::predict_step(planned, cpu).trace, real);
 }
 
+TEST(MetaTrace, FollowsTheVariantsOfLora) {
+  track_cpu_memory();
+  LoraConfig dora, pissa;
+  dora.rank = pissa.rank = 4;
+  dora.use_dora = true;
+  pissa.init = LoraInit::parse("pissa");
+  for (const auto& config : {dora, pissa}) {
+    const auto adapted = [&](c10::DeviceType device) {
+      NextTokenStep step("llama", /*has_lora=*/false, device);
+      const torch::NoGradGuard no_grad;
+      for (auto& parameter : step.model->parameters()) {
+        parameter.normal_(0, 0.1);  // to be decomposed
+      }
+      add_lora(*step.model, config, /*seed=*/3);
+      return step;
+    };
+    const auto real = planning::trace_step(adapted(c10::kCPU), c10::kCPU);
+    const DeviceProfile cpu = some_cpu();
+    const planning::MetaScope scope(cpu);
+    expect_same(planning::predict_step(adapted(c10::kMeta), cpu).trace, real);
+  }
+}
+
 TEST(MetaTrace, FollowsAutocast) {
   track_cpu_memory();
   NextTokenStep step("llama", /*has_lora=*/true, c10::kCPU);

@@ -106,6 +106,8 @@ std::string run_flags(const PlanFlags& flags) {
   text.add("adapter", training.adapter, !training.adapter.empty());
   text.add("lora_r", training.lora_r, training.use_peft && flags.has("lora_r"));
   text.add_switch("use_peft", training.use_peft && !flags.has("lora_r"));
+  text.add_switch("use_dora", training.use_dora);
+  text.add("init_lora_weights", training.init_lora_weights, flags.has("init_lora_weights"));
   text.add("per_device_train_batch_size", training.per_device_train_batch_size);
   // grpo and ppo limit a prompt and its completion separately.
   text.add("max_length", flags.row_length, !is_online_run);

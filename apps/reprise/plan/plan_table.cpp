@@ -2,6 +2,8 @@
 // accepted values cannot differ. Only the help and some limits are a plan's own.
 #include "reprise/plan/plan_table.h"
 
+#include "reprise/training/effects/flag_effects.h"
+
 #include <reprise/device_profile.h>
 
 #include <c10/util/Exception.h>
@@ -61,13 +63,8 @@ void add_model(PlanFlagList& list) {
   list.take("disable_dropout", "Train without dropout");
   list.begin_group("LoRA (any of these enables it)");
   list.take("use_peft").shorthand("lora");
-  for (const char* setting : {"lora_r",
-                              "lora_alpha",
-                              "lora_dropout",
-                              "lora_target_modules",
-                              "lora_modules_to_save",
-                              "use_rslora"}) {
-    list.take(setting);
+  for (const std::string& setting : lora_settings()) {
+    list.take(setting.c_str());
   }
   list.take("adapter", "Folder of a LoRA adapter to train further");
   list.take("base");

@@ -27,6 +27,27 @@
 
 namespace reprise {
 
+/// The first values of new adapters: init_lora_weights.
+struct LoraInit {
+  enum class Kind : uint8_t {
+    Uniform,     ///< A random, B zero: true, peft's default
+    Gaussian,    ///< A normal with the deviation 1 / rank, B zero
+    Orthogonal,  ///< both random, with a product of zero
+    Pissa,       ///< B A is the weight's part of the largest singular values
+    Olora,       ///< B A is the beginning of the weight's QR decomposition
+  };
+  Kind kind = Kind::Uniform;
+  /// Pissa: subspace iterations of a randomised decomposition, pissa_niter_N; unset: the exact one.
+  std::optional<int64_t> iterations = {};
+
+  /// Throws for a name that is not supported.
+  REPRISE_API static LoraInit parse(const std::string& name);
+  REPRISE_API std::string name() const;
+  /// Whether the adapter begins with a part of the base weight, which is subtracted again: outputs
+  /// do not change, and the base weight is not changed either.
+  bool is_decomposition() const { return kind == Kind::Pissa || kind == Kind::Olora; }
+};
+
 /// The fields of adapter_config.json. A module's path is its name in checkpoints without ".weight".
 struct LoraConfig {
   struct AllLinear {};  ///< every linear layer except the head: "all-linear"
@@ -42,6 +63,8 @@ struct LoraConfig {
   double alpha = 8;
   double dropout = 0;
   bool use_rslora = false;                  ///< scale by alpha / sqrt(rank), not alpha / rank
+  bool use_dora = false;                    ///< train the lengths of the weights' rows apart: DoRA
+  LoraInit init;                            ///< of new adapters: init_lora_weights
   Targets targets = AllLinear{};            ///< as Names, or AllLinear
   std::optional<Names> excluded;            ///< never adapted: exclude_modules
   std::vector<int64_t> layers;              ///< only these blocks, with targets by name; empty: all
@@ -67,9 +90,9 @@ struct LoraConfig {
   REPRISE_API double scale_of(int64_t own_rank, double own_alpha) const;
 };
 
-/// Adds new adapters and freezes everything else. A is random and B is zero, so the model's outputs
-/// do not change. Throws if a name matches no module, or if there are adapters already. Returns the
-/// paths of the adapted modules.
+/// Adds new adapters and freezes everything else. The model's outputs do not change. Throws if a
+/// name matches no module, or if there are adapters already. Returns the paths of the adapted
+/// modules.
 REPRISE_API std::vector<std::string> add_lora(Model& model,
                                               const LoraConfig& config,
                                               uint64_t seed);
@@ -89,8 +112,10 @@ REPRISE_API LoraConfig load_adapter(Model& model,
                                     const AdapterOptions& options = {});
 
 /// Writes adapter_config.json and adapter_model.safetensors. `config` is the config that the
-/// adapters were made with; empty fields (task_type, the head of a reward model) are filled in. If
-/// the model is sharded, all of its processes must call it, as with save_model().
+/// adapters were made with; empty fields (task_type, the head of a reward model) are filled in.
+/// Adapters that began with a part of the base weight are written as plain LoRA of twice the rank,
+/// which fits the untouched base model, also in peft. If the model is sharded, all of its processes
+/// must call it, as with save_model().
 REPRISE_API void save_adapter(const Model& model,
                               const std::filesystem::path& folder,
                               const LoraConfig& config);

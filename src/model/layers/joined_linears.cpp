@@ -110,7 +110,8 @@ std::vector<ops::ColumnProduct> branches_of(const Linears& linears,
         input = x.to(branch->a.scalar_type());
         input = drops ? input : autocast_input(input);
       }
-      parts.push_back({branch->apply_a(input, pass.trains_adapters()), branch->b, start});
+      parts.push_back(
+          {branch->apply_a(input, pass.trains_adapters()), branch->last_matrix(), start});
     }
     start += linear->shape().out;
   }

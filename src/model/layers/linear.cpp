@@ -1,6 +1,7 @@
 #include "model/layers/linear.h"
 
 #include "memory/planned_device.h"
+#include "model/lora/dora.h"
 #include "ops/add_rounded.h"
 #include "ops/linear/aten_linear.h"
 #include "ops/linear/linear.h"
@@ -46,6 +47,11 @@ at::Tensor Linear::forward(const at::Tensor& x,
   if (options.precision == Precision::Float32) {
     no_autocast.emplace(memory::kernel_type(x.device()), at::kFloat, /*enabled=*/false);
   }
+  if (const LoraBranch* branch = active_branch(pass.adapters);
+      branch != nullptr && branch->is_dora()) {
+    return dora_linear(
+        *branch, x, matrix(pass.adapters), options.precision, pass.trains_adapters());
+  }
   const auto [w, b] = values(pass.adapters);
   return add_branch(apply_linear(x, as_out_in(w), b, options.precision), x, pass);
 }
@@ -55,7 +61,15 @@ std::optional<Linear::Values> Linear::fused_values(const Pass& pass) const {
       (pass.has_cache && at::autocast::is_autocast_enabled(memory::kernel_type(weight.device())))) {
     return std::nullopt;
   }
-  return values(pass.adapters);
+  const LoraBranch* branch = active_branch(pass.adapters);
+  return branch != nullptr && branch->is_dora() ? std::nullopt
+                                                : std::optional(values(pass.adapters));
+}
+
+Linear::Values Linear::matrix(AdapterUse adapters) const {
+  auto own = values(adapters);
+  own.weight = as_out_in(own.weight);
+  return own;
 }
 
 at::Tensor Linear::forward_onto(const at::Tensor& residual,
@@ -99,7 +113,7 @@ LinearHead Linear::as_head(const Pass& pass, bool in_float32) const {
     TORCH_CHECK(!drops,
                 "[lora] an adapter on the head cannot have dropout in training: the head is one "
                 "matrix there. Set lora_dropout to 0, or leave the head out of the targets.");
-    head.weight = (head.weight + branch->delta()).to(head.weight.scalar_type());
+    head.weight = branch->merged(head.weight).to(head.weight.scalar_type());
   }
   return head;
 }
@@ -118,9 +132,9 @@ void Linear::set_branch(std::shared_ptr<LoraBranch> branch) {
 void Linear::fold_branch() {
   TORCH_INTERNAL_ASSERT(branch_ != nullptr && !is_folded_);
   const at::NoGradGuard no_grad;
-  const auto delta = as_out_in(branch_->delta());
+  const auto merged = as_out_in(branch_->merged(as_out_in(weight)));
   keep_original();
-  weight.add_(delta);
+  weight.copy_(merged);
   is_folded_ = true;
 }
 

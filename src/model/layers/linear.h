@@ -16,6 +16,7 @@
 //                                   (attention.cpp)
 //   down projection, gated MLP      reprise::gated_linear (mlp.cpp)
 //   LoRA branches                   at::linear, or reprise::side_by_side for joined layers
+//   layers with DoRA                at::linear for each alone (lora/dora.h)
 #pragma once
 
 #include "model/families/architecture.h"
@@ -66,11 +67,15 @@ class REPRISE_API Linear : public WeightAndBias {
   LinearHead as_head(const Pass& pass, bool in_float32) const;
 
   /// Weight (out, in) and bias for our fused operators, whose input is autocast_input(x). None if
-  /// the weight is stored (in, out), and in passes with a KV cache under autocast: autocast caches
-  /// its casts between passes, while our operators would cast again for every token.
+  /// the weight is stored (in, out), if the adapter is DoRA, and in passes with a KV cache under
+  /// autocast: autocast caches its casts between passes, while our operators would cast again
+  /// for every token.
   std::optional<Values> fused_values(const Pass& pass) const;
   /// The LoRA branch that takes part in a pass; null: none.
   const LoraBranch* active_branch(AdapterUse adapters) const;
+
+  /// The base weight as (out, in) and the bias in a pass with these adapters.
+  Values matrix(AdapterUse adapters) const;
 
   const Shape& shape() const { return shape_; }
 

@@ -19,12 +19,15 @@ namespace {
 
 using Shapes = std::map<std::string, std::vector<int64_t>>;
 
-Shapes expected_shapes(const LoraPlan& plan) {
+Shapes expected_shapes(const LoraPlan& plan, const LoraConfig& config) {
   Shapes shapes;
   for (const auto& target : plan.targets) {
     const auto& shape = target.module->shape();
-    shapes[adapter_name(target.path, "lora_A.weight")] = {target.rank, shape.in};
-    shapes[adapter_name(target.path, "lora_B.weight")] = {shape.out, target.rank};
+    shapes[adapter_name(target.path, kMatrixA)] = {target.rank, shape.in};
+    shapes[adapter_name(target.path, kMatrixB)] = {shape.out, target.rank};
+    if (config.use_dora) {
+      shapes[adapter_name(target.path, kMagnitude)] = {shape.out};
+    }
   }
   for (const auto& saved : plan.saved) {
     for (const auto& parameter : saved.module->named_parameters()) {
@@ -127,17 +130,13 @@ LoraConfig load_adapter(Model& model,
   config = with_task(model, std::move(config));
   LoraPlan plan = plan_lora(model, config, UnmatchedName::Allowed);
   const SafetensorsFile file = open_tensors(folder);
-  check_tensors(file, expected_shapes(plan), model);
+  check_tensors(file, expected_shapes(plan, config), model);
   if (options.is_trainable) {
     config = with_head(model, std::move(config));
     plan = plan_lora(model, config, UnmatchedName::Allowed);
   }
   config.dtype = options.dtype.value_or(at::kFloat);
-  install(model,
-          plan,
-          config.dropout,
-          *config.dtype,
-          options.is_trainable ? Freezing::TrainAdapters : Freezing::AsItWas);
+  install(model, plan, config, options.is_trainable ? Freezing::TrainAdapters : Freezing::AsItWas);
   const at::NoGradGuard no_grad;
   for (const auto& [name, tensor] : adapter_tensors(model)) {
     if (const TensorInfo* info = file.find(name)) {

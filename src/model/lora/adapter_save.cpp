@@ -2,6 +2,7 @@
 // folder that can be loaded is complete.
 #include <reprise/model/lora.h>
 
+#include "model/lora/lora_convert.h"
 #include "model/lora/lora_plan.h"
 
 #include <reprise/io/file.h>
@@ -20,7 +21,7 @@ namespace {
 
 // With the config of other adapters the folder could not be loaded, or would compute something
 // else.
-void check_made_with(const LoraPlan& plan, const NamedTensors& tensors) {
+void check_made_with(const LoraPlan& plan, const LoraConfig& config, const NamedTensors& tensors) {
   std::set<std::string> names;
   for (const auto& [name, tensor] : tensors) {
     names.insert(name);
@@ -42,8 +43,23 @@ void check_made_with(const LoraPlan& plan, const NamedTensors& tensors) {
                 " and scale ",
                 target.scale,
                 kAdvice);
-    names.erase(adapter_name(target.path, "lora_A.weight"));
-    names.erase(adapter_name(target.path, "lora_B.weight"));
+    TORCH_CHECK(branch->subtracts_start() == config.init.is_decomposition(),
+                "[lora] ",
+                target.path,
+                ": by the config the adapter began with ",
+                config.init.name(),
+                ", which it did not",
+                kAdvice);
+    names.erase(adapter_name(target.path, kMatrixA));
+    names.erase(adapter_name(target.path, kMatrixB));
+    TORCH_CHECK(branch->is_dora() == config.use_dora,
+                "[lora] ",
+                target.path,
+                ": the adapter is ",
+                branch->is_dora() ? "" : "not ",
+                "DoRA",
+                kAdvice);
+    names.erase(adapter_name(target.path, kMagnitude));
   }
   for (const auto& saved : plan.saved) {
     TORCH_CHECK(saved.module->has_original(), "[lora] ", saved.path, " is not trained", kAdvice);
@@ -74,17 +90,22 @@ bool holds(const NamedTensors& tensors, const std::string& name) {
 }
 
 // If the model is sharded, each process writes its parts.
-void write_tensors(const Model& model,
-                   const std::filesystem::path& file,
-                   const NamedTensors& tensors) {
+void write_tensors(const Model& model, const std::filesystem::path& file, NamedTensors tensors) {
   const ShardedParameters* const sharded = model.sharded_parameters();
+  const auto whole = converted_tensors(model);
+  std::vector<TensorPart> parts;
+  for (auto& [name, tensor] : tensors) {
+    const auto found = whole.find(name);
+    if (found != whole.end()) {
+      tensor = found->second;
+      parts.push_back({name, tensor.sizes().vec(), 0, tensor.view(-1)});
+    } else if (sharded != nullptr) {
+      parts.push_back(sharded->part_of(name, tensor));
+    }
+  }
   if (sharded == nullptr) {
     write_safetensors(file, tensors);
     return;
-  }
-  std::vector<TensorPart> parts;
-  for (const auto& [name, tensor] : tensors) {
-    parts.push_back(sharded->part_of(name, tensor));
   }
   io::write_safetensors_distributed(sharded->world(), file, parts);
 }
@@ -101,8 +122,9 @@ void save_adapter(const Model& model,
     complete = with_head(model, std::move(complete));
   }
   const LoraPlan plan = plan_lora(model, complete, UnmatchedName::Allowed);
-  check_made_with(plan, tensors);
+  check_made_with(plan, complete, tensors);
   name_targets(complete, plan);
+  complete = converted(std::move(complete));
   complete.fan_in_fan_out = has_in_out_weights(plan.targets);
 
   const World& world =

@@ -1,6 +1,7 @@
 // Adapters in a model: adding them, finding them, and which parameters are trained with them.
 #include <reprise/model/lora.h>
 
+#include "model/lora/lora_init.h"
 #include "model/lora/lora_plan.h"
 
 #include <ATen/ATen.h>
@@ -8,7 +9,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
-#include <cmath>
+#include <string_view>
 #include <utility>
 
 namespace reprise {
@@ -19,25 +20,16 @@ constexpr const char* kPrefix = "base_model.model.";
 
 // From a parameter's name in named_parameters() to its name in an adapter's file.
 std::string saved_name(const std::string& name) {
-  for (const char* matrix : {"A", "B"}) {
-    const std::string end = std::string(".lora.") + matrix;
-    if (name.ends_with(end)) {
-      return adapter_name(name.substr(0, name.size() - end.size()),
-                          std::string("lora_") + matrix + ".weight");
-    }
+  constexpr std::string_view kBranch = ".lora.";
+  const size_t end = name.rfind(kBranch);
+  if (end == std::string::npos) {
+    return kPrefix + name;
   }
-  return kPrefix + name;
-}
-
-// Initialises A like the weight of a torch.nn.Linear, as peft does, and B with zeros. Drawn on the
-// CPU in float32, so that a seed gives the same values on every device.
-void draw(LoraBranch& branch, at::Generator& generator) {
-  if (branch.a.is_meta()) {
-    return;  // a plan needs no values
-  }
-  const double bound = 1 / std::sqrt(static_cast<double>(branch.a.size(1)));
-  branch.a.copy_(at::empty(branch.a.sizes(), at::kFloat).uniform_(-bound, bound, generator));
-  branch.b.zero_();
+  const std::string_view parameter = std::string_view(name).substr(end + kBranch.size());
+  return adapter_name(name.substr(0, end),
+                      parameter == "A"   ? kMatrixA
+                      : parameter == "B" ? kMatrixB
+                                         : kMagnitude);
 }
 
 }  // namespace
@@ -59,17 +51,16 @@ void require_no_lora(const Model& model) {
               "added.");
 }
 
-void install(
-    Model& model, const LoraPlan& plan, double dropout, at::ScalarType dtype, Freezing freezing) {
+void install(Model& model, const LoraPlan& plan, const LoraConfig& config, Freezing freezing) {
   std::vector<std::shared_ptr<LoraBranch>> branches;
   branches.reserve(plan.targets.size());
   for (const auto& target : plan.targets) {
     const auto& shape = target.module->shape();
-    branches.push_back(
-        std::make_shared<LoraBranch>(LoraBranch::Shape{shape.in, shape.out, target.rank},
-                                     target.scale,
-                                     dropout,
-                                     target.module->weight.options().dtype(dtype)));
+    branches.push_back(std::make_shared<LoraBranch>(
+        LoraBranch::Shape{shape.in, shape.out, target.rank, config.use_dora},
+        target.scale,
+        config.dropout,
+        target.module->weight.options().dtype(config.dtype.value_or(at::kFloat))));
   }
   const bool is_trained = freezing == Freezing::TrainAdapters;
   if (is_trained) {
@@ -78,8 +69,9 @@ void install(
     }
   }
   for (size_t i = 0; i < branches.size(); ++i) {
-    branches[i]->a.requires_grad_(is_trained);
-    branches[i]->b.requires_grad_(is_trained);
+    for (auto& parameter : branches[i]->parameters()) {
+      parameter.requires_grad_(is_trained);
+    }
     branches[i]->train(model.is_training());
     plan.targets[i].module->set_branch(branches[i]);
   }
@@ -98,8 +90,12 @@ NamedTensors adapter_tensors(const Model& model) {
   for (const auto& item : model.named_modules(/*name_prefix=*/"", /*include_self=*/false)) {
     const auto* linear = item.value()->as<Linear>();
     if (linear != nullptr && linear->branch() != nullptr) {
-      tensors.emplace_back(adapter_name(item.key(), "lora_A.weight"), linear->branch()->a);
-      tensors.emplace_back(adapter_name(item.key(), "lora_B.weight"), linear->branch()->b);
+      const auto& branch = *linear->branch();
+      tensors.emplace_back(adapter_name(item.key(), kMatrixA), branch.a);
+      tensors.emplace_back(adapter_name(item.key(), kMatrixB), branch.b);
+      if (branch.is_dora()) {
+        tensors.emplace_back(adapter_name(item.key(), kMagnitude), branch.magnitude);
+      }
       continue;
     }
     const auto* layer = item.value()->as<WeightAndBias>();
@@ -116,14 +112,14 @@ std::vector<std::string> add_lora(Model& model, const LoraConfig& config, uint64
   require_no_lora(model);
   const LoraConfig complete = with_head(model, with_task(model, config));
   const LoraPlan plan = plan_lora(model, complete, UnmatchedName::Error);
-  const auto dtype = config.dtype.value_or(at::kFloat);
-  install(model, plan, complete.dropout, dtype, Freezing::TrainAdapters);
+  check_initialization(plan, complete);
+  install(model, plan, complete, Freezing::TrainAdapters);
   const at::NoGradGuard no_grad;
   auto generator = at::detail::createCPUGenerator(seed);
   std::vector<std::string> paths;
   paths.reserve(plan.targets.size());
   for (const auto& target : plan.targets) {
-    draw(*target.module->branch(), generator);
+    initialize(target, complete.init, generator);
     paths.push_back(target.path);
   }
   return paths;

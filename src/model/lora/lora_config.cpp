@@ -125,12 +125,19 @@ LoraConfig::Patterns<double> read_alpha_pattern(ConfigReader& fields) {
   return pattern;
 }
 
-// Other initialisations subtract the adapter from the base weights, which changes the base model.
-void check_initialization(ConfigReader& fields) {
+// An adapter with another one fits a changed base model only, unless it was converted.
+LoraInit read_initialization(ConfigReader& fields) {
   const Json* field = fields.find({"init_lora_weights"});
-  if (field != nullptr && !field->is_boolean() && *field != "gaussian" && *field != "orthogonal") {
-    fields.refuse("init_lora_weights", "true, false, \"gaussian\" or \"orthogonal\"", *field);
+  if (field == nullptr || field->is_boolean()) {
+    return {};
   }
+  if (*field != "gaussian" && *field != "orthogonal") {
+    fields.refuse("init_lora_weights",
+                  "true, false, \"gaussian\" or \"orthogonal\" (one that is subtracted from its "
+                  "base model must be saved with path_initial_model_for_weight_conversion)",
+                  *field);
+  }
+  return LoraInit::parse(field->get<std::string>());
 }
 
 // Other fields may be present, since peft writes every field it knows, but they must be unused.
@@ -182,6 +189,7 @@ LoraConfig LoraConfig::from_json(const Json& json, const std::string& source) {
   config.alpha = fields.number_in("lora_alpha", config.alpha, kFrom, -kLargestAlpha, kLargestAlpha);
   config.dropout = fields.number_in("lora_dropout", config.dropout, kFrom, 0, 1);
   config.use_rslora = fields.flag_or("use_rslora", false);
+  config.use_dora = fields.flag_or("use_dora", false);
   config.targets = read_targets(fields);
   config.excluded = read_excluded(fields);
   config.layers = read_layers(fields);
@@ -194,7 +202,7 @@ LoraConfig LoraConfig::from_json(const Json& json, const std::string& source) {
   config.base_model = fields.text_or({"base_model_name_or_path"}, "");
   config.source = json;
   fields.require("bias", "none");
-  check_initialization(fields);
+  config.init = read_initialization(fields);
   // Notes, and settings of features that are switched off.
   fields.ignore({"auto_mapping",
                  "inference_mode",
@@ -247,6 +255,12 @@ Json LoraConfig::to_json() const {
   fields["target_modules"] = to_json_targets(targets);
   fields["task_type"] = text_or_null(task_type);
   fields["use_rslora"] = use_rslora;
+  if (use_dora) {
+    fields["use_dora"] = true;
+  }
+  if (init.kind != LoraInit::Kind::Uniform) {
+    fields["init_lora_weights"] = init.name();
+  }
   return Json(fields);
 }
 

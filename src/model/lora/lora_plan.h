@@ -54,7 +54,10 @@ bool is_saved(const LoraConfig& config, const std::string& path);
 
 /// The adapters' tensors with their names in peft's files.
 NamedTensors adapter_tensors(const Model& model);
-/// The name in peft's files of the tensor `end`, such as "lora_A.weight", of the module at `path`.
+inline constexpr const char* kMatrixA = "lora_A.weight";
+inline constexpr const char* kMatrixB = "lora_B.weight";
+inline constexpr const char* kMagnitude = "lora_magnitude_vector";
+/// The name in peft's files of the tensor `end`, such as kMatrixA, of the module at `path`.
 std::string adapter_name(const std::string& path, const std::string& end);
 
 /// Throws if the model has adapters.
@@ -66,7 +69,6 @@ enum class Freezing : uint8_t {
 };
 
 /// Adds uninitialised branches to the targets, and keeps the originals of saved modules.
-void install(
-    Model& model, const LoraPlan& plan, double dropout, at::ScalarType dtype, Freezing freezing);
+void install(Model& model, const LoraPlan& plan, const LoraConfig& config, Freezing freezing);
 
 }  // namespace reprise

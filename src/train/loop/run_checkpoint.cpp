@@ -2,6 +2,7 @@
 
 #include "io/checksums.h"
 #include "io/safetensors/distributed_write.h"
+#include "model/lora/lora_convert.h"
 #include "train/loop/checkpoint_folders.h"
 #include "train/loop/rng_state.h"
 
@@ -37,6 +38,20 @@ void verify(const fs::path& folder, const World& world) {
   });
   if (has_checksums) {
     io::verify_checksums(folder, world);
+  }
+}
+
+void write_parameter(const at::Tensor& values,
+                     const std::string& name,
+                     const at::Tensor& parameter,
+                     const ShardedParameters* sharded) {
+  if (sharded == nullptr) {
+    at::Tensor(parameter).copy_(values);
+    return;
+  }
+  const TensorPart part = sharded->part_of(name, parameter);
+  if (part.values.defined() && part.values.numel() > 0) {
+    at::Tensor(part.values).copy_(values.view(-1).narrow(0, part.begin, part.values.numel()));
   }
 }
 
@@ -102,8 +117,14 @@ void load_trained(const Model& model, const fs::path& checkpoint) {
   const World& world = sharded == nullptr ? World::single() : sharded->world();
   world.run_on_all("loading " + checkpoint.string(), [&] {
     const SafetensorsCheckpoint saved(checkpoint, has_lora(model) ? "adapter_model" : "model");
+    const auto restored = restore_starts(model, saved);
     for (const auto& [name, parameter] : trained_parameters(model)) {
-      load_parameter(saved, checkpoint, name, parameter, sharded);
+      const auto own = restored.find(name);
+      if (own != restored.end()) {
+        write_parameter(own->second, name, parameter, sharded);
+      } else {
+        load_parameter(saved, checkpoint, name, parameter, sharded);
+      }
     }
   });
   if (sharded != nullptr) {

@@ -64,6 +64,9 @@ int64_t parameter_bytes(const Model& model) {
   for (const auto& parameter : model.parameters()) {
     bytes += static_cast<int64_t>(parameter.nbytes());
   }
+  for (const auto& buffer : model.buffers()) {  // what adapters subtract
+    bytes += static_cast<int64_t>(buffer.nbytes());
+  }
   return bytes;
 }
 

@@ -2,12 +2,14 @@
 #include "reprise/adapter_folder.h"
 #include "reprise/training/effects/flag_effects.h"
 #include "reprise/training/flags/flag_table.h"
+#include "reprise/training/options/lora_config.h"
 
 #include <reprise/model/lora.h>
 
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <string_view>
 
 namespace reprise::app {
 
@@ -56,6 +58,24 @@ bool agrees(const std::string& setting, const TrainingFlags& flags, const LoraCo
   if (setting == "use_rslora") {
     return flags.use_rslora == adapter.use_rslora;
   }
+  if (setting == "use_dora") {
+    return flags.use_dora == adapter.use_dora;
+  }
+  if (setting == "init_lora_weights") {
+    return false;  // an adapter that is trained further begins as it is
+  }
+  if (setting == "lora_rank_pattern") {
+    return rank_pattern(flags.lora_rank_pattern) == adapter.rank_pattern;
+  }
+  if (setting == "lora_alpha_pattern") {
+    return alpha_pattern(flags.lora_alpha_pattern) == adapter.alpha_pattern;
+  }
+  if (setting == "layers_to_transform") {
+    return layers_to_transform(flags.layers_to_transform) == adapter.layers;
+  }
+  if (setting == "exclude_modules") {
+    return adapter.excluded == LoraConfig::Names(flags.exclude_modules);
+  }
   return setting == "lora_modules_to_save"
              ? name_the_same(flags.lora_modules_to_save, adapter.modules_to_save)
              : agree_on_targets(flags.lora_target_modules, adapter.targets);
@@ -63,10 +83,9 @@ bool agrees(const std::string& setting, const TrainingFlags& flags, const LoraCo
 
 std::string value_in(const std::string& setting, const LoraConfig& adapter) {
   const Json json = adapter.to_json();
-  const std::string field = setting == "lora_r"                 ? "r"
-                            : setting == "lora_target_modules"  ? "target_modules"
-                            : setting == "lora_modules_to_save" ? "modules_to_save"
-                                                                : setting;
+  constexpr std::string_view kPrefix = "lora_";
+  const std::string bare = setting.substr(kPrefix.size() * (setting.starts_with(kPrefix) ? 1 : 0));
+  const std::string field = json.contains(setting) ? setting : bare;  // lora_alpha, but r
   return json.value(field, Json()).dump();
 }
 

@@ -4,6 +4,7 @@
 #include "reprise/training/flags/flag_table.h"
 #include "reprise/training/flags/memory_flags.h"
 #include "reprise/training/flags/parallel_flags.h"
+#include "reprise/training/options/lora_config.h"
 
 #include <c10/util/Exception.h>
 
@@ -216,6 +217,16 @@ void check_lora(const TrainingFlags& flags) {
   if (!flags.adapter.empty()) {
     check_adapter_settings(flags);
   }
+  const LoraConfig lora =
+      lora_config(flags, flags.model);  // throws for values that have no meaning
+  TORCH_CHECK(!lora.use_dora || !lora.init.is_decomposition(),
+              "--use_dora cannot be combined with --init_lora_weights ",
+              lora.init.name(),
+              ": what is trained then could not be saved as an adapter of the base model. Leave "
+              "one of them out");
+  TORCH_CHECK(
+      lora.layers.empty() || !std::holds_alternative<LoraConfig::AllLinear>(lora.targets),
+      "--layers_to_transform needs --lora_target_modules with names, such as q_proj v_proj");
 }
 
 void check_model_effects(const TrainingFlags& flags, const TrainedPrecision& trained) {
@@ -236,7 +247,13 @@ const std::vector<std::string>& lora_settings() {
                                                  "lora_dropout",
                                                  "lora_target_modules",
                                                  "lora_modules_to_save",
-                                                 "use_rslora"};
+                                                 "exclude_modules",
+                                                 "layers_to_transform",
+                                                 "lora_rank_pattern",
+                                                 "lora_alpha_pattern",
+                                                 "use_rslora",
+                                                 "use_dora",
+                                                 "init_lora_weights"};
   return names;
 }
 

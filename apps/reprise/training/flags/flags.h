@@ -53,6 +53,11 @@ struct TrainingFlags : OnlineFlags {
   std::vector<std::string> lora_target_modules = {"all-linear"};
   std::vector<std::string> lora_modules_to_save;
   bool use_rslora = false;
+  bool use_dora = false;
+  std::string init_lora_weights = "true";
+  std::vector<std::string> lora_rank_pattern, lora_alpha_pattern;  ///< PATTERN=NUMBER
+  std::vector<std::string> exclude_modules;
+  std::vector<std::string> layers_to_transform;  ///< numbers of blocks
 
   // Data
   std::string data, eval_data;

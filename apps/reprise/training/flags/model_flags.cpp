@@ -61,7 +61,38 @@ void add_lora(FlagList& list) {
            "NAME...",
            "Modules that are fully trained besides the adapters")
       .many_with_commas();
+  list.add("exclude_modules",
+           &Flags::exclude_modules,
+           "NAME...",
+           "Linear layers that get no adapter although --lora_target_modules names them")
+      .many_with_commas();
+  list.add("layers_to_transform",
+           &Flags::layers_to_transform,
+           "LAYER...",
+           "Numbers of the only blocks that get adapters, from 0, with --lora_target_modules "
+           "NAME...")
+      .many_with_commas();
+  list.add("lora_rank_pattern",
+           &Flags::lora_rank_pattern,
+           "PATTERN=RANK...",
+           "Ranks that differ from --lora_r, for modules whose path ends in a match of the pattern")
+      .many();
+  list.add("lora_alpha_pattern",
+           &Flags::lora_alpha_pattern,
+           "PATTERN=NUMBER...",
+           "The same for --lora_alpha")
+      .many();
   list.add("use_rslora", &Flags::use_rslora, "BOOL", "rsLoRA: multiply by alpha / sqrt(r) instead");
+  list.add("use_dora",
+           &Flags::use_dora,
+           "BOOL",
+           "DoRA: also train the length of each row of the adapted weights");
+  list.add("init_lora_weights",
+           &Flags::init_lora_weights,
+           "NAME",
+           "First values of the adapters: true (random and zero), gaussian, orthogonal; pissa or "
+           "pissa_niter_N, from the largest singular values of the weights, exact or by N "
+           "iterations; olora, from their QR decomposition");
 }
 
 }  // namespace

@@ -8,7 +8,9 @@
 #include <reprise/dist/connect.h>
 #include <reprise/dist/error_text.h>
 #include <reprise/io/dtype.h>
+#include <reprise/model/lora.h>
 
+#include <ATen/core/Tensor.h>
 #include <c10/util/Exception.h>
 #include <c10/util/hash.h>
 
@@ -18,6 +20,7 @@
 #include <filesystem>
 #include <fstream>
 #include <future>
+#include <string_view>
 #include <system_error>
 #include <vector>
 
@@ -150,6 +153,18 @@ void RunWorld::check_same_model(const fs::path& folder) const {
       }
     }
     return samples_of(files);
+  });
+}
+
+void RunWorld::check_same_start(const Model& model) const {
+  check_same("where the adapters begin", [&] {
+    Json hashes = Json::object();
+    for (const auto& [name, parameter] : trained_parameters(model)) {
+      const auto values = parameter.detach().to(at::kCPU).contiguous();
+      hashes[name] = std::hash<std::string_view>()(
+          {static_cast<const char*>(values.const_data_ptr()), values.nbytes()});
+    }
+    return hashes;
   });
 }
 

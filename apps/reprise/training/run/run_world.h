@@ -38,6 +38,9 @@ class RunWorld {
   /// Throws in all processes if the configuration or weights of a model differ between them.
   /// Compares sizes and samples of the content, so machines may have their own copies.
   void check_same_model(const std::filesystem::path& folder) const;
+  /// The same for the trained parameters of a model, to the last bit: adapters may begin with what
+  /// each process computes of the weights.
+  void check_same_start(const Model& model) const;
   /// The same for data files, tokenizer and chat template.
   void check_same_data(const TrainingFlags& flags) const;
 

@@ -1,6 +1,7 @@
 #include "reprise/training/setup/model_card.h"
 
 #include "reprise/training/effects/flag_effects.h"
+#include "reprise/training/options/lora_config.h"
 
 #include <reprise/data/dataset.h>
 #include <reprise/io/file.h>
@@ -147,6 +148,13 @@ void write_settings(std::ostream& out, const TrainingFlags& flags, CardOf kind) 
   }
 }
 
+std::string kind_of_adapter(const TrainingFlags& flags) {
+  const auto config =
+      flags.adapter.empty() ? lora_config(flags, "") : LoraConfig::read(flags.adapter);
+  const std::string kind = adapter_kind(config);
+  return (kind == "OLoRA" ? "An " : "A ") + kind;
+}
+
 }  // namespace
 
 std::string model_card(const TrainingFlags& flags, const std::string& folder, CardOf kind) {
@@ -157,7 +165,7 @@ std::string model_card(const TrainingFlags& flags, const std::string& folder, Ca
   const auto evaluation = data_names(flags.eval_data);
   out << kMark << "\n\n# " << fs::path(flags.output_dir).lexically_normal().filename().string()
       << "\n\n"
-      << (kind == CardOf::Adapter ? "A LoRA adapter of `" : "`") << base
+      << (kind == CardOf::Adapter ? kind_of_adapter(flags) + " adapter of `" : "`") << base
       << (kind == CardOf::Adapter ? "`" : "`, trained further") << " by " << title(flags.objective)
       << " on " << listed(data) << "."
       << (evaluation.empty() ? "" : " Evaluated on " + listed(evaluation) + ".") << "\n\n";

@@ -150,14 +150,20 @@ void shard_and_print(const TrainedModel& trained,
                  trained.model->device().str());
 }
 
+// Whether new adapters begin with what is computed of the base weights.
+bool reads_weights(const LoraConfig& lora) {
+  return lora.use_dora || lora.init.is_decomposition();
+}
+
 // Whether the model has modules besides its own: modules that LoRA trains fully, among them heads
-// other than a language model's, and the copy of an adapter that is the reference. Such a model is
-// loaded whole onto its device.
+// other than a language model's, the copy of an adapter that is the reference, and adapters that
+// begin with what they compute of the weights. Such a model is loaded whole onto its device.
 bool has_own_modules(const TrainingFlags& flags, HeadKind head, bool keeps_reference) {
   if (!flags.use_peft && flags.adapter.empty()) {
     return false;
   }
-  return (keeps_reference && !flags.adapter.empty()) || head != HeadKind::CausalLm ||
+  return reads_weights(lora_config(flags, flags.model)) ||
+         (keeps_reference && !flags.adapter.empty()) || head != HeadKind::CausalLm ||
          !flags.lora_modules_to_save.empty() ||
          (!flags.adapter.empty() && !LoraConfig::read(flags.adapter).modules_to_save.empty());
 }
@@ -201,6 +207,9 @@ TrainedModel open_trained_model(const TrainingFlags& flags,
         {.has_dropout = may_have_dropout || has_dropout(*trained.model, trained.lora),
          .is_all_float32 = is_float32});
   });
+  if (trained.lora && reads_weights(*trained.lora)) {
+    world.check_same_start(*trained.model);
+  }
   if (!flags.adapter.empty()) {
     progress.print(flags.adapter + ": a LoRA adapter of " + flags.model +
                    ", which is trained further" +
@@ -231,6 +240,9 @@ TrainedModel open_critic(const std::string& folder,
       add_lora(*critic.model, *critic.lora, flags.seed);
     }
   });
+  if (critic.lora && reads_weights(*critic.lora)) {
+    world.check_same_start(*critic.model);
+  }
   critic.tokenizer = folder;
   critic.card = model_card(flags, folder, critic.lora ? CardOf::Adapter : CardOf::Model);
   enable_checkpointing(*critic.model, checkpointing_request(flags, Role::Critic));

@@ -1,0 +1,29 @@
+#include "model/lora/dora.h"
+
+#include "ops/add_rounded.h"
+
+#include <ATen/ATen.h>
+
+namespace reprise {
+
+at::Tensor dora_linear(const LoraBranch& branch,
+                       const at::Tensor& x,
+                       const WeightAndBias::Values& base,
+                       Precision precision,
+                       bool training) {
+  const auto factors = branch.row_factors(base.weight);
+  const bool drops = training && branch.dropout() > 0;
+  const auto input =
+      drops ? at::dropout(x.to(branch.a.scalar_type()), branch.dropout(), /*train=*/true) : x;
+  const auto product = apply_linear(input.to(x.scalar_type()), base.weight, {}, precision);
+  const auto both = ops::add_rounded(product, branch.forward(input, /*training=*/false));
+  auto y = both * factors;
+  if (drops) {  // only the dropped part of the base product is scaled
+    y = y + apply_linear(x, base.weight, base.bias, precision) - product;
+  } else if (base.bias.defined()) {
+    y = y + base.bias;
+  }
+  return y.to(product.scalar_type());
+}
+
+}  // namespace reprise
