@@ -1,10 +1,9 @@
 #include "model/layers/linear.h"
 
 #include "memory/planned_device.h"
+#include "model/layers/joined_linears.h"
 #include "ops/add_rounded.h"
 #include "ops/linear/aten_linear.h"
-#include "ops/linear/linear.h"
-#include "ops/linear/linear_add.h"
 
 #include <reprise/autocast.h>
 
@@ -30,6 +29,17 @@ Linear::Linear(const Shape& shape, const at::Tensor& weight_storage, const at::T
   }
 }
 
+namespace {
+
+at::ScalarType autocast_type(const at::Tensor& x) {
+  const auto device = memory::kernel_type(x.device());
+  // Autocast leaves float64 alone.
+  const bool converts = at::autocast::is_autocast_enabled(device) && x.scalar_type() != at::kDouble;
+  return converts ? at::autocast::get_autocast_dtype(device) : x.scalar_type();
+}
+
+}  // namespace
+
 // The stored weight as (out, in), or such a matrix as it is stored.
 at::Tensor Linear::as_out_in(const at::Tensor& stored) const {
   return shape_.layout == WeightLayout::OutIn ? stored : stored.t();
@@ -46,6 +56,11 @@ at::Tensor Linear::forward(const at::Tensor& x,
   if (options.precision == Precision::Float32) {
     no_autocast.emplace(memory::kernel_type(x.device()), at::kFloat, /*enabled=*/false);
   }
+  if (options.precision == Precision::AsGiven && active_branch(pass.adapters) != nullptr) {
+    if (auto sum = joined_forward({this}, x, pass); sum.defined()) {
+      return sum;
+    }
+  }
   const auto [w, b] = values(pass.adapters);
   return add_branch(apply_linear(x, as_out_in(w), b, options.precision), x, pass);
 }
@@ -61,15 +76,13 @@ std::optional<Linear::Values> Linear::fused_values(const Pass& pass) const {
 at::Tensor Linear::forward_onto(const at::Tensor& residual,
                                 const at::Tensor& x,
                                 const Pass& pass) const {
-  const auto own = fused_values(pass);
-  if (!own) {
+  // Under autocast the residual stays wide.
+  const bool is_wider = residual.scalar_type() != autocast_type(x);
+  const auto sum = joined_forward({this}, x, pass, is_wider ? at::Tensor() : residual);
+  if (!sum.defined()) {
     return residual + forward(x, pass);
   }
-  const auto input = autocast_input(x);
-  if (residual.scalar_type() != input.scalar_type()) {  // under autocast the residual stays wide
-    return residual + add_branch(ops::linear(input, own->weight, own->bias), x, pass);
-  }
-  return add_branch(ops::linear_add(input, own->weight, own->bias, residual), x, pass);
+  return is_wider ? residual + sum : sum;
 }
 
 const LoraBranch* Linear::active_branch(AdapterUse adapters) const {
@@ -143,10 +156,7 @@ at::Tensor apply_linear(const at::Tensor& x,
 }
 
 at::Tensor autocast_input(const at::Tensor& x) {
-  const auto device = memory::kernel_type(x.device());
-  // Autocast leaves float64 alone.
-  const bool converts = at::autocast::is_autocast_enabled(device) && x.scalar_type() != at::kDouble;
-  return converts ? x.to(at::autocast::get_autocast_dtype(device)) : x;
+  return x.to(autocast_type(x));
 }
 
 Embedding::Embedding(int64_t rows, int64_t columns, const at::TensorOptions& options) {

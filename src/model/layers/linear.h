@@ -15,7 +15,10 @@
 //                                   keys and values with rotary embedding by reprise::qkv_rope
 //                                   (attention.cpp)
 //   down projection, gated MLP      reprise::gated_linear (mlp.cpp)
-//   LoRA branches                   at::linear, or reprise::side_by_side for joined layers
+//   … with LoRA branches            reprise::adapted_linear in place of reprise::linear and
+//                                   linear_add, and of at::linear where fused_values() allows it;
+//                                   qkv_rope and gated_linear take the branches as arguments.
+//                                   Elsewhere at::linear, added by reprise::add_rounded
 #pragma once
 
 #include "model/families/architecture.h"
