@@ -109,6 +109,15 @@ REPRISE_API at::Tensor adapted_linear(const at::Tensor& x,
                                       double dropout,
                                       const std::optional<at::Tensor>& seed);
 
+REPRISE_API at::Tensor adapted_sum(const at::Tensor& product,
+                                   const at::Tensor& x,
+                                   at::TensorList a,
+                                   at::TensorList b,
+                                   at::IntArrayRef starts,
+                                   at::ArrayRef<double> scales,
+                                   double dropout,
+                                   const std::optional<at::Tensor>& seed);
+
 /// out = x, or out += x if `adds`, where the seed keeps a value; see ops/drop.h.
 REPRISE_API void drop_into_(at::Tensor& out,
                             const at::Tensor& x,

@@ -95,20 +95,21 @@ TEST_P(KeptForAdapters, IsNoMoreThanForAllWeights) {
   EXPECT_LE(kept_bytes(name, Trained::AdaptersWithDropout, setting, for_gpu), all + groups * seed);
 }
 
-INSTANTIATE_TEST_SUITE_P(Families,
-                         KeptForAdapters,
-                         ::testing::Combine(::testing::Values("llama", "mistral", "qwen2", "qwen3"),
-                                            ::testing::Range(size_t{0}, settings().size()),
-                                            ::testing::Bool()),
-                         [](const auto& test) {
-                           return std::get<0>(test.param) + "_" +
-                                  settings()[std::get<1>(test.param)].name +
-                                  (std::get<2>(test.param) ? "_gpu" : "_cpu");
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Families,
+    KeptForAdapters,
+    ::testing::Combine(::testing::Values("llama", "mistral", "qwen2", "qwen3", "gpt2", "gpt_neox"),
+                       ::testing::Range(size_t{0}, settings().size()),
+                       ::testing::Bool()),
+    [](const auto& test) {
+      return std::get<0>(test.param) + "_" + settings()[std::get<1>(test.param)].name +
+             (std::get<2>(test.param) ? "_gpu" : "_cpu");
+    });
 
-// Calls of a kernel in one backward of a step that trains adapters.
+// Calls of a kernel in one backward of a step that trains adapters, with recomputed blocks.
 size_t backward_calls(const char* space, const char* op) {
   const auto model = make("llama", Trained::Adapters, at::kFloat);
+  model->enable_checkpointing();
   ModelInput input;
   input.input_ids = torch::full({kRows, kLength}, 3, at::kLong);
   const auto loss = next_token_loss(model->forward(input), input.input_ids);
@@ -128,6 +129,31 @@ TEST(FrozenParts, HaveNoGradients) {
 
 TEST(FrozenParts, OfTheEmbeddingsAreNotDifferentiated) {
   EXPECT_EQ(backward_calls("aten", "embedding_dense_backward"), 0U);
+}
+
+TEST(FrozenParts, AreNotComputedAgainBehindTheLastAdaptersInput) {
+  EXPECT_EQ(backward_calls("reprise", "gated_linear"), 0U);
+  EXPECT_EQ(backward_calls("reprise", "qkv_rope"), 2U);  // once for each block
+}
+
+// The inputs of frozen layers without adapters are needed for nothing.
+TEST(FrozenParts, KeepNoInputs) {
+  const auto kept = [](const std::vector<std::string>& targets) {
+    const auto model =
+        std::make_shared<Model>(config_of("llama"), HeadKind::CausalLm, at::device(at::kCPU));
+    model->initialize(1);
+    add_lora(*model, testing::targeting_modules(targets), 1);
+    model->train();
+    ModelInput input;
+    input.input_ids = torch::full({kRows, kLength}, 3, at::kLong);
+    const int64_t before = live_bytes(at::kCPU);
+    const auto hidden = model->hidden_states(input);
+    return live_bytes(at::kCPU) - before;
+  };
+  // The input of gate and up is there for their adapters alone, in both blocks.
+  const int64_t rows = kRows * kLength * 64 * static_cast<int64_t>(sizeof(float));
+  const int64_t more = kept({"q_proj", "up_proj"}) - kept({"q_proj"});
+  EXPECT_NEAR(static_cast<double>(more), static_cast<double>(2 * rows), 256);
 }
 
 // The head's product with a gradient for the weight would be a second buffer as large as it.

@@ -2,7 +2,8 @@
 
 #include "memory/planned_device.h"
 #include "model/layers/joined_linears.h"
-#include "ops/add_rounded.h"
+#include "ops/linear/adapted_linear.h"
+#include "ops/linear/adapted_sum.h"
 #include "ops/linear/aten_linear.h"
 
 #include <reprise/autocast.h>
@@ -57,8 +58,9 @@ at::Tensor Linear::forward(const at::Tensor& x,
     no_autocast.emplace(memory::kernel_type(x.device()), at::kFloat, /*enabled=*/false);
   }
   if (options.precision == Precision::AsGiven && active_branch(pass.adapters) != nullptr) {
-    if (auto sum = joined_forward({this}, x, pass); sum.defined()) {
-      return sum;
+    if (const auto own = adapted_values(pass)) {
+      return ops::adapted_linear(
+          autocast_input(x), own->weight, own->bias, {}, joined_branches({this}, x, pass));
     }
   }
   const auto [w, b] = values(pass.adapters);
@@ -71,6 +73,18 @@ std::optional<Linear::Values> Linear::fused_values(const Pass& pass) const {
     return std::nullopt;
   }
   return values(pass.adapters);
+}
+
+// For reprise::adapted_linear, which takes a weight that is stored (in, out) as well.
+std::optional<Linear::Values> Linear::adapted_values(const Pass& pass) const {
+  if (shape_.layout == WeightLayout::OutIn) {
+    return fused_values(pass);
+  }
+  if (pass.has_cache && at::autocast::is_autocast_enabled(memory::kernel_type(weight.device()))) {
+    return std::nullopt;
+  }
+  const auto [w, b] = values(pass.adapters);
+  return Values{as_out_in(w), b};
 }
 
 at::Tensor Linear::forward_onto(const at::Tensor& residual,
@@ -100,8 +114,8 @@ const LoraBranch* Linear::active_branch(AdapterUse adapters) const {
 
 // Summed in the wider type and rounded once, as peft does.
 at::Tensor Linear::add_branch(const at::Tensor& y, const at::Tensor& x, const Pass& pass) const {
-  const LoraBranch* branch = active_branch(pass.adapters);
-  return branch == nullptr ? y : ops::add_rounded(y, branch->forward(x, pass.trains_adapters()));
+  const auto branches = joined_branches({this}, x, pass);
+  return branches.empty() ? y : ops::adapted_sum(y, autocast_input(x), branches);
 }
 
 LinearHead Linear::as_head(const Pass& pass, bool in_float32) const {

@@ -15,10 +15,10 @@
 //                                   keys and values with rotary embedding by reprise::qkv_rope
 //                                   (attention.cpp)
 //   down projection, gated MLP      reprise::gated_linear (mlp.cpp)
-//   … with LoRA branches            reprise::adapted_linear in place of reprise::linear and
-//                                   linear_add, and of at::linear where fused_values() allows it;
-//                                   qkv_rope and gated_linear take the branches as arguments.
-//                                   Elsewhere at::linear, added by reprise::add_rounded
+//   … with LoRA branches            reprise::adapted_linear in place of reprise::linear, of
+//                                   linear_add and of at::linear; qkv_rope and gated_linear take
+//                                   the branches as arguments. In Precision::Float32, and with a
+//                                   KV cache under autocast, reprise::adapted_sum onto the product
 #pragma once
 
 #include "model/families/architecture.h"
@@ -92,6 +92,7 @@ class REPRISE_API Linear : public WeightAndBias {
 
  private:
   at::Tensor as_out_in(const at::Tensor& stored) const;
+  std::optional<Values> adapted_values(const Pass& pass) const;
   at::Tensor forward_onto(const at::Tensor& residual, const at::Tensor& x, const Pass& pass) const;
   at::Tensor add_branch(const at::Tensor& y, const at::Tensor& x, const Pass& pass) const;
 

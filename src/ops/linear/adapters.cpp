@@ -189,7 +189,7 @@ void check_adapters(
   }
 }
 
-void add_adapters(at::Tensor& product, const at::Tensor& x, const Adapters& adapters) {
+void add_adapters_(at::Tensor& product, const at::Tensor& x, const Adapters& adapters) {
   const auto type = product_type(x, adapters);
   const auto stacked = stacked_a(adapters, type);
   const auto b = converted(adapters.b, type);

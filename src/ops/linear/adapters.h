@@ -57,7 +57,7 @@ inline Adapters adapters_of(at::TensorList a,
 }
 
 /// product (..., width) += what the adapters add for x. The product is contiguous.
-REPRISE_API void add_adapters(at::Tensor& product, const at::Tensor& x, const Adapters& adapters);
+REPRISE_API void add_adapters_(at::Tensor& product, const at::Tensor& x, const Adapters& adapters);
 
 /// Whether a gradient is needed of one a, and of one b.
 struct AdapterNeeds {
@@ -69,7 +69,7 @@ struct AdapterGradients {
   std::vector<at::Tensor> a, b;
 };
 
-/// The backward of add_adapters(), in two steps: x may be known only after its gradient.
+/// The backward of add_adapters_(), in two steps: x may be known only after its gradient.
 class AdapterBackward {
  public:
   /// `gradient`: of the product.
