@@ -63,12 +63,14 @@ inline bool serves_matmul(const at::Tensor& out, const at::Tensor& a, const at::
          has_rows(out) && (have_one_type(out, a) || out.scalar_type() == at::kFloat);
 }
 
-// Linear layers. Weight and bias may be of another type than x.
+// Linear layers. Weight and bias may be of another type than x. A weight that is stored transposed
+// would be copied: at::linear multiplies it as it is.
 
 inline bool serves_linear(const at::Tensor& x,
                           const at::Tensor& weight,
                           const std::optional<at::Tensor>& bias) {
-  return are_kernel_types(x, weight) && (!bias || are_kernel_types(*bias)) && x.numel() > 0;
+  return are_kernel_types(x, weight) && (!bias || are_kernel_types(*bias)) && x.numel() > 0 &&
+         weight.is_contiguous();
 }
 
 struct LinearTensors {

@@ -36,7 +36,13 @@ REPRISE_API at::Tensor gated_linear(const at::Tensor& gate_up,
                                     int64_t activation,
                                     const at::Tensor& weight,
                                     const std::optional<at::Tensor>& bias,
-                                    const std::optional<at::Tensor>& residual);
+                                    const std::optional<at::Tensor>& residual,
+                                    at::TensorList a,
+                                    at::TensorList b,
+                                    at::IntArrayRef starts,
+                                    at::ArrayRef<double> scales,
+                                    double dropout,
+                                    const std::optional<at::Tensor>& seed);
 
 REPRISE_API at::Tensor add_rounded(const at::Tensor& x, const at::Tensor& added);
 REPRISE_API void add_rounded_into_(at::Tensor& out, const at::Tensor& x, const at::Tensor& added);
@@ -68,13 +74,18 @@ REPRISE_API std::tuple<at::Tensor, at::Tensor, at::Tensor> qkv_rope(
     const at::Tensor& x,
     const at::Tensor& weight,
     const std::optional<at::Tensor>& bias,
-    const std::optional<at::Tensor>& added,
     const at::Tensor& cos,
     const at::Tensor& sin,
     int64_t heads,
     int64_t kv_heads,
     int64_t rotary_dims,
-    bool interleaved);
+    bool interleaved,
+    at::TensorList a,
+    at::TensorList b,
+    at::IntArrayRef starts,
+    at::ArrayRef<double> scales,
+    double dropout,
+    const std::optional<at::Tensor>& seed);
 
 /// The gradient of the product: (B, T, (heads + 2 kv_heads) head_dim).
 REPRISE_API at::Tensor qkv_rope_backward(const at::Tensor& query,
@@ -92,11 +103,33 @@ REPRISE_API at::Tensor rope(const at::Tensor& x,
                             bool interleaved,
                             bool back);
 
-REPRISE_API at::Tensor side_by_side(const std::optional<at::Tensor>& onto,
-                                    at::TensorList x,
-                                    at::TensorList weights,
-                                    at::IntArrayRef starts,
-                                    int64_t width);
+REPRISE_API at::Tensor adapted_linear(const at::Tensor& x,
+                                      const at::Tensor& weight,
+                                      const std::optional<at::Tensor>& bias,
+                                      const std::optional<at::Tensor>& residual,
+                                      at::TensorList a,
+                                      at::TensorList b,
+                                      at::IntArrayRef starts,
+                                      at::ArrayRef<double> scales,
+                                      double dropout,
+                                      const std::optional<at::Tensor>& seed);
+
+REPRISE_API at::Tensor adapted_sum(const at::Tensor& product,
+                                   const at::Tensor& x,
+                                   at::TensorList a,
+                                   at::TensorList b,
+                                   at::IntArrayRef starts,
+                                   at::ArrayRef<double> scales,
+                                   double dropout,
+                                   const std::optional<at::Tensor>& seed);
+
+/// out = x, or out += x if `adds`, where the seed keeps a value; see ops/drop.h.
+REPRISE_API void drop_into_(at::Tensor& out,
+                            const at::Tensor& x,
+                            const at::Tensor& seed,
+                            double p,
+                            int64_t first,
+                            bool adds);
 
 /// Losses, entropies and hits of each row. Overwrites the logits with their gradient.
 REPRISE_API std::tuple<at::Tensor, at::Tensor, at::Tensor> cross_entropy_(at::Tensor& logits,

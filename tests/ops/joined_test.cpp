@@ -1,9 +1,7 @@
 // Projections whose weights lie one after the other: one product, the same parameters, also where
-// autocast multiplies in a narrower type; and products that are written side by side.
+// autocast multiplies in a narrower type.
 #include "ops/linear/joined.h"
-#include "ops/add_rounded.h"
 #include "ops/linear/linear.h"
-#include "ops/linear/side_by_side.h"
 #include "support/bitwise.h"
 #include "support/tensors.h"
 
@@ -98,58 +96,6 @@ TEST(WiderWeights, AreRefusedWithoutAutocast) {
   const auto x = torch::randn({4, 8}).to(at::kBFloat16), weight = torch::randn({2, 8});
   EXPECT_TRUE(testing::contains(
       testing::message_of<c10::Error>([&] { ops::linear(x, weight, {}); }), "or use autocast"));
-}
-
-TEST(SideBySide, AreTheProductsInTheirColumns) {
-  torch::manual_seed(0);
-  const auto leaf = [](at::IntArrayRef sizes) {
-    return torch::randn(sizes, torch::kDouble).requires_grad_();
-  };
-  const std::vector<at::Tensor> leaves{
-      leaf({2, 3, 2}), leaf({5, 2}), leaf({2, 3, 3}), leaf({4, 3})};
-  const auto &a = leaves[0], &wide_a = leaves[1], &b = leaves[2], &wide_b = leaves[3];
-  const auto found = side_by_side({{a, wide_a, 0}, {b, wide_b, 7}}, 12);
-  const auto gap = torch::zeros({2, 3, 2}, torch::kDouble);
-  const auto end = torch::zeros({2, 3, 1}, torch::kDouble);
-  const auto expected = at::cat({at::linear(a, wide_a), gap, at::linear(b, wide_b), end}, -1);
-  EXPECT_TRUE(at::allclose(found, expected));
-  const auto weights = torch::randn_like(expected);
-  const auto gradients = torch::autograd::grad({(found * weights).sum()}, leaves);
-  const auto plain = torch::autograd::grad({(expected * weights).sum()}, leaves);
-  for (size_t i = 0; i < leaves.size(); ++i) {
-    EXPECT_TRUE(at::allclose(gradients[i], plain[i])) << i;
-  }
-}
-
-TEST(SideBySide, AddedToAProductAreWhatAddingThemAsAWholeGives) {
-  torch::manual_seed(0);
-  constexpr int64_t kWidth = 4096;  // 256 rows at a time
-  const auto product = torch::randn({2, 300, kWidth}).to(at::kBFloat16).requires_grad_();
-  const auto small =
-      [](at::IntArrayRef sizes) {  // integers: exact in whatever order they are added
-        return torch::randint(-3, 4, sizes).to(at::kFloat).requires_grad_();
-      };
-  const auto x = small({2, 300, 2}), weight = small({1000, 2});
-  const std::vector<ColumnProduct> parts{{x, weight, 96}, {x, weight, 2000}};
-  const auto found = add_side_by_side(product, parts);
-  const auto expected = add_rounded(product, side_by_side(parts, kWidth));
-  EXPECT_EQ(found.scalar_type(), at::kBFloat16);
-  EXPECT_TRUE(testing::bitwise_equal(found.detach(), expected.detach()));
-  const auto gradients_of = [&](const at::Tensor& y) {
-    return torch::autograd::grad({y.to(at::kFloat).square().sum()}, {product, x, weight});
-  };
-  const auto gradients = gradients_of(found), plain = gradients_of(expected);
-  for (size_t i = 0; i < plain.size(); ++i) {
-    EXPECT_TRUE(at::allclose(gradients[i], plain[i], 1e-4, 0.1)) << i;
-  }
-}
-
-TEST(SideBySide, RefusesPartsThatOverlap) {
-  const auto x = torch::randn({3, 2}), weight = torch::randn({4, 2});
-  EXPECT_THROW(side_by_side({{x, weight, 0}, {x, weight, 3}}, 8), c10::Error);
-  EXPECT_THROW(side_by_side({{x, weight, 0}, {x, weight, 4}}, 7), c10::Error);
-  EXPECT_NO_THROW(side_by_side({{x, weight, 0}, {x, weight, 4}}, 8));
-  EXPECT_THROW(add_side_by_side(torch::randn({2, 8}), {{x, weight, 0}}), c10::Error);
 }
 
 }  // namespace

@@ -195,23 +195,33 @@ TEST_F(Kernels, QkvRope) {
           const auto found = op.call(x,
                                      weight,
                                      std::nullopt,
-                                     std::nullopt,
                                      cos,
                                      sin,
                                      c.heads,
                                      c.kv_heads,
                                      c.rotary_dims,
-                                     interleaved);
+                                     interleaved,
+                                     {},
+                                     {},
+                                     {},
+                                     {},
+                                     0,
+                                     std::nullopt);
           const auto expected = reference::qkv_rope(wide(x),
                                                     wide(weight),
-                                                    std::nullopt,
                                                     std::nullopt,
                                                     wide(cos),
                                                     wide(sin),
                                                     c.heads,
                                                     c.kv_heads,
                                                     c.rotary_dims,
-                                                    interleaved);
+                                                    interleaved,
+                                                    {},
+                                                    {},
+                                                    {},
+                                                    {},
+                                                    0,
+                                                    std::nullopt);
           const auto what =
               c10::str(type, " ", c.head_dim, " ", c.rotary_dims, interleaved, per_batch);
           expect_close(std::get<0>(found), std::get<0>(expected), "query " + what);
@@ -278,15 +288,65 @@ TEST_F(Kernels, ProjectWithWeightsOfAnotherType) {
     expect_close(kernel("reprise::linear_add", reference::linear_add).call(x, weight, bias, stream),
                  expected + wide(stream),
                  "linear_add");
-    const std::vector<at::Tensor> narrow(2, integers({2, 33, 8}, type));
-    const std::vector<at::Tensor> matrices(2, integers({24, 8}, at::kFloat));
-    const auto columns = kernel("reprise::side_by_side", reference::side_by_side);
-    const auto one = at::linear(wide(narrow[0]), wide(matrices[0]));
-    const auto both = at::cat({one, at::zeros({2, 33, 8}, one.options()), one}, -1);
-    const auto onto = integers({2, 33, 56}, type);
-    poison();
-    expect_close(columns.call(std::nullopt, narrow, matrices, {0, 32}, 56), both, "side by side");
-    expect_close(columns.call(onto, narrow, matrices, {0, 32}, 56), wide(onto) + both, "added");
+  }
+}
+
+TEST_F(Kernels, AdaptedLinearWithAdaptersOfAnotherType) {
+  const auto op = kernel("reprise::adapted_linear", reference::adapted_linear);
+  const auto integers = [](at::IntArrayRef sizes, at::ScalarType type) {
+    return torch::randint(-2, 3, sizes, at::device(at::kCUDA)).to(type);  // exact in every type
+  };
+  const std::vector<int64_t> starts{0, 24};
+  const std::vector<double> scales{2, 0.5};
+  const auto seed = torch::full({1}, 7, at::device(at::kCUDA).dtype(at::kLong));
+  for (const auto type : kTypes) {
+    const auto x = integers({2, 33, 48}, type), weight = integers({40, 48}, type),
+               stream = integers({2, 33, 40}, type);
+    const std::vector<at::Tensor> a{integers({4, 48}, at::kFloat), integers({2, 48}, at::kFloat)};
+    const std::vector<at::Tensor> b{integers({24, 4}, at::kFloat), integers({8, 2}, at::kFloat)};
+    const std::vector<at::Tensor> wide_a{wide(a[0]), wide(a[1])}, wide_b{wide(b[0]), wide(b[1])};
+    for (const double dropout : {0.0, 0.5}) {
+      const auto drawn = dropout > 0 ? std::optional(seed) : std::nullopt;
+      poison();
+      const auto found =
+          op.call(x, weight, std::nullopt, stream, a, b, starts, scales, dropout, drawn);
+      const auto expected = op.call(wide(x),
+                                    wide(weight),
+                                    std::nullopt,
+                                    wide(stream),
+                                    wide_a,
+                                    wide_b,
+                                    starts,
+                                    scales,
+                                    dropout,
+                                    drawn);
+      EXPECT_EQ(found.scalar_type(), type);
+      // The product and the low-rank rows are rounded before the sum is.
+      EXPECT_LE(
+          (wide(found) - expected).abs().max().item<double>() / expected.abs().max().item<double>(),
+          type == at::kBFloat16 ? 0x1p-6 : 0x1p-8)
+          << type << dropout;
+    }
+  }
+}
+
+TEST_F(Kernels, DropKeepsWhatTheCpuKeeps) {
+  const auto op = kernel("reprise::drop_into_", reference::drop_into_);
+  const auto seed = torch::full({1}, 1234567, at::device(at::kCUDA).dtype(at::kLong));
+  for (const auto type : kTypes) {
+    for (const auto out_type : {type, at::kFloat}) {
+      for (const int64_t first : {0, 5, 16}) {
+        const auto x = random_on_gpu({3, 1001}, type);
+        for (const bool adds : {false, true}) {
+          auto out = random_on_gpu({3, 1001}, out_type);
+          auto expected = out.cpu();
+          poison();
+          op.call(out, x, seed, 0.3, first, adds);
+          op.call(expected, x.cpu(), seed.cpu(), 0.3, first, adds);
+          EXPECT_TRUE(at::equal(out.cpu(), expected)) << type << out_type << first << adds;
+        }
+      }
+    }
   }
 }
 

@@ -5,6 +5,7 @@
 #include "support/tensors.h"
 
 #include <reprise/loss/head.h>
+#include <reprise/model/lora.h>
 #include <reprise/model/model.h>
 #include <reprise/ops/cuda_kernels.h>
 #include <reprise/ops/step_graph.h>
@@ -142,22 +143,20 @@ class StepGraphs : public ::testing::Test {
     model_->enable_checkpointing(BlockChoice::all(), options);
   }
 
-  /// Random operators and steps find nothing left of a capture that failed.
-  void expect_eager_work_goes_on() {
-    EXPECT_NO_THROW(torch::rand({4}, at::kCUDA).sum().item<float>());
-    EXPECT_NO_THROW(taken(step()));
+  /// Trains adapters that add something.
+  void adapt(double dropout) {
+    LoraConfig config;
+    config.rank = 8;
+    config.dropout = dropout;
+    add_lora(*model_, config, /*seed=*/1);
+    const torch::NoGradGuard no_grad;
+    for (auto& [name, parameter] : trained_parameters(*model_)) {
+      parameter.normal_(0, 0.1);
+    }
   }
 
-  bool had_cudnn_ = false;
-  std::shared_ptr<Model> model_;
-  at::Tensor ids_, targets_;
-};
-
-TEST_F(StepGraphs, GiveTheBitsOfEagerStepsUnderEveryPolicy) {
-  const std::vector<Rows> batches{Rows::random(), Rows::random(), Rows::random()};
-  for (const std::string policy : {"none", "full", "attention"}) {
-    SCOPED_TRACE(policy);
-    set_policy(policy, /*preserve_rng_state=*/false);
+  void expect_the_bits_of_eager_steps() {
+    const std::vector<Rows> batches{Rows::random(), Rows::random(), Rows::random()};
     std::vector<Outcome> eager;
     for (const auto& batch : batches) {
       copy_in(batch);
@@ -173,6 +172,40 @@ TEST_F(StepGraphs, GiveTheBitsOfEagerStepsUnderEveryPolicy) {
       expect_bitwise_equal(replayed.gradients, eager[i].gradients);
     }
   }
+
+  /// Random operators and steps find nothing left of a capture that failed.
+  void expect_eager_work_goes_on() {
+    EXPECT_NO_THROW(torch::rand({4}, at::kCUDA).sum().item<float>());
+    EXPECT_NO_THROW(taken(step()));
+  }
+
+  bool had_cudnn_ = false;
+  std::shared_ptr<Model> model_;
+  at::Tensor ids_, targets_;
+};
+
+TEST_F(StepGraphs, GiveTheBitsOfEagerStepsUnderEveryPolicy) {
+  for (const std::string policy : {"none", "full", "attention"}) {
+    SCOPED_TRACE(policy);
+    set_policy(policy, /*preserve_rng_state=*/false);
+    expect_the_bits_of_eager_steps();
+  }
+}
+
+TEST_F(StepGraphs, GiveTheBitsOfEagerStepsWithAdapters) {
+  adapt(/*dropout=*/0);
+  for (const std::string policy : {"none", "full"}) {
+    SCOPED_TRACE(policy);
+    set_policy(policy, /*preserve_rng_state=*/false);
+    expect_the_bits_of_eager_steps();
+  }
+}
+
+TEST_F(StepGraphs, DropOtherValuesInEveryReplay) {
+  adapt(/*dropout=*/0.5);
+  auto graph = record();
+  const auto first = taken(graph.replay()), second = taken(graph.replay());
+  EXPECT_FALSE(at::equal(first.loss, second.loss));
 }
 
 TEST_F(StepGraphs, WriteGradientsAndDoNotAddThem) {

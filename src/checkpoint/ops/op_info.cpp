@@ -17,7 +17,7 @@ namespace reprise {
 namespace detail {
 namespace {
 
-constexpr std::array<std::string_view, 16> kMatmuls{"aten::mm",
+constexpr std::array<std::string_view, 17> kMatmuls{"aten::mm",
                                                     "aten::addmm",
                                                     "aten::bmm",
                                                     "aten::baddbmm",
@@ -29,6 +29,7 @@ constexpr std::array<std::string_view, 16> kMatmuls{"aten::mm",
                                                     "aten::_int_mm",
                                                     "aten::_scaled_mm",
                                                     "aten::_addmm_activation",
+                                                    "reprise::adapted_linear",
                                                     "reprise::gated_linear",
                                                     "reprise::linear",
                                                     "reprise::linear_add",

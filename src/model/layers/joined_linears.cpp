@@ -1,8 +1,10 @@
 #include "model/layers/joined_linears.h"
 
+#include "ops/drop.h"
+#include "ops/linear/adapted_linear.h"
 #include "ops/linear/joined.h"
 #include "ops/linear/linear.h"
-#include "ops/linear/side_by_side.h"
+#include "ops/linear/linear_add.h"
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
@@ -94,49 +96,44 @@ std::optional<Linear::Values> joined_values(const Linears& linears, const Pass& 
   return Linear::Values{joined(weights), biases.empty() ? at::Tensor() : joined(biases)};
 }
 
-namespace {
-
-// The LoRA branches without their last matmul; empty if there are none.
-std::vector<ops::ColumnProduct> branches_of(const Linears& linears,
-                                            const at::Tensor& x,
-                                            const Pass& pass) {
-  std::vector<ops::ColumnProduct> parts;
-  at::Tensor input;
+ops::Adapters joined_branches(const Linears& linears, const at::Tensor& x, const Pass& pass) {
+  ops::Adapters all;
   int64_t start = 0;
   for (const Linear* linear : linears) {
     if (const LoraBranch* branch = linear->active_branch(pass.adapters)) {
-      if (!input.defined()) {  // converted once for all branches
-        const bool drops = branch->dropout() > 0 && pass.trains_adapters();
-        input = x.to(branch->a.scalar_type());
-        input = drops ? input : autocast_input(input);
-      }
-      parts.push_back(
-          {branch->apply_a(input, pass.trains_adapters()), branch->last_matrix(), start});
+      const double dropout = pass.trains_adapters() ? branch->dropout() : 0;
+      TORCH_INTERNAL_ASSERT(all.empty() || all.dropout == dropout);
+      all.dropout = dropout;
+      // The start that a branch subtracts is never dropped: then Linear adds it by itself.
+      const bool is_whole = dropout == 0;
+      all.a.push_back(is_whole ? branch->first_matrix() : branch->a);
+      all.b.push_back(is_whole ? branch->last_matrix() : branch->b);
+      all.starts.push_back(start);
+      all.scales.push_back(branch->scale());
     }
     start += linear->shape().out;
   }
-  return parts;
-}
-
-}  // namespace
-
-at::Tensor joined_branches(const Linears& linears, const at::Tensor& x, const Pass& pass) {
-  const auto parts = branches_of(linears, x, pass);
-  int64_t width = 0;
-  for (const Linear* linear : linears) {
-    width += linear->shape().out;
+  if (all.dropout > 0) {
+    all.seed = ops::draw_seed(x);
   }
-  return parts.empty() ? at::Tensor() : ops::side_by_side(parts, width);
+  return all;
 }
 
-at::Tensor joined_forward(const Linears& linears, const at::Tensor& x, const Pass& pass) {
+at::Tensor joined_forward(const Linears& linears,
+                          const at::Tensor& x,
+                          const Pass& pass,
+                          const at::Tensor& residual) {
   const auto all = joined_values(linears, pass);
   if (!all) {
     return {};
   }
-  const auto product = ops::linear(autocast_input(x), all->weight, all->bias);
-  const auto parts = branches_of(linears, x, pass);
-  return parts.empty() ? product : ops::add_side_by_side(product, parts);
+  const auto input = autocast_input(x);
+  const auto branches = joined_branches(linears, x, pass);
+  if (!branches.empty()) {
+    return ops::adapted_linear(input, all->weight, all->bias, residual, branches);
+  }
+  return residual.defined() ? ops::linear_add(input, all->weight, all->bias, residual)
+                            : ops::linear(input, all->weight, all->bias);
 }
 
 }  // namespace reprise

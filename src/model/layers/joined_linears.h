@@ -3,6 +3,7 @@
 #pragma once
 
 #include "model/layers/linear.h"
+#include "ops/linear/adapters.h"
 
 #include <cstdint>
 #include <functional>
@@ -22,11 +23,15 @@ std::vector<std::shared_ptr<Linear>> adjacent_linears(const std::vector<int64_t>
 
 /// The fused_values() of all layers as one weight and bias. None if a layer has none.
 std::optional<Linear::Values> joined_values(const Linears& linears, const Pass& pass);
-/// The output of all LoRA branches, side by side. Undefined if no layer has a branch.
-at::Tensor joined_branches(const Linears& linears, const at::Tensor& x, const Pass& pass);
-/// The outputs of all layers, with their branches, side by side. Undefined if joined_values() has
-/// none.
-at::Tensor joined_forward(const Linears& linears, const at::Tensor& x, const Pass& pass);
+/// The LoRA branches of all layers for our fused operators, perhaps none. Where they have dropout,
+/// all layers read one dropped x.
+ops::Adapters joined_branches(const Linears& linears, const at::Tensor& x, const Pass& pass);
+/// The outputs of all layers, with their branches, side by side, plus the residual if it is
+/// defined, which has the type of autocast_input(x). Undefined if joined_values() has none.
+at::Tensor joined_forward(const Linears& linears,
+                          const at::Tensor& x,
+                          const Pass& pass,
+                          const at::Tensor& residual = {});
 
 /// Converts a tensor to another device or type.
 using Move = std::function<at::Tensor(const at::Tensor&)>;

@@ -1,11 +1,11 @@
 #include "model/layers/linear.h"
 
 #include "memory/planned_device.h"
+#include "model/layers/joined_linears.h"
 #include "model/lora/dora.h"
-#include "ops/add_rounded.h"
+#include "ops/linear/adapted_linear.h"
+#include "ops/linear/adapted_sum.h"
 #include "ops/linear/aten_linear.h"
-#include "ops/linear/linear.h"
-#include "ops/linear/linear_add.h"
 
 #include <reprise/autocast.h>
 
@@ -31,6 +31,29 @@ Linear::Linear(const Shape& shape, const at::Tensor& weight_storage, const at::T
   }
 }
 
+namespace {
+
+at::ScalarType autocast_type(const at::Tensor& x) {
+  const auto device = memory::kernel_type(x.device());
+  // Autocast leaves float64 alone.
+  const bool converts = at::autocast::is_autocast_enabled(device) && x.scalar_type() != at::kDouble;
+  return converts ? at::autocast::get_autocast_dtype(device) : x.scalar_type();
+}
+
+bool drops_beside_start(const LoraBranch& branch, const Pass& pass) {
+  return branch.subtracts_start() && branch.dropout() > 0 && pass.trains_adapters();
+}
+
+// What such a branch subtracts, as an adapter of its own.
+ops::Adapters start_of(const LoraBranch& branch) {
+  return {.a = {branch.start_a},
+          .b = {branch.minus_start_b},
+          .starts = {0},
+          .scales = {branch.scale()}};
+}
+
+}  // namespace
+
 // The stored weight as (out, in), or such a matrix as it is stored.
 at::Tensor Linear::as_out_in(const at::Tensor& stored) const {
   return shape_.layout == WeightLayout::OutIn ? stored : stored.t();
@@ -47,10 +70,16 @@ at::Tensor Linear::forward(const at::Tensor& x,
   if (options.precision == Precision::Float32) {
     no_autocast.emplace(memory::kernel_type(x.device()), at::kFloat, /*enabled=*/false);
   }
-  if (const LoraBranch* branch = active_branch(pass.adapters);
-      branch != nullptr && branch->is_dora()) {
+  const LoraBranch* branch = active_branch(pass.adapters);
+  if (branch != nullptr && branch->is_dora()) {
     return dora_linear(
         *branch, x, matrix(pass.adapters), options.precision, pass.trains_adapters());
+  }
+  if (options.precision == Precision::AsGiven && branch != nullptr) {
+    if (const auto own = adapted_values(pass)) {
+      return ops::adapted_linear(
+          autocast_input(x), own->weight, own->bias, {}, joined_branches({this}, x, pass));
+    }
   }
   const auto [w, b] = values(pass.adapters);
   return add_branch(apply_linear(x, as_out_in(w), b, options.precision), x, pass);
@@ -61,9 +90,13 @@ std::optional<Linear::Values> Linear::fused_values(const Pass& pass) const {
       (pass.has_cache && at::autocast::is_autocast_enabled(memory::kernel_type(weight.device())))) {
     return std::nullopt;
   }
+  return computes_alone(pass) ? std::nullopt : std::optional(values(pass.adapters));
+}
+
+// With DoRA, or with dropout beside a start that is subtracted and not dropped.
+bool Linear::computes_alone(const Pass& pass) const {
   const LoraBranch* branch = active_branch(pass.adapters);
-  return branch != nullptr && branch->is_dora() ? std::nullopt
-                                                : std::optional(values(pass.adapters));
+  return branch != nullptr && (branch->is_dora() || drops_beside_start(*branch, pass));
 }
 
 Linear::Values Linear::matrix(AdapterUse adapters) const {
@@ -72,18 +105,26 @@ Linear::Values Linear::matrix(AdapterUse adapters) const {
   return own;
 }
 
+// For reprise::adapted_linear, which takes a weight that is stored (in, out) as well.
+std::optional<Linear::Values> Linear::adapted_values(const Pass& pass) const {
+  if (shape_.layout == WeightLayout::OutIn) {
+    return fused_values(pass);
+  }
+  const bool has_casts =
+      pass.has_cache && at::autocast::is_autocast_enabled(memory::kernel_type(weight.device()));
+  return has_casts || computes_alone(pass) ? std::nullopt : std::optional(matrix(pass.adapters));
+}
+
 at::Tensor Linear::forward_onto(const at::Tensor& residual,
                                 const at::Tensor& x,
                                 const Pass& pass) const {
-  const auto own = fused_values(pass);
-  if (!own) {
+  // Under autocast the residual stays wide.
+  const bool is_wider = residual.scalar_type() != autocast_type(x);
+  const auto sum = joined_forward({this}, x, pass, is_wider ? at::Tensor() : residual);
+  if (!sum.defined()) {
     return residual + forward(x, pass);
   }
-  const auto input = autocast_input(x);
-  if (residual.scalar_type() != input.scalar_type()) {  // under autocast the residual stays wide
-    return residual + add_branch(ops::linear(input, own->weight, own->bias), x, pass);
-  }
-  return add_branch(ops::linear_add(input, own->weight, own->bias, residual), x, pass);
+  return is_wider ? residual + sum : sum;
 }
 
 const LoraBranch* Linear::active_branch(AdapterUse adapters) const {
@@ -102,7 +143,12 @@ const LoraBranch* Linear::active_branch(AdapterUse adapters) const {
 // Summed in the wider type and rounded once, as peft does.
 at::Tensor Linear::add_branch(const at::Tensor& y, const at::Tensor& x, const Pass& pass) const {
   const LoraBranch* branch = active_branch(pass.adapters);
-  return branch == nullptr ? y : ops::add_rounded(y, branch->forward(x, pass.trains_adapters()));
+  if (branch == nullptr) {
+    return y;
+  }
+  const auto input = autocast_input(x);
+  const auto sum = ops::adapted_sum(y, input, joined_branches({this}, x, pass));
+  return drops_beside_start(*branch, pass) ? ops::adapted_sum(sum, input, start_of(*branch)) : sum;
 }
 
 LinearHead Linear::as_head(const Pass& pass, bool in_float32) const {
@@ -157,10 +203,7 @@ at::Tensor apply_linear(const at::Tensor& x,
 }
 
 at::Tensor autocast_input(const at::Tensor& x) {
-  const auto device = memory::kernel_type(x.device());
-  // Autocast leaves float64 alone.
-  const bool converts = at::autocast::is_autocast_enabled(device) && x.scalar_type() != at::kDouble;
-  return converts ? x.to(at::autocast::get_autocast_dtype(device)) : x;
+  return x.to(autocast_type(x));
 }
 
 Embedding::Embedding(int64_t rows, int64_t columns, const at::TensorOptions& options) {

@@ -15,7 +15,10 @@
 //                                   keys and values with rotary embedding by reprise::qkv_rope
 //                                   (attention.cpp)
 //   down projection, gated MLP      reprise::gated_linear (mlp.cpp)
-//   LoRA branches                   at::linear, or reprise::side_by_side for joined layers
+//   … with LoRA branches            reprise::adapted_linear in place of reprise::linear, of
+//                                   linear_add and of at::linear; qkv_rope and gated_linear take
+//                                   the branches as arguments. In Precision::Float32, and with a
+//                                   KV cache under autocast, reprise::adapted_sum onto the product
 //   layers with DoRA                at::linear for each alone (lora/dora.h)
 #pragma once
 
@@ -94,6 +97,8 @@ class REPRISE_API Linear : public WeightAndBias {
 
  private:
   at::Tensor as_out_in(const at::Tensor& stored) const;
+  std::optional<Values> adapted_values(const Pass& pass) const;
+  bool computes_alone(const Pass& pass) const;
   at::Tensor forward_onto(const at::Tensor& residual, const at::Tensor& x, const Pass& pass) const;
   at::Tensor add_branch(const at::Tensor& y, const at::Tensor& x, const Pass& pass) const;
 

@@ -54,15 +54,19 @@ at::Tensor Mlp::inner(const at::Tensor& x, const Pass& pass) const {
 }
 
 at::Tensor Mlp::forward(const at::Tensor& x, const Pass& pass, const at::Tensor& residual) const {
-  const bool is_fused = residual.defined() && layout_ != MlpLayout::Plain &&
-                        down_->active_branch(pass.adapters) == nullptr;
+  const bool is_fused = residual.defined() && layout_ != MlpLayout::Plain;
   if (const auto down = is_fused ? down_->fused_values(pass) : std::nullopt) {
     const auto both = gate_and_up(x, pass);
-    if (both.defined() && both.scalar_type() == residual.scalar_type()) {
-      return ops::gated_linear(both, activation_, down->weight, down->bias, residual);
-    }
-    if (both.defined()) {  // under autocast the residual stays wide
-      return residual + ops::gated_linear(both, activation_, down->weight, down->bias, {});
+    if (both.defined()) {
+      // Under autocast the residual stays wide.
+      const bool is_wider = both.scalar_type() != residual.scalar_type();
+      const auto sum = ops::gated_linear(both,
+                                         activation_,
+                                         down->weight,
+                                         down->bias,
+                                         is_wider ? at::Tensor() : residual,
+                                         joined_branches({down_.get()}, both, pass));
+      return is_wider ? residual + sum : sum;
     }
   }
   return down_->forward(inner(x, pass), pass, {.residual = residual});

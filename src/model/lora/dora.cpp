@@ -16,7 +16,7 @@ at::Tensor dora_linear(const LoraBranch& branch,
   const auto input =
       drops ? at::dropout(x.to(branch.a.scalar_type()), branch.dropout(), /*train=*/true) : x;
   const auto product = apply_linear(input.to(x.scalar_type()), base.weight, {}, precision);
-  const auto both = ops::add_rounded(product, branch.forward(input, /*training=*/false));
+  const auto both = ops::add_rounded(product, branch.forward(input));
   auto y = both * factors;
   if (drops) {  // only the dropped part of the base product is scaled
     y = y + apply_linear(x, base.weight, base.bias, precision) - product;

@@ -20,24 +20,22 @@ LoraBranch::LoraBranch(const Shape& shape,
   }
 }
 
-at::Tensor LoraBranch::apply_a(const at::Tensor& x, bool training) const {
-  const auto inner = ops::aten_linear(at::dropout(x, dropout_, training), a);
-  return (subtracts_start() ? at::cat({inner, ops::aten_linear(x, start_a)}, -1) : inner)
-      .mul(scale_);
+at::Tensor LoraBranch::first_matrix() const {
+  return subtracts_start() ? at::cat({a, start_a}, 0) : a;
 }
 
 at::Tensor LoraBranch::last_matrix() const {
   return subtracts_start() ? at::cat({b, minus_start_b}, 1) : b;
 }
 
-at::Tensor LoraBranch::forward(const at::Tensor& x, bool training) const {
-  return ops::aten_linear(apply_a(x.to(a.scalar_type()), training), last_matrix());
+at::Tensor LoraBranch::forward(const at::Tensor& x) const {
+  const auto inner = ops::aten_linear(x.to(a.scalar_type()), first_matrix()).mul(scale_);
+  return ops::aten_linear(inner, last_matrix());
 }
 
 at::Tensor LoraBranch::delta() const {
   const auto dtype = c10::promoteTypes(a.scalar_type(), at::kFloat);
-  const auto first = subtracts_start() ? at::cat({a, start_a}, 0) : a;
-  return at::matmul(last_matrix().to(dtype), first.to(dtype)).mul(scale_);
+  return at::matmul(last_matrix().to(dtype), first_matrix().to(dtype)).mul(scale_);
 }
 
 at::Tensor LoraBranch::merged(const at::Tensor& weight) const {

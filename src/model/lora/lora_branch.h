@@ -28,7 +28,8 @@
 
 namespace reprise {
 
-/// Computes scale * dropout(x) A^T B^T in the type of A and B, whatever the type of x.
+/// scale * dropout(x) A^T B^T. Operators compute it from the matrices (ops/linear/adapters.h);
+/// forward() does so in the type of A and B, whatever the type of x.
 class REPRISE_API LoraBranch : public torch::nn::Module {
  public:
   struct Shape {
@@ -41,11 +42,10 @@ class REPRISE_API LoraBranch : public torch::nn::Module {
   /// Parameters are allocated but not initialised.
   LoraBranch(const Shape& shape, double scale, double dropout, const at::TensorOptions& options);
 
-  /// The branch's output, without what a magnitude does to it.
-  at::Tensor forward(const at::Tensor& x, bool training) const;
-  /// scale * dropout(x) A^T, (..., columns of last_matrix()). x has the type of A, or of autocast.
-  at::Tensor apply_a(const at::Tensor& x, bool training) const;
-  /// What apply_a()'s result is multiplied with: B, or [B, -B0].
+  /// The output for x without dropout, and without what a magnitude does to it.
+  at::Tensor forward(const at::Tensor& x) const;
+  /// A and B, or with a start that is subtracted [A; A0] and [B, -B0].
+  at::Tensor first_matrix() const;
   at::Tensor last_matrix() const;
   /// The layer's matrix for the base weight (out, in), at least in float32.
   at::Tensor merged(const at::Tensor& weight) const;

@@ -2,69 +2,14 @@
 // memory, and a sum. A thread reads all of its values before it writes, so the output may be an
 // input.
 #include "ops/cuda/check.h"
-#include "ops/cuda/vectors.cuh"
-
-#include <algorithm>
+#include "ops/cuda/elementwise.cuh"
 
 namespace reprise::cuda {
 
 namespace {
 
-constexpr int kThreads = 256;
-constexpr int kValues = 8;  // values per thread: whole packs of every type
-
-template <class T>
-__device__ __forceinline__ void read(float (&values)[kValues], const T* from, int count) {
-  if (count == kValues) {
-#pragma unroll
-    for (int i = 0; i < kValues; i += kLanes<T>) {
-      const auto pack = unpack(load<true, Cache::Stream>(from, i, kValues));
-#pragma unroll
-      for (int k = 0; k < kLanes<T>; ++k) {
-        values[i + k] = pack.at[k];
-      }
-    }
-    return;
-  }
-#pragma unroll
-  for (int i = 0; i < kValues; ++i) {
-    values[i] = i < count ? static_cast<float>(from[i]) : 0.0f;
-  }
-}
-
-template <class T>
-__device__ __forceinline__ void write(T* to, const float (&values)[kValues], int count) {
-  if (count == kValues) {
-#pragma unroll
-    for (int i = 0; i < kValues; i += kLanes<T>) {
-      Floats<T> part;
-#pragma unroll
-      for (int k = 0; k < kLanes<T>; ++k) {
-        part.at[k] = values[i + k];
-      }
-      store<true>(to, i, kValues, pack<T>(part));
-    }
-    return;
-  }
-#pragma unroll
-  for (int i = 0; i < kValues; ++i) {
-    if (i < count) {
-      to[i] = static_cast<T>(values[i]);
-    }
-  }
-}
-
-/// Index of this thread's first value.
-__device__ __forceinline__ int64_t start_of_thread() {
-  return (static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x) * kValues;
-}
-
-__device__ __forceinline__ int count_from(int64_t start, int64_t all) {
-  return static_cast<int>(max(int64_t{0}, min(int64_t{kValues}, all - start)));
-}
-
 template <class In, class Out>
-__global__ void __launch_bounds__(kThreads) scale_kernel(const Scale job) {
+__global__ void __launch_bounds__(kElementwiseThreads) scale_kernel(const Scale job) {
   const int64_t start = start_of_thread();
   const int count = count_from(start, job.count);
   if (count == 0) {
@@ -81,7 +26,7 @@ __global__ void __launch_bounds__(kThreads) scale_kernel(const Scale job) {
 }
 
 template <class T, class Added>
-__global__ void __launch_bounds__(kThreads) add_kernel(const AddRounded job) {
+__global__ void __launch_bounds__(kElementwiseThreads) add_kernel(const AddRounded job) {
   const int64_t start = start_of_thread();
   const int count = count_from(start, job.count);
   if (count == 0) {
@@ -97,11 +42,6 @@ __global__ void __launch_bounds__(kThreads) add_kernel(const AddRounded job) {
   write(static_cast<T*>(job.out) + start, values, count);
 }
 
-int blocks_for(int64_t count) {
-  constexpr int64_t kBlockValues = int64_t{kThreads} * kValues;
-  return narrow((count + kBlockValues - 1) / kBlockValues);
-}
-
 }  // namespace
 
 bool can_launch(const Scale& job) {
@@ -114,7 +54,7 @@ void launch(const Scale& job, cudaStream_t stream) {
   }
   with_type(job.in_type, [&]<class In>(std::type_identity<In>) {
     with_type(job.out_type, [&]<class Out>(std::type_identity<Out>) {
-      scale_kernel<In, Out><<<blocks_for(job.count), kThreads, 0, stream>>>(job);
+      scale_kernel<In, Out><<<blocks_for(job.count), kElementwiseThreads, 0, stream>>>(job);
     });
   });
   check_launch("scale");
@@ -130,7 +70,7 @@ void launch(const AddRounded& job, cudaStream_t stream) {
   }
   with_type(job.type, [&]<class T>(std::type_identity<T>) {
     with_type(job.added_type, [&]<class Added>(std::type_identity<Added>) {
-      add_kernel<T, Added><<<blocks_for(job.count), kThreads, 0, stream>>>(job);
+      add_kernel<T, Added><<<blocks_for(job.count), kElementwiseThreads, 0, stream>>>(job);
     });
   });
   check_launch("add_rounded");

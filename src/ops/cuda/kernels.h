@@ -109,6 +109,19 @@ struct AddRounded {
 bool can_launch(const AddRounded& job);  // all start on 16 bytes
 void launch(const AddRounded& job, cudaStream_t stream);
 
+/// out = x where the seed keeps a value (ops/drop_bits.h), and zero elsewhere; or adds that to out.
+struct Drop {
+  Type in_type, out_type;
+  const void* x;
+  void* out;
+  const int64_t* seed;  // on the device
+  int64_t count;
+  int64_t first;  // number of the first value
+  uint32_t threshold;
+  bool adds;
+};
+void launch(const Drop& job, cudaStream_t stream);
+
 /// Reads logits (rows, width) once from memory; p is the softmax of scale * logits. Unless
 /// keep_logits, the logits are overwritten with their gradient
 /// d(-w log p(target)) / d(scale * logits) = w (p - onehot), rounded to their type; w is 1, or

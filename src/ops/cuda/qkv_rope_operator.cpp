@@ -2,6 +2,7 @@
 #include "ops/cuda/matmul/linear.h"
 #include "ops/cuda/tensors.h"
 #include "ops/kernel_allocations.h"
+#include "ops/linear/adapters.h"
 #include "ops/reference.h"
 
 #include <c10/core/DeviceGuard.h>
@@ -54,40 +55,42 @@ void rotate_heads(const at::Tensor& product,
          stream_of(product));
 }
 
-// Not in the matmul's epilogue: adapters that add zeros must leave the bits as they are.
-void add_adapters(at::Tensor& product, const at::Tensor& added) {
-  const bool is_served = ops::are_kernel_types(added) && added.is_contiguous();
-  const AddRounded job{.type = type_of(product),
-                       .added_type = type_of(added),
-                       .x = product.const_data_ptr(),
-                       .added = is_served ? added.const_data_ptr() : nullptr,
-                       .out = product.mutable_data_ptr(),
-                       .count = product.numel()};
-  if (is_served && can_launch(job)) {
-    launch(job, stream_of(product));
-  } else {
-    product.add_(added);
-  }
-}
-
 std::tuple<at::Tensor, at::Tensor, at::Tensor> qkv_rope(const at::Tensor& x,
                                                         const at::Tensor& weight,
                                                         const std::optional<at::Tensor>& bias,
-                                                        const std::optional<at::Tensor>& added,
                                                         const at::Tensor& cos,
                                                         const at::Tensor& sin,
                                                         int64_t heads,
                                                         int64_t kv_heads,
                                                         int64_t rotary_dims,
-                                                        bool interleaved) {
+                                                        bool interleaved,
+                                                        at::TensorList a,
+                                                        at::TensorList b,
+                                                        at::IntArrayRef starts,
+                                                        at::ArrayRef<double> scales,
+                                                        double dropout,
+                                                        const std::optional<at::Tensor>& seed) {
   if (!ops::serves_linear(x, weight, bias)) {
-    return ops::reference::qkv_rope(
-        x, weight, bias, added, cos, sin, heads, kv_heads, rotary_dims, interleaved);
+    return ops::reference::qkv_rope(x,
+                                    weight,
+                                    bias,
+                                    cos,
+                                    sin,
+                                    heads,
+                                    kv_heads,
+                                    rotary_dims,
+                                    interleaved,
+                                    a,
+                                    b,
+                                    starts,
+                                    scales,
+                                    dropout,
+                                    seed);
   }
   const c10::DeviceGuard device(x.device());
   auto product = run_linear(x, weight, bias, std::nullopt);
-  if (added) {
-    add_adapters(product, *added);
+  if (!a.empty()) {
+    ops::add_adapters_(product, x, ops::adapters_of(a, b, starts, scales, dropout, seed));
   }
   const auto [query, key, value] = ops::split_heads(product, heads, kv_heads);
   // In place; values stay where they are.

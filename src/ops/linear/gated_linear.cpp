@@ -10,6 +10,9 @@
 #include <torch/csrc/autograd/graph_task.h>
 #include <torch/library.h>
 
+#include <optional>
+#include <string>
+
 namespace reprise::ops {
 
 namespace reference {
@@ -19,12 +22,22 @@ at::Tensor gated_linear(const at::Tensor& gate_up,
                         int64_t activation,
                         const at::Tensor& weight,
                         const std::optional<at::Tensor>& bias,
-                        const std::optional<at::Tensor>& residual) {
+                        const std::optional<at::Tensor>& residual,
+                        at::TensorList a,
+                        at::TensorList b,
+                        at::IntArrayRef starts,
+                        at::ArrayRef<double> scales,
+                        double dropout,
+                        const std::optional<at::Tensor>& seed) {
   static const auto gate = find_operator<decltype(gated)>("reprise::gated");
   static const auto apply = find_operator<decltype(linear)>("reprise::linear");
   static const auto add = find_operator<decltype(linear_add)>("reprise::linear_add");
   const auto inner = gate.call(gate_up, activation);
-  return residual ? add.call(inner, weight, bias, *residual) : apply.call(inner, weight, bias);
+  auto sum = residual ? add.call(inner, weight, bias, *residual) : apply.call(inner, weight, bias);
+  if (!a.empty()) {
+    ops::add_adapters_(sum, inner, adapters_of(a, b, starts, scales, dropout, seed));
+  }
+  return sum;
 }
 
 }  // namespace reference
@@ -33,12 +46,14 @@ namespace {
 
 struct GatedLinearBackward : torch::autograd::Node {
   SavedVariable gate_up, weight;
+  SavedAdapters adapters;
   int64_t activation = 0;
 
+  // Gradients of gate_up, weight, bias and residual, then of every a, then of every b.
   variable_list apply(variable_list&& gradients) override {
     const auto& gradient = gradients[0];
     if (!gradient.defined()) {
-      return variable_list(4);
+      return variable_list(num_outputs());
     }
     check_differentiated_once("gated_linear");
     static const auto op =
@@ -46,8 +61,13 @@ struct GatedLinearBackward : torch::autograd::Node {
     const bool is_retained = torch::autograd::get_current_graph_task_keep_graph();
     auto both = is_retained ? gate_up.unpack().clone() : gate_up.unpack().detach();
     const auto w = weight.unpack();  // once: another unpack could recompute the region again
-    // Becomes gated(gate_up), which the weight's gradient needs.
+    // Becomes gated(gate_up), which the gradients of weight and adapters need.
     auto inner = linear_gradients(gradient, both, w, {.x = true}).x;
+    std::optional<AdapterBackward> of_adapters;
+    if (adapters.count() > 0) {
+      of_adapters.emplace(adapters.unpack(), gradient);
+      of_adapters->add_to(inner);
+    }
     op.call(inner, both, activation);
     torch::autograd::impl::bump_version(both);  // for those who saved it, whichever kernel wrote it
     const auto of_linear = linear_gradients(
@@ -55,11 +75,16 @@ struct GatedLinearBackward : torch::autograd::Node {
         inner,
         w,
         {.weight = task_should_compute_output(1), .bias = task_should_compute_output(2)});
-    return {both, of_linear.weight, of_linear.bias, gradient};
+    variable_list results{both, of_linear.weight, of_linear.bias, gradient};
+    if (of_adapters) {
+      append(results, of_adapters->factors(inner, adapter_needs(*this, 4, adapters.count())));
+    }
+    return results;
   }
   void release_variables() override {
     gate_up.reset_data();
     weight.reset_data();
+    adapters.release();
   }
   std::string name() const override { return "GatedLinearBackward"; }
 };
@@ -70,20 +95,36 @@ at::Tensor gated_linear(const at::Tensor& gate_up,
                         Activation activation,
                         const at::Tensor& weight,
                         const at::Tensor& bias,
-                        const at::Tensor& residual) {
+                        const at::Tensor& residual,
+                        const Adapters& adapters) {
   check_linear_types("gated_linear", gate_up, weight, bias);
+  if (!adapters.empty()) {
+    check_adapters("gated_linear", gate_up, gate_up.size(-1) / 2, weight.size(0), adapters);
+  }
   static const auto op = find_operator<decltype(reference::gated_linear)>("reprise::gated_linear");
   const auto number = static_cast<int64_t>(activation);
-  const auto node = node_over<GatedLinearBackward>(gate_up, weight, bias, residual);
+  const auto node = node_over<GatedLinearBackward>(
+      gate_up, weight, bias, residual, at::TensorList(adapters.a), at::TensorList(adapters.b));
   if (node != nullptr) {
     node->gate_up = saved_input(gate_up);
     node->weight = saved_input(weight);
+    node->adapters.save(adapters);
     node->activation = number;
   }
   at::Tensor sum;
   {
     const at::AutoDispatchBelowADInplaceOrView below_autograd;
-    sum = op.call(gate_up, number, weight, as_optional(bias), as_optional(residual));
+    sum = op.call(gate_up,
+                  number,
+                  weight,
+                  as_optional(bias),
+                  as_optional(residual),
+                  adapters.a,
+                  adapters.b,
+                  adapters.starts,
+                  adapters.scales,
+                  adapters.dropout,
+                  as_optional(adapters.seed));
   }
   if (node != nullptr) {
     torch::autograd::set_history(sum, node);
@@ -93,8 +134,10 @@ at::Tensor gated_linear(const at::Tensor& gate_up,
 
 TORCH_LIBRARY_FRAGMENT(reprise, library) {
   library.def(
-      "gated_linear(Tensor gate_up, int activation, Tensor weight, Tensor? bias, Tensor? residual) "
-      "-> Tensor");
+      (std::string("gated_linear(Tensor gate_up, int activation, Tensor weight, Tensor? bias, "
+                   "Tensor? residual, ") +
+       kAdapterArguments + ") -> Tensor")
+          .c_str());
 }
 
 TORCH_LIBRARY_IMPL(reprise, CompositeExplicitAutograd, library) {

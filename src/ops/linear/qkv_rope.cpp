@@ -10,6 +10,7 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <torch/library.h>
 
+#include <string>
 #include <tuple>
 
 namespace reprise::ops {
@@ -19,16 +20,21 @@ namespace reference {
 std::tuple<at::Tensor, at::Tensor, at::Tensor> qkv_rope(const at::Tensor& x,
                                                         const at::Tensor& weight,
                                                         const std::optional<at::Tensor>& bias,
-                                                        const std::optional<at::Tensor>& added,
                                                         const at::Tensor& cos,
                                                         const at::Tensor& sin,
                                                         int64_t heads,
                                                         int64_t kv_heads,
                                                         int64_t rotary_dims,
-                                                        bool interleaved) {
+                                                        bool interleaved,
+                                                        at::TensorList a,
+                                                        at::TensorList b,
+                                                        at::IntArrayRef starts,
+                                                        at::ArrayRef<double> scales,
+                                                        double dropout,
+                                                        const std::optional<at::Tensor>& seed) {
   auto product = reference::linear(x, weight, bias);
-  if (added) {
-    product.add_(*added);
+  if (!a.empty()) {
+    ops::add_adapters_(product, x, adapters_of(a, b, starts, scales, dropout, seed));
   }
   const auto all = product.unflatten(-1, {heads + 2 * kv_heads, -1}).transpose(1, 2);
   auto both = all.narrow(1, 0, heads + kv_heads);
@@ -60,9 +66,8 @@ namespace {
 
 struct QkvRopeBackward : torch::autograd::Node {
   SavedVariable x, weight, cos, sin;
+  SavedAdapters adapters;
   HeadLayout layout;
-  at::ScalarType added_type = at::kFloat;
-
   int64_t batch = 0, length = 0;
   at::TensorOptions options;
 
@@ -71,9 +76,10 @@ struct QkvRopeBackward : torch::autograd::Node {
                               : at::zeros({batch, heads, length, layout.head_dim}, options);
   }
 
+  // Gradients of x, weight and bias, then of every a, then of every b.
   variable_list apply(variable_list&& gradients) override {
     if (!gradients[0].defined() && !gradients[1].defined() && !gradients[2].defined()) {
-      return variable_list(4);
+      return variable_list(num_outputs());
     }
     check_differentiated_once("qkv_rope");
     static const auto op =
@@ -88,16 +94,27 @@ struct QkvRopeBackward : torch::autograd::Node {
     const LinearNeeds needs{.x = task_should_compute_output(0),
                             .weight = task_should_compute_output(1),
                             .bias = task_should_compute_output(2)};
-    auto [for_x, for_weight, for_bias] = linear_gradients(
-        of_product, needs.weight ? x.unpack() : at::Tensor(), weight.unpack(), needs);
-    const auto for_added = task_should_compute_output(3) ? of_product.to(added_type) : at::Tensor();
-    return {for_x, for_weight, for_bias, for_added};
+    const auto factors = adapter_needs(*this, 3, adapters.count());
+    const bool reads_x = needs.weight || factors.a || factors.b;
+    const auto input = reads_x ? x.unpack() : at::Tensor();
+    auto [for_x, for_weight, for_bias] =
+        linear_gradients(of_product, input, weight.unpack(), needs);
+    variable_list results{for_x, for_weight, for_bias};
+    if (adapters.count() > 0) {
+      const AdapterBackward backward(adapters.unpack(), of_product);
+      if (for_x.defined()) {
+        backward.add_to(for_x);
+      }
+      append(results, backward.factors(input, factors));
+    }
+    return results;
   }
   void release_variables() override {
     x.reset_data();
     weight.reset_data();
     cos.reset_data();
     sin.reset_data();
+    adapters.release();
   }
   std::string name() const override { return "QkvRopeBackward"; }
 };
@@ -107,7 +124,7 @@ struct QkvRopeBackward : torch::autograd::Node {
 Heads qkv_rope(const at::Tensor& x,
                const at::Tensor& weight,
                const at::Tensor& bias,
-               const at::Tensor& added,
+               const Adapters& adapters,
                const at::Tensor& cos,
                const at::Tensor& sin,
                const HeadLayout& layout) {
@@ -123,7 +140,10 @@ Heads qkv_rope(const at::Tensor& x,
               x.sizes(),
               " and ",
               weight.sizes());
-  check_linear("qkv_rope", x, weight, bias, added);
+  check_linear("qkv_rope", x, weight, bias, {});
+  if (!adapters.empty()) {
+    check_adapters("qkv_rope", x, x.size(-1), weight.size(0), adapters);
+  }
   const auto fits = [&](const at::Tensor& table) {
     return table.scalar_type() == at::kFloat && table.dim() == 4 && table.size(1) == 1 &&
            (table.size(0) == 1 || table.size(0) == x.size(0)) && table.size(2) == x.size(1) &&
@@ -139,9 +159,10 @@ Heads qkv_rope(const at::Tensor& x,
               " and ",
               sin.sizes());
   static const auto op = find_operator<decltype(reference::qkv_rope)>("reprise::qkv_rope");
-  const auto node = node_over<QkvRopeBackward>(x, weight, bias, added);
+  const auto node = node_over<QkvRopeBackward>(
+      x, weight, bias, at::TensorList(adapters.a), at::TensorList(adapters.b));
   if (node != nullptr) {
-    if (weight.requires_grad()) {
+    if (weight.requires_grad() || are_trained(adapters)) {
       node->x = saved_input(x);
     }
     node->weight = saved_input(weight);
@@ -151,7 +172,7 @@ Heads qkv_rope(const at::Tensor& x,
     node->batch = x.size(0);
     node->length = x.size(1);
     node->options = x.options().requires_grad(false);
-    node->added_type = added.defined() ? added.scalar_type() : at::kFloat;
+    node->adapters.save(adapters);
   }
   Heads result;
   {
@@ -159,13 +180,18 @@ Heads qkv_rope(const at::Tensor& x,
     std::tie(result.query, result.key, result.value) = op.call(x,
                                                                weight,
                                                                as_optional(bias),
-                                                               as_optional(added),
                                                                cos,
                                                                sin,
                                                                layout.heads,
                                                                layout.kv_heads,
                                                                layout.rotary_dims,
-                                                               layout.interleaved);
+                                                               layout.interleaved,
+                                                               adapters.a,
+                                                               adapters.b,
+                                                               adapters.starts,
+                                                               adapters.scales,
+                                                               adapters.dropout,
+                                                               as_optional(adapters.seed));
   }
   if (node != nullptr) {
     for (auto* part : {&result.query, &result.key, &result.value}) {
@@ -177,9 +203,10 @@ Heads qkv_rope(const at::Tensor& x,
 
 TORCH_LIBRARY_FRAGMENT(reprise, library) {
   library.def(
-      "qkv_rope(Tensor x, Tensor weight, Tensor? bias, Tensor? added, Tensor cos, Tensor sin, "
-      "int heads, int kv_heads, int rotary_dims, bool interleaved) -> (Tensor query, "
-      "Tensor key, Tensor value)");
+      (std::string("qkv_rope(Tensor x, Tensor weight, Tensor? bias, Tensor cos, Tensor sin, "
+                   "int heads, int kv_heads, int rotary_dims, bool interleaved, ") +
+       kAdapterArguments + ") -> (Tensor query, Tensor key, Tensor value)")
+          .c_str());
   library.def(
       "qkv_rope_backward(Tensor query, Tensor key, Tensor value, Tensor cos, Tensor sin, "
       "int rotary_dims, bool interleaved) -> Tensor");

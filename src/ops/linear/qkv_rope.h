@@ -8,6 +8,8 @@
 // values, which are views of it.
 #pragma once
 
+#include "ops/linear/adapters.h"
+
 #include <reprise/export.h>
 
 #include <ATen/core/Tensor.h>
@@ -30,13 +32,13 @@ struct Heads {
 };
 
 /// x (B, T, in); weight (out, in), the rows of the queries first, then of keys and values; bias
-/// (out) or undefined; added (B, T, out), the LoRA adapters' output, or undefined; cos and sin
-/// float32 (B or 1, 1, T, rotary_dims / 2). Saved for backward: the weight, the tables, and x if
-/// the weight is trained.
+/// (out) or undefined; LoRA adapters, perhaps none; cos and sin float32 (B or 1, 1, T,
+/// rotary_dims / 2). Saved for backward: the weight, the adapters, the tables, and x if the weight
+/// or an adapter is trained.
 REPRISE_API Heads qkv_rope(const at::Tensor& x,
                            const at::Tensor& weight,
                            const at::Tensor& bias,
-                           const at::Tensor& added,
+                           const Adapters& adapters,
                            const at::Tensor& cos,
                            const at::Tensor& sin,
                            const HeadLayout& layout);

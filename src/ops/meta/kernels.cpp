@@ -4,6 +4,7 @@
 // its name in ops/cuda/, without the launch (Note [One list of allocations]). For other devices,
 // and for types without a kernel, it is what the references allocate.
 #include "ops/kernel_allocations.h"
+#include "ops/linear/adapters.h"
 #include "ops/reference.h"
 
 #include "memory/planned_device.h"
@@ -64,18 +65,39 @@ at::Tensor linear_add(const at::Tensor& x,
 std::tuple<at::Tensor, at::Tensor, at::Tensor> qkv_rope(const at::Tensor& x,
                                                         const at::Tensor& weight,
                                                         const std::optional<at::Tensor>& bias,
-                                                        const std::optional<at::Tensor>& added,
                                                         const at::Tensor& cos,
                                                         const at::Tensor& sin,
                                                         int64_t heads,
                                                         int64_t kv_heads,
                                                         int64_t rotary_dims,
-                                                        bool interleaved) {
+                                                        bool interleaved,
+                                                        at::TensorList a,
+                                                        at::TensorList b,
+                                                        at::IntArrayRef starts,
+                                                        at::ArrayRef<double> scales,
+                                                        double dropout,
+                                                        const std::optional<at::Tensor>& seed) {
   if (!is_for_gpu(x) || !serves_linear(x, weight, bias)) {
-    return reference::qkv_rope(
-        x, weight, bias, added, cos, sin, heads, kv_heads, rotary_dims, interleaved);
+    return reference::qkv_rope(x,
+                               weight,
+                               bias,
+                               cos,
+                               sin,
+                               heads,
+                               kv_heads,
+                               rotary_dims,
+                               interleaved,
+                               a,
+                               b,
+                               starts,
+                               scales,
+                               dropout,
+                               seed);
   }
-  const auto product = planned_linear(x, weight, bias, std::nullopt);
+  auto product = planned_linear(x, weight, bias, std::nullopt);
+  if (!a.empty()) {
+    add_adapters_(product, x, adapters_of(a, b, starts, scales, dropout, seed));
+  }
   const auto [query, key, value] = split_heads(product, heads, kv_heads);
   return {query, key, value};
 }
@@ -164,6 +186,18 @@ void add_rounded_into_(at::Tensor& out, const at::Tensor& x, const at::Tensor& a
   }
 }
 
+// The CPU's kernel allocates nothing either.
+void drop_into_(at::Tensor& out,
+                const at::Tensor& x,
+                const at::Tensor& seed,
+                double p,
+                int64_t first,
+                bool adds) {
+  if (is_for_gpu(x) && !are_kernel_types(out, x)) {
+    reference::drop_into_(out, x, seed, p, first, adds);
+  }
+}
+
 void scale_into_(at::Tensor& out, const at::Tensor& values, const at::Tensor& factor) {
   if (!is_for_gpu(out) || !serves_scale_into(out, values, factor)) {
     reference::scale_into_(out, values, factor);
@@ -220,6 +254,7 @@ TORCH_LIBRARY_IMPL(reprise, Meta, library) {
   library.impl("rms_norm_backward", rms_norm_backward);
   library.impl("add_rounded", add_rounded);
   library.impl("add_rounded_into_", add_rounded_into_);
+  library.impl("drop_into_", drop_into_);
   library.impl("scale_into_", scale_into_);
   library.impl("cross_entropy_", cross_entropy_);
   library.impl("token_sums", token_sums);

@@ -183,6 +183,9 @@ std::optional<double> arithmetic_ns(const OpCallView& call, const DeviceProfile&
     const double values = values_in(x) * values_in(weight) / static_cast<double>(x.size(-1)) /
                           static_cast<double>(x.size(-1));
     ns += bound(2 * values * static_cast<double>(x.itemsize()), device);
+    if (!call.arguments[9].toTensorList().empty()) {  // adapters read x, and add to the product
+      ns += bound((values_in(x) + 2 * values) * static_cast<double>(x.itemsize()), device);
+    }
   }
   return ns + device.launch_ns;
 }
