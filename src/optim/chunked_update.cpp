@@ -30,7 +30,7 @@ bool comes_before(const ParameterState& a, const ParameterState& b) {
   return key_of(a) < key_of(b);
 }
 
-ChunkedUpdate::ChunkedUpdate(const UpdateRule& rule, double learning_rate)
+ChunkedUpdate::ChunkedUpdate(const ElementwiseRule& rule, double learning_rate)
     : rule_(rule), learning_rate_(learning_rate) {
   clear();
 }
