@@ -96,6 +96,18 @@ class Adafactor final : public UpdateRule {
     }
   }
 
+  // The direction and what it is made from; of a bfloat16 parameter, weights and gradients too.
+  int64_t update_bytes(const std::vector<const ParameterState*>& parameters) const override {
+    int64_t bytes = 0;
+    for (const ParameterState* state : parameters) {
+      const int64_t columns = state->shape.empty() ? 1 : state->shape.back();
+      const int64_t elements =
+          std::min(std::max(kRowSliceElements, columns), state->parameter.numel());
+      bytes = std::max(bytes, elements * 4 * (state->parameter.element_size() == 2 ? 4 : 2));
+    }
+    return bytes;
+  }
+
  private:
   static StateSpec whole_state(std::string name, std::vector<int64_t> shape) {
     const int64_t count = c10::multiply_integers(shape);

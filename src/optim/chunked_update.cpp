@@ -11,9 +11,6 @@
 namespace reprise {
 namespace {
 
-// 64 MiB of float32: large enough to keep a GPU busy until the next launch.
-constexpr int64_t kChunkElements = int64_t{1} << 24;
-
 auto key_of(const ParameterState& state) {
   const at::Device device = state.parameter.device();
   return std::tuple(

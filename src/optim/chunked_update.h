@@ -16,6 +16,9 @@
 
 namespace reprise {
 
+/// 64 MiB of float32: large enough to keep a GPU busy until the next launch.
+inline constexpr int64_t kChunkElements = int64_t{1} << 24;
+
 /// Collects the slices of one step, and updates them whenever a chunk is full.
 class ChunkedUpdate {
  public:

@@ -72,6 +72,16 @@ class CompactAdamW : public UpdateRule {
     }
   }
 
+  // Two moments and two results on the way; of a bfloat16 parameter, weights and gradients too.
+  int64_t update_bytes(const std::vector<const ParameterState*>& parameters) const override {
+    int64_t bytes = 0;
+    for (const ParameterState* state : parameters) {
+      const int64_t elements = std::min(kUpdateElements, state->parameter.numel());
+      bytes = std::max(bytes, elements * 4 * (state->parameter.element_size() == 2 ? 6 : 4));
+    }
+    return bytes;
+  }
+
  protected:
   virtual void update(const ParameterState& state,
                       int64_t begin,

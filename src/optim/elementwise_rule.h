@@ -25,12 +25,15 @@ class ElementwiseRule : public UpdateRule {
  public:
   /// The state per element of a parameter.
   virtual const std::vector<std::string>& state_names() const = 0;
+  /// How many tensors like the chunk's values apply() makes.
+  virtual int64_t temporaries() const { return 0; }
   /// Updates values and state in place.
   virtual void apply(const Chunk& chunk, double learning_rate) const = 0;
 
   std::vector<StateSpec> state_of(const TensorPart& part) const override;
   void step(const std::vector<const ParameterState*>& parameters,
             double learning_rate) const override;
+  int64_t update_bytes(const std::vector<const ParameterState*>& parameters) const override;
 };
 
 std::unique_ptr<const UpdateRule> make_adamw(const OptimizerOptions& options);

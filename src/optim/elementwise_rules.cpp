@@ -12,6 +12,7 @@
 #include <ATen/ops/_fused_adamw.h>
 #include <ATen/ops/_fused_sgd.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace reprise {
@@ -55,6 +56,8 @@ class Lion final : public ElementwiseRule {
     return names;
   }
 
+  int64_t temporaries() const override { return 1; }
+
   void apply(const Chunk& chunk, double learning_rate) const override {
     const std::vector<at::Tensor>& averages = chunk.state[0];
     if (chunk.weight_decay > 0) {
@@ -83,7 +86,9 @@ class RmsProp final : public ElementwiseRule {
     return momentum_ > 0 ? with_momentum : plain;
   }
 
-  // LibTorch has no fused RMSprop. The temporaries are as large as the chunk, not the model.
+  // Roots, and gradients with weight decay: LibTorch has no fused RMSprop.
+  int64_t temporaries() const override { return options_.weight_decay > 0 ? 2 : 1; }
+
   void apply(const Chunk& chunk, double learning_rate) const override {
     const std::vector<at::Tensor> grads =
         chunk.weight_decay == 0 ? chunk.grads
@@ -157,6 +162,16 @@ void ElementwiseRule::step(const std::vector<const ParameterState*>& parameters,
     pass.add(*state);
   }
   pass.finish();
+}
+
+int64_t ElementwiseRule::update_bytes(const std::vector<const ParameterState*>& parameters) const {
+  int64_t elements = 0, width = 0, casts = 0;
+  for (const ParameterState* state : parameters) {
+    elements += state->parameter.numel();
+    width = std::max<int64_t>(width, state->value().element_size());
+    casts = state->master.defined() ? 1 : casts;
+  }
+  return std::min(elements, kChunkElements) * width * (temporaries() + casts);
 }
 
 std::unique_ptr<const UpdateRule> make_adamw(const OptimizerOptions& options) {

@@ -80,6 +80,22 @@ class Muon final : public UpdateRule {
     adamw_->step(others, learning_rate);
   }
 
+  // The direction in float32 and three in bfloat16; of a 16-bit parameter, the gradient in float32.
+  int64_t update_bytes(const std::vector<const ParameterState*>& parameters) const override {
+    int64_t bytes = 0;
+    std::vector<const ParameterState*> others;
+    for (const ParameterState* state : parameters) {
+      if (state->buffers.size() > 1) {
+        others.push_back(state);
+        continue;
+      }
+      const int64_t shorter = std::min(state->shape[0], state->shape[1]);
+      const int64_t width = 4 + 3 * 2 + (state->master.defined() ? 4 : 0);
+      bytes = std::max(bytes, state->parameter.numel() * width + 3 * 2 * shorter * shorter);
+    }
+    return std::max(bytes, adamw_->update_bytes(others));
+  }
+
  private:
   void update(const ParameterState& state, double learning_rate) const {
     const at::Tensor value = shaped_value(state);

@@ -148,6 +148,14 @@ int64_t RuleOptimizer::bytes() const {
   return bytes_of(tensors());
 }
 
+int64_t RuleOptimizer::update_bytes() const {
+  std::vector<const ParameterState*> all;
+  for (const ParameterState& state : states_) {
+    all.push_back(&state);
+  }
+  return rule_->update_bytes(all);
+}
+
 void RuleOptimizer::step(double learning_rate) {
   TORCH_CHECK(std::isfinite(learning_rate) && learning_rate >= 0,
               "[optim] learning rate: expected at least 0, got ",

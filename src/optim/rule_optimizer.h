@@ -20,6 +20,7 @@ class RuleOptimizer final : public Optimizer {
   std::vector<TensorPart> state_parts() const override;
   void load(const SafetensorsFile& file, const World& world) override;
   int64_t bytes() const override;
+  int64_t update_bytes() const override;
   Parameters wide_parameters() const override;
 
  private:

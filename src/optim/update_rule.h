@@ -30,6 +30,8 @@ class UpdateRule {
   /// sorted by comes_before(). Does not synchronize with a GPU.
   virtual void step(const std::vector<const ParameterState*>& parameters,
                     double learning_rate) const = 0;
+  /// The most that step() takes in addition to parameters, gradients and state.
+  virtual int64_t update_bytes(const std::vector<const ParameterState*>& parameters) const = 0;
 };
 
 /// Throws if an option is out of its range, or has no effect.

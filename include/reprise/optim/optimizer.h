@@ -124,6 +124,9 @@ class REPRISE_API Optimizer {
   virtual void load(const SafetensorsFile& file, const World& world) = 0;
   /// Bytes of the state, including the float32 copies.
   virtual int64_t bytes() const;
+  /// What step() takes at most in addition to parameters, gradients and state. Bounded by a slice
+  /// of the parameters, for Muon by the largest hidden matrix.
+  virtual int64_t update_bytes() const = 0;
   /// Moves the state to a device: for example to the CPU while it is not needed, and back before
   /// the next step.
   void move_state(const at::Device& device);
