@@ -11,9 +11,6 @@
 namespace reprise {
 namespace {
 
-// 64 MiB of float32: large enough to keep a GPU busy until the next launch.
-constexpr int64_t kChunkElements = int64_t{1} << 24;
-
 auto key_of(const ParameterState& state) {
   const at::Device device = state.parameter.device();
   return std::tuple(
@@ -30,7 +27,7 @@ bool comes_before(const ParameterState& a, const ParameterState& b) {
   return key_of(a) < key_of(b);
 }
 
-ChunkedUpdate::ChunkedUpdate(const UpdateRule& rule, double learning_rate)
+ChunkedUpdate::ChunkedUpdate(const ElementwiseRule& rule, double learning_rate)
     : rule_(rule), learning_rate_(learning_rate) {
   clear();
 }

@@ -1,4 +1,4 @@
-// How an optimizer step iterates over the parameters.
+// How a step of an elementwise rule goes through the parameters.
 //
 // Note [Updates in chunks]: a step collects slices of parameters into chunks of bounded size. Small
 // parameters share one kernel call; a large one is split. So the temporary memory of a step
@@ -7,7 +7,7 @@
 // are still alive.
 #pragma once
 
-#include "optim/update_rule.h"
+#include "optim/elementwise_rule.h"
 
 #include <ATen/core/Tensor.h>
 
@@ -16,24 +16,13 @@
 
 namespace reprise {
 
-/// A parameter and its optimizer state.
-struct ParameterState {
-  at::Tensor parameter;
-  at::Tensor master;                ///< float32 copy of a 16-bit parameter; otherwise undefined
-  std::vector<at::Tensor> buffers;  ///< one per UpdateRule::state_names()
-  at::Tensor step;                  ///< number of updates: float32, one element, on its device
-  double weight_decay = 0;
-
-  const at::Tensor& value() const { return master.defined() ? master : parameter; }
-};
-
-/// Sorted by this, parameters that can share a chunk are adjacent.
-bool comes_before(const ParameterState& a, const ParameterState& b);
+/// 64 MiB of float32: large enough to keep a GPU busy until the next launch.
+inline constexpr int64_t kChunkElements = int64_t{1} << 24;
 
 /// Collects the slices of one step, and updates them whenever a chunk is full.
 class ChunkedUpdate {
  public:
-  ChunkedUpdate(const UpdateRule& rule, double learning_rate);
+  ChunkedUpdate(const ElementwiseRule& rule, double learning_rate);
 
   /// The parameter must have a gradient. `state` must not move until finish().
   void add(const ParameterState& state);
@@ -45,7 +34,7 @@ class ChunkedUpdate {
   void add_slice(const ParameterState& state, const at::Tensor& grad, int64_t begin, int64_t count);
   void cast_gradients();
 
-  const UpdateRule& rule_;
+  const ElementwiseRule& rule_;
   double learning_rate_;
   Chunk chunk_;
   std::vector<at::Tensor> rounded_;        ///< 16-bit parameters to copy chunk_.values to

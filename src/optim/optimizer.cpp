@@ -1,7 +1,7 @@
 // What all optimizers have in common.
 #include <reprise/optim/optimizer.h>
 
-#include "optim/chunked_optimizer.h"
+#include "optim/rule_optimizer.h"
 #include "optim/state_file.h"
 
 #include <utility>
@@ -18,12 +18,12 @@ Optimizer::~Optimizer() = default;
 
 std::unique_ptr<Optimizer> Optimizer::make(const Parameters& parameters,
                                            const OptimizerOptions& options) {
-  return std::make_unique<ChunkedOptimizer>(whole_parts(parameters), options);
+  return std::make_unique<RuleOptimizer>(whole_parts(parameters), options);
 }
 
 std::unique_ptr<Optimizer> Optimizer::make(std::vector<TensorPart> parameters,
                                            const OptimizerOptions& options) {
-  return std::make_unique<ChunkedOptimizer>(std::move(parameters), options);
+  return std::make_unique<RuleOptimizer>(std::move(parameters), options);
 }
 
 void Optimizer::zero_grad() {

@@ -6,6 +6,13 @@
 #include <sstream>
 
 namespace reprise {
+namespace {
+
+constexpr const char* kOtherOptimizer =
+    ". The state was saved by another optimizer, or of parameters of another dtype: resume with "
+    "the same `optim` and `dtype`, or begin a new run from the checkpoint's weights";
+
+}  // namespace
 
 std::vector<TensorPart> whole_parts(const NamedTensors& tensors) {
   std::vector<TensorPart> parts;
@@ -56,7 +63,8 @@ void check_holds_exactly(const SafetensorsFile& file,
                 ", found ",
                 at::IntArrayRef(info->shape),
                 " of ",
-                info->dtype);
+                info->dtype,
+                target.scalar_type() == info->dtype ? "" : kOtherOptimizer);
   }
   for (const TensorInfo& info : file.tensors()) {
     TORCH_CHECK(names.count(info.name) == 1,

@@ -1,36 +1,40 @@
-// The arithmetic of an optimizer, separate from its state. Every rule is elementwise, so the way a
-// parameter is split into slices does not change the result, except for how CPU kernels round the
-// last few elements of a slice.
+// The arithmetic of an optimizer, separate from keeping, saving and loading its state.
+//
+// A rule gets all parameters of a step and decides how to go through them. Most are elementwise
+// (elementwise_rule.h); others need blocks of a parameter (adamw_8bit) or all of it (adafactor,
+// muon). What a rule needs, check() verifies before training begins.
 #pragma once
 
+#include "optim/parameter_state.h"
+
+#include <reprise/io/tensor_part.h>
 #include <reprise/optim/optimizer.h>
 
 #include <memory>
-#include <string>
 #include <vector>
 
 namespace reprise {
 
-/// Slices that are updated together: flat, on one device, all float32 or all float64. Every list
-/// has one entry per slice.
-struct Chunk {
-  std::vector<at::Tensor> values;
-  std::vector<at::Tensor> grads;
-  std::vector<std::vector<at::Tensor>> state;  ///< one list per state_names()
-  std::vector<at::Tensor> steps;               ///< float32: number of updates, including this one
-  double weight_decay = 0;
-};
-
 class UpdateRule {
  public:
   virtual ~UpdateRule() = default;
-  /// The state per element of a parameter, initially zero, with torch.optim's names.
-  virtual const std::vector<std::string>& state_names() const = 0;
-  /// Updates values and state in place. Does not synchronize with a GPU.
-  virtual void apply(const Chunk& chunk, double learning_rate) const = 0;
+
+  /// Throws if the rule cannot update this part of a parameter.
+  virtual void check(const TensorPart&) const {}
+  /// The state of a parameter besides the count of its updates.
+  virtual std::vector<StateSpec> state_of(const TensorPart& part) const = 0;
+  /// Whether a 16-bit parameter is updated in a float32 copy. A rule without copies rounds
+  /// stochastically (stochastic_rounding.h).
+  virtual bool has_copies() const { return true; }
+  /// Updates parameters, all of which have gradients and are counted, and their state. They are
+  /// sorted by comes_before(). Does not synchronize with a GPU.
+  virtual void step(const std::vector<const ParameterState*>& parameters,
+                    double learning_rate) const = 0;
+  /// The most that step() takes in addition to parameters, gradients and state.
+  virtual int64_t update_bytes(const std::vector<const ParameterState*>& parameters) const = 0;
 };
 
-/// Throws if an option is out of its range.
+/// Throws if an option is out of its range, or has no effect.
 std::unique_ptr<const UpdateRule> make_update_rule(const OptimizerOptions& options);
 
 }  // namespace reprise

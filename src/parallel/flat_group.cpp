@@ -8,6 +8,7 @@
 #include <c10/core/TensorImpl.h>
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 namespace reprise {
@@ -67,7 +68,8 @@ FlatGroup::FlatGroup(std::vector<std::pair<std::string, at::Tensor>> parameters,
 
 // Computes the offset of every parameter, and which of its elements are this process's.
 void FlatGroup::lay_out() {
-  const int64_t unit = kAlignment / static_cast<int64_t>(settings_.options.dtype().itemsize());
+  const int64_t aligned = kAlignment / static_cast<int64_t>(settings_.options.dtype().itemsize());
+  const int64_t unit = std::lcm(aligned, settings_.block);
   int64_t end = 0;
   for (Member& member : members_) {
     member.begin = rounded_up(end, unit);

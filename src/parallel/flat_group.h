@@ -35,6 +35,7 @@ class FlatGroup {
     at::ScalarType reduce_dtype = at::kFloat;
     bool is_offloaded = false;  ///< the part is in host memory
     bool sums_whole = false;    ///< gradients are all-reduced (ddp), not reduce-scattered
+    int64_t block = 1;          ///< elements of a parameter that stay in one part
   };
 
   /// The parameters have one dtype and are all trained or all frozen. Copies their values.

@@ -93,6 +93,7 @@ std::vector<FlatGroup> groups_of(const Named& parameters,
         options.reduce_dtype.value_or(dtype == at::kDouble ? at::kDouble : at::kFloat);
     settings.is_offloaded = options.cpu_offload;
     settings.sums_whole = options.strategy == Parallel::Ddp;
+    settings.block = settings.sums_whole ? 1 : options.block_elements;
     groups.emplace_back(std::move(members), world, settings);
   }
   return groups;
@@ -104,6 +105,9 @@ void check_options(const Model& model, const ShardOptions& options) {
   const auto device = options.device.value_or(model.device());
   TORCH_CHECK(!options.cpu_offload || (options.strategy == Parallel::Fsdp && !device.is_cpu()),
               "[parallel] cpu_offload has an effect only under fsdp on a GPU.");
+  TORCH_CHECK(options.block_elements > 0,
+              "[parallel] block_elements: expected at least 1, got ",
+              options.block_elements);
   TORCH_CHECK(options.strategy == Parallel::Fsdp || (!options.device && !options.dtype),
               "[parallel] models with mapped parameters need fsdp.");
 }

@@ -118,7 +118,9 @@ void check(const Model& model, const ShardPlacement& placement) {
 ShardBytes predict_shard_bytes(Model& model, const ShardPlacement& placement) {
   check(model, placement);
   const FakeWorld world(placement.rank, placement.size);
-  const auto sharded = reprise::shard(model, world, placement.options);
+  ShardOptions options = placement.options;
+  options.block_elements = block_elements(placement.optimizer.kind);
+  const auto sharded = reprise::shard(model, world, options);
   model.set_sharded_parameters(nullptr);  // they refer to the world, which ends here
   const auto units = bytes_of(dynamic_cast<const ShardedUnits&>(*sharded).units());
 

@@ -14,7 +14,7 @@ namespace reprise {
 struct ShardPlacement {
   int64_t size = 1;
   int64_t rank = 0;
-  ShardOptions options = {};  ///< without cpu_offload
+  ShardOptions options = {};  ///< without cpu_offload; block_elements are the optimizer's
   OptimizerOptions optimizer = {};
   int64_t accumulation = 1;  ///< micro-batches per step
 };

@@ -14,8 +14,14 @@
 namespace reprise::testing {
 namespace {
 
-const std::vector<OptimizerKind> kKinds = {
-    OptimizerKind::AdamW, OptimizerKind::RmsProp, OptimizerKind::Sgd};
+const std::vector<OptimizerKind> kKinds = {OptimizerKind::AdamW,
+                                           OptimizerKind::AdamW8bit,
+                                           OptimizerKind::AdamWBf16,
+                                           OptimizerKind::Lion,
+                                           OptimizerKind::Adafactor,
+                                           OptimizerKind::Muon,
+                                           OptimizerKind::RmsProp,
+                                           OptimizerKind::Sgd};
 
 at::Tensor parameter(std::vector<int64_t> shape, at::ScalarType dtype = at::kFloat) {
   return torch::randn(shape).to(dtype).set_requires_grad(true);
@@ -153,6 +159,57 @@ TEST(Optimizer, CountsTheBytesOfStateAndCopies) {
             kMasters + kSteps + 2 * kOneForEach);
   EXPECT_EQ(bytes({.kind = OptimizerKind::Sgd}), kMasters + kSteps);
   EXPECT_EQ(bytes({.kind = OptimizerKind::Sgd, .momentum = 0.9}), kMasters + kSteps + kOneForEach);
+  EXPECT_EQ(bytes({.kind = OptimizerKind::Lion}), kMasters + kSteps + kOneForEach);
+}
+
+TEST(Optimizer, CountsTheBytesOfStateWithoutCopies) {
+  const Optimizer::Parameters parameters = {{"matrix", parameter({64, 128}, at::kBFloat16)},
+                                            {"vector", parameter({10}, at::kBFloat16)}};
+  const auto bytes = [&](OptimizerKind kind) {
+    return Optimizer::make(parameters, {.kind = kind})->bytes();
+  };
+  constexpr int64_t kMatrix = 64 * 128, kSteps = 2 * 4;
+  EXPECT_EQ(bytes(OptimizerKind::AdamW8bit), 2 * (kMatrix + kMatrix / 256 * 4) + 80 + kSteps);
+  EXPECT_EQ(bytes(OptimizerKind::AdamWBf16), 4 * (kMatrix + 10) + kSteps);
+  EXPECT_EQ(bytes(OptimizerKind::Adafactor), 4 * (64 + 128) + 40 + kSteps);
+  EXPECT_EQ(bytes(OptimizerKind::Muon), 8 * kMatrix + 12 * 10 + kSteps);
+}
+
+// As --offload_optimizer does it: all that a step needs is in the state.
+TEST(Optimizer, OfEveryKindStepsOnStateThatWasMovedAway) {
+  for (const auto kind : kKinds) {
+    SCOPED_TRACE(name_of(kind));
+    const at::Tensor weight = parameter({64, 128}, at::kBFloat16);
+    const at::Tensor twin = weight.detach().clone().set_requires_grad(true);
+    const auto stays = Optimizer::make({{"w", weight}}, {.kind = kind});
+    const auto moves = Optimizer::make({{"w", twin}}, {.kind = kind});
+    for (int step = 1; step < 4; ++step) {
+      for (const auto& optimizer : {stays.get(), moves.get()}) {
+        set_grad(optimizer->parameters()[0].second, step);
+        optimizer->step(0.1);
+      }
+      for (const auto& [name, tensor] : moves->state()) {
+        tensor.set_data(tensor.clone());  // other memory, as after a move and back
+      }
+    }
+    EXPECT_TRUE(bitwise_equal(weight, twin));
+  }
+}
+
+// A plan makes an optimizer without memory to learn its size.
+TEST(Optimizer, OfEveryKindIsAsLargeOnTheMetaDevice) {
+  for (const auto kind : kKinds) {
+    for (const auto dtype : {at::kFloat, at::kBFloat16}) {
+      const auto bytes = [&](at::Device device) {
+        const auto options = at::device(device).dtype(dtype);
+        return Optimizer::make(
+                   {{"w", torch::empty({65, 70}, options)}, {"v", torch::empty({3}, options)}},
+                   {.kind = kind})
+            ->bytes();
+      };
+      EXPECT_EQ(bytes(at::kMeta), bytes(at::kCPU)) << name_of(kind) << " " << dtype;
+    }
+  }
 }
 
 TEST(Optimizer, DropsGradientsInZeroGrad) {
@@ -185,7 +242,12 @@ TEST(Optimizer, RefusesOptionsOutOfRange) {
   expect_error(make({.beta2 = -0.1}), "beta2: expected");
   expect_error(make({.epsilon = nan}), "epsilon: expected at least 0");
   expect_error(make({.weight_decay = -1}), "weight_decay: expected at least 0, got -1");
-  expect_error(make({.momentum = 0.9}), "AdamW's is beta1");
+  expect_error(make({.momentum = 0.9}), "AdamW's and Lion's is beta1");
+  expect_error(make({.kind = OptimizerKind::Lion, .beta1 = 1}), "beta1: expected");
+  expect_error(make({.kind = OptimizerKind::Muon, .momentum = 1}), "momentum: expected");
+  expect_error(make({.scale_parameter = true}), "are for Adafactor, got them with adamw");
+  expect_error(make({.kind = OptimizerKind::Adafactor, .warmup_init = true}),
+               "warmup_init: expected relative_step with it");
   expect_error(make({.kind = OptimizerKind::RmsProp, .alpha = 1.5}), "alpha: expected");
   const auto optimizer = Optimizer::make(Optimizer::Parameters{}, {});
   expect_error([&] { optimizer->step(nan); }, "learning rate: expected at least 0, got nan");

@@ -96,6 +96,29 @@ TEST_P(ShardBytesTest, AreWhatAProcessKeeps) {
   }
 }
 
+TEST(ShardBytes, CountTheStateOfEveryOptimizer) {
+  for (const std::string& name : optimizer_names()) {
+    const OptimizerOptions options = {.kind = parse_optimizer(name)};
+    for (const auto strategy : testing::kStrategies) {
+      if (strategy != Parallel::Ddp && updates_whole_parameters(options.kind)) {
+        continue;
+      }
+      for (const auto dtype : {at::kFloat, at::kBFloat16}) {
+        SCOPED_TRACE(c10::str(name, ", ", name_of(strategy), ", ", dtype));
+        const auto predicted = predict_shard_bytes(
+            *make_model("llama", c10::kMeta, dtype),
+            {.size = 3, .rank = 1, .options = {.strategy = strategy}, .optimizer = options});
+        const FakeWorld world(1, 3);
+        const auto model = make_model("llama", c10::kCPU, dtype);
+        const auto sharded = reprise::shard(
+            *model, world, {.strategy = strategy, .block_elements = block_elements(options.kind)});
+        EXPECT_EQ(predicted.parameters, sharded->bytes());
+        EXPECT_EQ(predicted.optimizer, Optimizer::make(sharded->trained(), options)->bytes());
+      }
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(All,
                          ShardBytesTest,
                          ::testing::Values(KeptBytesCase("llama", at::kFloat, false),

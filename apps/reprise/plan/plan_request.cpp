@@ -7,6 +7,7 @@
 #include <reprise/io/dtype.h>
 #include <reprise/io/file_format.h>
 #include <reprise/model/attention_kernels.h>
+#include <reprise/optim/optimizer.h>
 #include <reprise/parallel/shard.h>
 
 #include <c10/util/Exception.h>
@@ -117,7 +118,7 @@ std::string run_flags(const PlanFlags& flags) {
   text.add("gradient_accumulation_steps",
            training.gradient_accumulation_steps,
            training.gradient_accumulation_steps > 1);
-  text.add("optim", training.optim, !training.optim.starts_with("adamw"));
+  text.add("optim", training.optim, parse_optimizer(training.optim) != OptimizerKind::AdamW);
   text.add("parallel", training.parallel, !training.parallel.empty());
   return text.text();
 }

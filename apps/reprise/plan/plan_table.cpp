@@ -82,8 +82,7 @@ void add_step(PlanFlagList& list) {
             Objective::Grpo);
   list.take("max_completion_length", "grpo, ppo: tokens of a completion", Objective::Grpo);
   list.take("gradient_accumulation_steps").shorthand("accumulation");
-  FlagSpec& optimizer = list.take("optim", "Optimizer; all names of AdamW mean the same");
-  optimizer.choices.insert(optimizer.choices.begin(), "adamw");
+  list.take("optim");
   list.take("momentum");
 }
 

@@ -1,8 +1,9 @@
 // Optimizers over named parameters, with their state as named tensors.
 //
 // If a model is sharded over processes, each process has an optimizer over its parts of the
-// parameters. Updates are elementwise, so together they compute what a single optimizer would (on a
-// CPU, up to how kernels round the last few elements of a part).
+// parameters. Together they compute what a single optimizer would (on a CPU, up to how kernels
+// round the last few elements of a part). Most update element by element; what others need of a
+// part is in block_elements() and updates_whole_parameters().
 #pragma once
 
 #include <reprise/dist/world.h>
@@ -14,6 +15,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -21,23 +23,66 @@
 
 namespace reprise {
 
-enum class OptimizerKind : uint8_t { AdamW, RmsProp, Sgd };
+enum class OptimizerKind : uint8_t {
+  AdamW,
+  AdamW8bit,  ///< moments of 8 bits in blocks of 256, as in bitsandbytes
+  AdamWBf16,  ///< moments of 16 bits
+  Lion,
+  Adafactor,
+  Muon,  ///< for hidden matrices (is_hidden_matrix), and AdamW for all else
+  RmsProp,
+  Sgd,
+};
 
-/// "adamw", "rmsprop" or "sgd".
+/// "adamw", "adamw_8bit", "adamw_bf16", "lion", "adafactor", "muon", "rmsprop" or "sgd".
 REPRISE_API std::string_view name_of(OptimizerKind kind);
-/// Also takes transformers' names of AdamW, "adamw_torch" and "adamw_torch_fused". Throws for any
-/// other name.
+/// Also takes the names that transformers has for them, such as "adamw_torch_fused" and
+/// "adamw_bnb_8bit". Throws for any other name, and says what to use instead if it is known.
 REPRISE_API OptimizerKind parse_optimizer(std::string_view name);
+/// What to use instead of an optimizer that transformers has and we do not; empty for other names.
+REPRISE_API std::string optimizer_instead_of(std::string_view name);
+/// All names that parse_optimizer() takes; the first of a kind is its name_of().
+REPRISE_API std::vector<std::string> optimizer_names();
+
+/// A part of a parameter must begin and end at a multiple of this many elements, or at its end.
+REPRISE_API int64_t block_elements(OptimizerKind kind);
+/// Whether parameters cannot be cut into parts at all.
+REPRISE_API bool updates_whole_parameters(OptimizerKind kind);
+/// Whether a parameter with this name and number of dimensions is a matrix between the embeddings
+/// and the head, which Muon is for.
+REPRISE_API bool is_hidden_matrix(std::string_view name, int64_t dimensions);
+
+/// How Muon scales the learning rate for a matrix of R rows and C columns; torch.optim.Muon's
+/// adjust_lr_fn.
+enum class MuonRate : uint8_t {
+  MatchRmsAdamW,      ///< 0.2 sqrt(max(R, C)): then AdamW's rates and weight decay fit
+  Original,           ///< sqrt(max(1, R / C))
+  SpectralUnclamped,  ///< sqrt(R / C)
+};
 
 struct OptimizerOptions {
   OptimizerKind kind = OptimizerKind::AdamW;
-  double beta1 = 0.9;
-  double beta2 = 0.999;
-  double epsilon = 1e-8;
+  double beta1 = 0.9;       ///< AdamW and Lion
+  double beta2 = 0.999;     ///< AdamW and Lion
+  double epsilon = 1e-8;    ///< AdamW and RMSprop
   double weight_decay = 0;  ///< not applied to biases and norms: see decays()
-  double momentum = 0;      ///< RMSprop and SGD only
-  double alpha = 0.99;      ///< RMSprop only: decay of the squared average
+  /// RMSprop, SGD and Muon. Unset: 0.95 for Muon, 0 for the others.
+  std::optional<double> momentum = std::nullopt;
+  double alpha = 0.99;  ///< RMSprop only: decay of the squared average
+  MuonRate muon_rate = MuonRate::MatchRmsAdamW;
+
+  // Adafactor only; see transformers' class for their meaning.
+  bool scale_parameter = false;  ///< scale the rate by the root mean square of the parameter
+  bool relative_step = false;    ///< relative_step_size() instead of the learning rate
+  bool warmup_init = false;      ///< with relative_step: begin with small steps
+
+  /// Of the stochastic rounding of 16-bit parameters and moments. Together with the state it
+  /// determines the result.
+  uint64_t seed = 0;
 };
+
+/// Adafactor's own learning rate for update number `updates`, from 1.
+REPRISE_API double relative_step_size(const OptimizerOptions& options, int64_t updates);
 
 /// Whether weight decay applies to a parameter with this name and number of dimensions. As in
 /// transformers, it does not apply to biases and to the weights of norms.
@@ -45,7 +90,8 @@ REPRISE_API bool decays(const std::string& name, int64_t dimensions);
 REPRISE_API bool decays(const std::string& name, const at::Tensor& parameter);
 
 /// A 16-bit parameter gets a float32 master copy. Updates go to the copy, and the parameter is
-/// rounded from it.
+/// rounded from it. AdamW8bit, AdamWBf16 and Adafactor keep no copy: they update a bfloat16
+/// parameter in place, and round stochastically so that small updates count on average.
 class REPRISE_API Optimizer {
  public:
   using Parameters = std::vector<std::pair<std::string, at::Tensor>>;
@@ -63,7 +109,8 @@ class REPRISE_API Optimizer {
   virtual void step(double learning_rate) = 0;
   void zero_grad();
 
-  /// The state to save, not copied: "<parameter>/exp_avg" and so on with torch.optim's names,
+  /// The state to save, not copied: "<parameter>/exp_avg" and so on with torch.optim's names, for
+  /// 8 bits "<parameter>/exp_avg" (codes) and "<parameter>/exp_avg/absmax" (maxima of blocks),
   /// "<parameter>/step" (the number of updates), and "<parameter>/master" (the float32 copy).
   /// load() accepts exactly the state() of the same parameters and options; otherwise it throws,
   /// naming what is missing or unexpected, before it changes anything. It rounds 16-bit parameters
@@ -77,6 +124,9 @@ class REPRISE_API Optimizer {
   virtual void load(const SafetensorsFile& file, const World& world) = 0;
   /// Bytes of the state, including the float32 copies.
   virtual int64_t bytes() const;
+  /// What step() takes at most in addition to parameters, gradients and state. Bounded by a slice
+  /// of the parameters, for Muon by the largest hidden matrix.
+  virtual int64_t update_bytes() const = 0;
   /// Moves the state to a device: for example to the CPU while it is not needed, and back before
   /// the next step.
   void move_state(const at::Device& device);

@@ -41,6 +41,8 @@ struct ShardOptions {
   bool cpu_offload = false;
   /// Gather the parameters of the next unit while the current one computes.
   bool prefetch = true;
+  /// Cut parameters only at multiples of this many elements: block_elements() of their optimizer.
+  int64_t block_elements = 1;
   /// Device and dtype for a model with mapped parameters (LoadOptions::mapped).
   std::optional<at::Device> device = {};
   std::optional<at::ScalarType> dtype = {};

@@ -93,6 +93,12 @@ void check(const ModelPlanRequest& request) {
               kLargestWorld,
               " processes, got ",
               request.world ? request.world->size : 0);
+  TORCH_CHECK(!request.world || request.world->strategy == Parallel::Ddp ||
+                  !updates_whole_parameters(request.optimizer.kind),
+              "[plan] ",
+              name_of(request.optimizer.kind),
+              " updates whole parameters: expected ddp, got ",
+              request.world ? name_of(request.world->strategy) : "");
   const auto& limits = request.limits;
   TORCH_CHECK(limits.host_bytes == 0 && !limits.allow_lossy && limits.plan_file.empty(),
               "[plan] a host budget, lossy compression and a file of plans have no effect here: a "

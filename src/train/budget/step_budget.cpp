@@ -135,7 +135,9 @@ int64_t StepBudget::automatic_bytes() const {
 /// count.
 int64_t StepBudget::resolve(const planning::StepPlanner& planner, int64_t base) const {
   const auto device = model_.device().type();
-  const auto at_least = [&](int64_t bytes) { return std::max(budget_bytes_, bytes); };
+  const auto at_least = [&](int64_t bytes) {
+    return std::max({budget_bytes_, bytes, update_peak()});
+  };
   switch (asked().kind) {
     case Budget::Kind::Bytes:
       return asked().bytes;
@@ -150,6 +152,11 @@ int64_t StepBudget::resolve(const planning::StepPlanner& planner, int64_t base) 
       return automatic_bytes_;
   }
   return 0;
+}
+
+// An update comes when activations are gone, but gradients are there. It counts in a total budget.
+int64_t StepBudget::update_peak() const {
+  return is_total() ? base_bytes(/*has_gradients=*/true) + optimizer_.update_bytes() : 0;
 }
 
 int64_t StepBudget::base_bytes(bool has_gradients) const {
@@ -195,8 +202,16 @@ void StepBudget::choose(ShapePlan& plan, bool has_gradients) {
                                          " are in use before it begins")
                               : "",
                    ". Give that, or a smaller `per_device_train_batch_size` or `max_length`.");
+  TORCH_CHECK_WITH(OutOfMemoryError,
+                   update_peak() <= budget_bytes_,
+                   option_of(is_total()),
+                   " ",
+                   bytes_text(budget_bytes_),
+                   " is too small: an update of the weights takes ",
+                   bytes_text(update_peak()),
+                   ". Give that, or choose another `optim`.");
   const planning::StepPlan& chosen = planner.plan_for(usable);
-  plan.peak_bytes = base + chosen.peak_bytes;
+  plan.peak_bytes = std::max(base + chosen.peak_bytes, update_peak());
   plan.base_bytes = base;
   plan.extra_ms = chosen.extra_ms;
   plan.step = planning::step_decisions(chosen.decisions);

@@ -111,6 +111,7 @@ class StepBudget {
   void choose(ShapePlan& plan, bool has_gradients);
   planning::StepTrace trace(const MicroBatch& micro_batch) const;
   int64_t base_bytes(bool has_gradients) const;
+  int64_t update_peak() const;
   int64_t resolve(const planning::StepPlanner& planner, int64_t base) const;
   int64_t automatic_bytes() const;
   int64_t limit_above(int64_t base) const;

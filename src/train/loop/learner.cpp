@@ -20,6 +20,14 @@ namespace {
 
 std::unique_ptr<Optimizer> make_optimizer(const Model& model, const OptimizerOptions& options) {
   const auto* sharded = sharded_model_of(model);
+  // Checked here and not by parts, so that no process waits for one that has only whole ones.
+  const bool is_cut = sharded != nullptr && sharded->is_sharded() && sharded->world().size() > 1;
+  TORCH_CHECK(!is_cut || !updates_whole_parameters(options.kind),
+              "[train] ",
+              name_of(options.kind),
+              " updates whole parameters, and under ",
+              name_of(sharded->strategy()),
+              " a process has parts of them: use ddp, or adamw_8bit.");
   return sharded == nullptr ? Optimizer::make(trained_parameters(model), options)
                             : Optimizer::make(sharded->trained(), options);
 }
@@ -158,6 +166,9 @@ void Learner::update(int64_t step,
               ". Lower `learning_rate`, or compute in a wider type (`dtype` float32).");
   outcome.learning_rate =
       options_.learning_rate * learning_rate_factor(schedule_, step, total_steps_);
+  if (options_.optimizer.relative_step) {
+    outcome.learning_rate = relative_step_size(options_.optimizer, step + 1);
+  }
   optimizer_->step(outcome.learning_rate);
   if (sharded_ != nullptr) {
     sharded_->after_update();

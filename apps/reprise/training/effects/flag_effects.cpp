@@ -6,6 +6,8 @@
 #include "reprise/training/flags/parallel_flags.h"
 #include "reprise/training/options/lora_config.h"
 
+#include <reprise/optim/optimizer.h>
+
 #include <c10/util/Exception.h>
 
 namespace reprise::app {
@@ -91,6 +93,25 @@ void check_schedule(const TrainingFlags& flags) {
               "--lr_scheduler_type ",
               kind,
               " needs --lr_decay_steps; otherwise it would never decay");
+}
+
+void check_adafactor(const TrainingFlags& flags, OptimizerKind kind) {
+  if (kind != OptimizerKind::Adafactor) {
+    refuse(flags,
+           {"scale_parameter", "relative_step", "warmup_init"},
+           "with --optim " + flags.optim + ": it is for adafactor");
+  }
+  if (!flags.relative_step) {
+    refuse(flags, {"warmup_init"}, "without --relative_step");
+    return;
+  }
+  for (const char* name :
+       {"learning_rate", "lr_scheduler_type", "warmup_steps", "warmup_ratio", "lr_decay_steps"}) {
+    TORCH_CHECK(!flags.given.contains(name),
+                "--",
+                name,
+                " has no effect with --relative_step: Adafactor takes its own learning rate");
+  }
 }
 
 void check_evaluation(const TrainingFlags& flags) {
@@ -199,13 +220,27 @@ void check_precision(const TrainingFlags& flags) {
 }
 
 void check_optimizer(const TrainingFlags& flags) {
-  if (flags.optim.starts_with("adamw")) {
-    refuse(flags, {"momentum"}, "with AdamW: it is for --optim rmsprop and sgd");
-  } else {
-    refuse(flags,
-           {"adam_beta1", "adam_beta2", "adam_epsilon"},
-           "with --optim " + flags.optim + ": it is for AdamW");
+  const OptimizerKind kind = parse_optimizer(flags.optim);
+  const std::string with_kind = "with --optim " + flags.optim;
+  const bool is_adamw = kind == OptimizerKind::AdamW || kind == OptimizerKind::AdamW8bit ||
+                        kind == OptimizerKind::AdamWBf16;
+  const bool has_momentum =
+      kind == OptimizerKind::RmsProp || kind == OptimizerKind::Sgd || kind == OptimizerKind::Muon;
+  if (is_adamw) {
+    refuse(flags, {"momentum"}, "with AdamW: it is for --optim rmsprop, sgd and muon");
+  } else if (!has_momentum) {
+    refuse(flags, {"momentum"}, with_kind + ": it is for rmsprop, sgd and muon");
   }
+  if (!is_adamw && kind != OptimizerKind::Muon) {
+    refuse(flags, {"adam_epsilon"}, with_kind + ": it is for AdamW");
+    if (kind != OptimizerKind::Lion) {
+      refuse(flags, {"adam_beta1", "adam_beta2"}, with_kind + ": it is for AdamW");
+    }
+  }
+  if (kind != OptimizerKind::Muon) {
+    refuse(flags, {"muon_adjust_lr_fn"}, with_kind + ": it is for muon");
+  }
+  check_adafactor(flags, kind);
 }
 
 void check_lora(const TrainingFlags& flags) {

@@ -13,6 +13,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -48,6 +49,8 @@ struct FlagSpec {
   std::vector<std::string> other_names = {};  ///< hidden aliases: names in other programs
   std::string short_name = {};                ///< an alias that --help shows
   std::vector<std::string> choices = {};
+  /// What to use instead of a value that another program has, and is none of the choices.
+  std::string (*instead_of)(std::string_view) = nullptr;
   double least = -std::numeric_limits<double>::infinity();
   double most = std::numeric_limits<double>::infinity();
   bool excludes_least = false;

@@ -100,6 +100,8 @@ void parse(const FlagSpec& flag,
     value = object.dump();
     return;
   }
+  const std::string instead = flag.instead_of == nullptr ? "" : flag.instead_of(text);
+  TORCH_CHECK(instead.empty(), where, ": ", text, ": ", instead);
   const auto& choices = flag.choices;
   TORCH_CHECK(choices.empty() || std::find(choices.begin(), choices.end(), text) != choices.end(),
               where,

@@ -94,7 +94,9 @@ struct TrainingFlags : OnlineFlags {
   int64_t lr_decay_steps = 0;
   std::string optim = "adamw_torch_fused";
   double adam_beta1 = 0.9, adam_beta2 = 0.999, adam_epsilon = 1e-8;
-  double momentum = 0;
+  double momentum = 0;  ///< 0: the optimizer's default
+  std::string muon_adjust_lr_fn = "match_rms_adamw";
+  bool scale_parameter = false, relative_step = false, warmup_init = false;
   double weight_decay = 0;
   double max_grad_norm = 1.0;
   double ema_decay = 0;

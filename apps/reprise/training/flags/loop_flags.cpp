@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include <reprise/optim/optimizer.h>
+
 namespace reprise::app {
 
 namespace {
@@ -92,20 +94,46 @@ void add_optimizer(FlagList& list, Objective objective) {
   list.add("optim",
            &Flags::optim,
            "NAME",
-           "Optimizer; both names of AdamW mean the same, with fused kernels where LibTorch has "
+           "Optimizer; the first three names mean the same, with fused kernels where LibTorch has "
            "them")
-      .one_of({"adamw_torch_fused", "adamw_torch", "rmsprop", "sgd"});
-  list.add("adam_beta1", &Flags::adam_beta1, "FRACTION", "AdamW: decay of the mean of gradients")
+      .one_of(optimizer_names())
+      .instead_of = optimizer_instead_of;
+  list.add("adam_beta1",
+           &Flags::adam_beta1,
+           "FRACTION",
+           "AdamW: decay of the mean of gradients; lion: share of it in the update")
       .between(0, 1);
   list.add("adam_beta2",
            &Flags::adam_beta2,
            "FRACTION",
-           "AdamW: decay of the mean of squared gradients")
+           "AdamW: decay of the mean of squared gradients; lion: of the mean of gradients")
       .between(0, 1);
   list.add("adam_epsilon", &Flags::adam_epsilon, "NUMBER", "AdamW: added to the denominator")
       .at_least(0)
       .aliases({"adam.eps"});
-  list.add("momentum", &Flags::momentum, "FRACTION", "rmsprop, sgd: momentum").between(0, 1);
+  list.add("momentum",
+           &Flags::momentum,
+           "FRACTION",
+           "rmsprop, sgd, muon: momentum; 0: none, for muon 0.95")
+      .between(0, 1);
+  list.add("muon_adjust_lr_fn",
+           &Flags::muon_adjust_lr_fn,
+           "NAME",
+           "muon: how the learning rate is scaled for a matrix, as torch.optim.Muon does it; "
+           "match_rms_adamw takes the rates of AdamW")
+      .one_of({"match_rms_adamw", "original", "spectral_unclamped"});
+  list.add("scale_parameter",
+           &Flags::scale_parameter,
+           "BOOL",
+           "adafactor: scale the learning rate by the root mean square of each parameter");
+  list.add("relative_step",
+           &Flags::relative_step,
+           "BOOL",
+           "adafactor: take its own learning rate, which falls with the root of the steps");
+  list.add("warmup_init",
+           &Flags::warmup_init,
+           "BOOL",
+           "adafactor: with --relative_step, begin with small steps");
   list.add("weight_decay",
            &Flags::weight_decay,
            "NUMBER",

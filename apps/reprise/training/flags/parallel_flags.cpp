@@ -6,6 +6,7 @@
 #include "reprise/training/flags/flag_spec.h"
 
 #include <reprise/io/dtype.h>
+#include <reprise/optim/optimizer.h>
 
 #include <c10/util/Exception.h>
 
@@ -143,6 +144,7 @@ ShardOptions shard_options(const TrainingFlags& flags) {
   options.reduce_dtype = dtype_named(flags.reduce_dtype);
   options.cpu_offload = flags.fsdp_cpu_offload;
   options.prefetch = flags.fsdp_prefetch;
+  options.block_elements = block_elements(parse_optimizer(flags.optim));
   return options;
 }
 
@@ -152,6 +154,15 @@ std::chrono::milliseconds timeout_of_world(const TrainingFlags& flags) {
 }
 
 void check_parallel_effects(const TrainingFlags& flags) {
+  TORCH_CHECK(
+      strategy_of(flags) == Parallel::Ddp ||
+          !updates_whole_parameters(parse_optimizer(flags.optim)),
+      "--parallel ",
+      flags.parallel,
+      ": --optim ",
+      flags.optim,
+      " updates whole parameters, and here a process has parts of them. Use --parallel ddp, "
+      "or --optim adamw_8bit");
   if (strategy_of(flags) == Parallel::Fsdp) {
     check_fsdp(flags);
     return;

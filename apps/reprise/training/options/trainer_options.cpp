@@ -14,7 +14,17 @@ OptimizerOptions optimizer_options(const TrainingFlags& flags) {
   options.beta2 = flags.adam_beta2;
   options.epsilon = flags.adam_epsilon;
   options.weight_decay = flags.weight_decay;
-  options.momentum = flags.momentum;
+  if (flags.momentum > 0) {
+    options.momentum = flags.momentum;
+  }
+  options.muon_rate = flags.muon_adjust_lr_fn == "original" ? MuonRate::Original
+                      : flags.muon_adjust_lr_fn == "spectral_unclamped"
+                          ? MuonRate::SpectralUnclamped
+                          : MuonRate::MatchRmsAdamW;
+  options.scale_parameter = flags.scale_parameter;
+  options.relative_step = flags.relative_step;
+  options.warmup_init = flags.warmup_init;
+  options.seed = flags.seed;
   return options;
 }
 

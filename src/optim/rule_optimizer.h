@@ -1,7 +1,7 @@
 // The implementation of Optimizer: it holds the state, and an UpdateRule does the arithmetic.
 #pragma once
 
-#include "optim/chunked_update.h"
+#include "optim/parameter_state.h"
 #include "optim/update_rule.h"
 
 #include <reprise/optim/optimizer.h>
@@ -11,22 +11,22 @@
 
 namespace reprise {
 
-class ChunkedOptimizer final : public Optimizer {
+class RuleOptimizer final : public Optimizer {
  public:
-  ChunkedOptimizer(std::vector<TensorPart> parameters, const OptimizerOptions& options);
+  RuleOptimizer(std::vector<TensorPart> parameters, const OptimizerOptions& options);
 
   void step(double learning_rate) override;
   NamedTensors state() const override;
   std::vector<TensorPart> state_parts() const override;
   void load(const SafetensorsFile& file, const World& world) override;
   int64_t bytes() const override;
+  int64_t update_bytes() const override;
   Parameters wide_parameters() const override;
 
  private:
-  ParameterState make_state(const at::Tensor& parameter, double weight_decay) const;
+  ParameterState make_state(const TensorPart& part, double weight_decay) const;
   void zero_fresh_state() const;
-  /// Calls visit(index of the parameter, name, tensor) for every saved tensor, always in the same
-  /// order.
+  /// Calls visit(TensorPart) for every saved tensor, always in the same order.
   template <class Visit>
   void for_each_tensor(const Visit& visit) const;
   NamedTensors tensors() const;

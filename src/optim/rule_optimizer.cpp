@@ -1,11 +1,11 @@
 // State is allocated with the optimizer and not at the first step, so that its size is known before
 // training begins and a saved state can be loaded into it.
-#include "optim/chunked_optimizer.h"
+#include "optim/rule_optimizer.h"
 
 #include "optim/state_file.h"
 
 #include <ATen/ops/_foreach_add.h>
-#include <ATen/ops/empty_like.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 #include <c10/core/GradMode.h>
 #include <c10/util/Exception.h>
@@ -77,28 +77,30 @@ void check_gradient(const std::string& name, const at::Tensor& parameter) {
 }
 
 // AdamW divides by 1 - beta^step: an invalid step count would corrupt every parameter.
-void check_step_count(const SafetensorsFile& file, const std::string& name) {
+int64_t count_of_steps(const SafetensorsFile& file, const std::string& name) {
+  constexpr float kMost = 1 << 24;  // above, float32 does not count on
   const auto count = file.view(*file.find(name)).item<float>();
-  TORCH_CHECK(std::isfinite(count) && count >= 0 && count == std::floor(count),
+  TORCH_CHECK(count >= 0 && count <= kMost && count == std::floor(count),
               "[optim] ",
               file.path().string(),
               ": tensor \"",
               name,
               "\": expected a count of steps, found ",
               count);
+  return static_cast<int64_t>(count);
 }
 
 }  // namespace
 
-ChunkedOptimizer::ChunkedOptimizer(std::vector<TensorPart> parameters,
-                                   const OptimizerOptions& options)
+RuleOptimizer::RuleOptimizer(std::vector<TensorPart> parameters, const OptimizerOptions& options)
     : Optimizer(std::move(parameters)), rule_(make_update_rule(options)) {
   const c10::NoGradGuard no_grad;
   std::for_each(parts_.begin(), parts_.end(), check_parameter);
   check_all_differ(parameters_);
   for (const TensorPart& part : parts_) {
+    rule_->check(part);
     const bool is_decayed = decays(part.name, std::ssize(part.shape));
-    states_.push_back(make_state(part.values, is_decayed ? options.weight_decay : 0));
+    states_.push_back(make_state(part, is_decayed ? options.weight_decay : 0));
   }
   order_.resize(states_.size());
   std::iota(order_.begin(), order_.end(), size_t{0});
@@ -107,25 +109,31 @@ ChunkedOptimizer::ChunkedOptimizer(std::vector<TensorPart> parameters,
   });
 }
 
-ParameterState ChunkedOptimizer::make_state(const at::Tensor& parameter,
-                                            double weight_decay) const {
+ParameterState RuleOptimizer::make_state(const TensorPart& part, double weight_decay) const {
   ParameterState state;
-  state.parameter = parameter;
+  state.name = part.name;
+  state.shape = part.shape;
+  state.begin = part.begin;
+  state.parameter = part.values;
   state.weight_decay = weight_decay;
-  if (is_16_bit(parameter.scalar_type())) {
-    state.master = parameter.detach().to(at::kFloat);
+  if (rule_->has_copies() && is_16_bit(part.values.scalar_type())) {
+    state.master = part.values.detach().to(at::kFloat);
   }
-  for (size_t i = 0; i < rule_->state_names().size(); ++i) {
-    state.buffers.push_back(at::empty_like(state.value()));
+  const auto options = part.values.options().requires_grad(false);
+  state.specs = rule_->state_of(part);
+  for (const StateSpec& spec : state.specs) {
+    const bool is_whole = spec.count == c10::multiply_integers(spec.shape);
+    state.buffers.push_back(at::empty(is_whole ? spec.shape : std::vector<int64_t>{spec.count},
+                                      options.dtype(spec.dtype)));
   }
-  state.step = at::zeros({}, parameter.options().dtype(at::kFloat).requires_grad(false));
+  state.step = at::zeros({}, options.dtype(at::kFloat));
   return state;
 }
 
 // Note [State is zeroed when it is first used]
 // Zeroing touches every page of what is often the largest part of a run's memory, which would delay
 // the start of a run, and any early error. Until the first use, state is allocated but not touched.
-void ChunkedOptimizer::zero_fresh_state() const {
+void RuleOptimizer::zero_fresh_state() const {
   if (std::exchange(is_fresh_, false)) {
     const c10::NoGradGuard no_grad;
     for (const ParameterState& state : states_) {
@@ -136,96 +144,102 @@ void ChunkedOptimizer::zero_fresh_state() const {
   }
 }
 
-int64_t ChunkedOptimizer::bytes() const {
+int64_t RuleOptimizer::bytes() const {
   return bytes_of(tensors());
 }
 
-void ChunkedOptimizer::step(double learning_rate) {
+int64_t RuleOptimizer::update_bytes() const {
+  std::vector<const ParameterState*> all;
+  for (const ParameterState& state : states_) {
+    all.push_back(&state);
+  }
+  return rule_->update_bytes(all);
+}
+
+void RuleOptimizer::step(double learning_rate) {
   TORCH_CHECK(std::isfinite(learning_rate) && learning_rate >= 0,
               "[optim] learning rate: expected at least 0, got ",
               learning_rate);
   const c10::NoGradGuard no_grad;
+  std::vector<const ParameterState*> updated;
   std::vector<at::Tensor> steps;
-  for (size_t i = 0; i < states_.size(); ++i) {
-    if (states_[i].parameter.grad().defined()) {
-      check_gradient(parameters_[i].first, states_[i].parameter);
-      steps.push_back(states_[i].step);
+  for (const size_t i : order_) {
+    const ParameterState& state = states_[i];
+    if (state.parameter.grad().defined()) {
+      check_gradient(state.name, state.parameter);
+      updated.push_back(&state);
+      steps.push_back(state.step);
     }
   }
-  if (steps.empty()) {
+  if (updated.empty()) {
     return;
   }
   zero_fresh_state();
   at::_foreach_add_(steps, 1);
-  ChunkedUpdate pass(*rule_, learning_rate);
   for (const size_t i : order_) {
-    if (states_[i].parameter.grad().defined()) {
-      pass.add(states_[i]);
-    }
+    states_[i].updates += states_[i].parameter.grad().defined() ? 1 : 0;
   }
-  pass.finish();
+  rule_->step(updated, learning_rate);
 }
 
-NamedTensors ChunkedOptimizer::state() const {
+NamedTensors RuleOptimizer::state() const {
   zero_fresh_state();
   return tensors();
 }
 
 template <class Visit>
-void ChunkedOptimizer::for_each_tensor(const Visit& visit) const {
+void RuleOptimizer::for_each_tensor(const Visit& visit) const {
   for (size_t i = 0; i < states_.size(); ++i) {
     const std::string prefix = parts_[i].name + "/";
     if (states_[i].master.defined()) {
-      visit(i, prefix + "master", states_[i].master);
+      visit({prefix + "master", parts_[i].shape, parts_[i].begin, states_[i].master});
     }
     for (size_t j = 0; j < states_[i].buffers.size(); ++j) {
-      visit(i, prefix + rule_->state_names()[j], states_[i].buffers[j]);
+      const StateSpec& spec = states_[i].specs[j];
+      visit({prefix + spec.name, spec.shape, spec.begin, states_[i].buffers[j]});
     }
-    visit(i, prefix + "step", states_[i].step);
+    visit({prefix + "step", {}, 0, states_[i].step});
   }
 }
 
-NamedTensors ChunkedOptimizer::tensors() const {
+NamedTensors RuleOptimizer::tensors() const {
   NamedTensors state;
-  for_each_tensor([&](size_t, std::string name, const at::Tensor& tensor) {
-    state.emplace_back(std::move(name), tensor);
-  });
+  for_each_tensor(
+      [&](TensorPart part) { state.emplace_back(std::move(part.name), std::move(part.values)); });
   return state;
 }
 
 // Every process with a part of a parameter has the same step count for it.
-std::vector<TensorPart> ChunkedOptimizer::state_parts() const {
+std::vector<TensorPart> RuleOptimizer::state_parts() const {
   zero_fresh_state();
   std::vector<TensorPart> state;
-  for_each_tensor([&](size_t i, std::string name, const at::Tensor& tensor) {
-    const bool is_count = tensor.is_same(states_[i].step);
-    state.push_back({std::move(name),
-                     is_count ? std::vector<int64_t>() : parts_[i].shape,
-                     is_count ? 0 : parts_[i].begin,
-                     tensor.view({-1})});
+  for_each_tensor([&](TensorPart part) {
+    part.values = part.values.view({-1});
+    state.push_back(std::move(part));
   });
   return state;
 }
 
-void ChunkedOptimizer::load(const SafetensorsFile& file, const World& world) {
+void RuleOptimizer::load(const SafetensorsFile& file, const World& world) {
   const std::vector<TensorPart> targets = state_parts();
   const auto names = names_everywhere(targets, world);
   world.run_on_all("loading " + file.path().string(), [&] {
     check_holds_exactly(file, targets, names);
     for (const TensorPart& part : parts_) {
-      check_step_count(file, part.name + "/step");
+      count_of_steps(file, part.name + "/step");
     }
   });
   copy_state(file, targets);
   const c10::NoGradGuard no_grad;
-  for (const ParameterState& state : states_) {
+  for (ParameterState& state : states_) {
+    state.updates = count_of_steps(file, state.name + "/step");
     if (state.master.defined()) {
       state.parameter.copy_(state.master);
     }
   }
 }
 
-Optimizer::Parameters ChunkedOptimizer::wide_parameters() const {
+Optimizer::Parameters RuleOptimizer::wide_parameters() const {
   Parameters wide;
   for (size_t i = 0; i < states_.size(); ++i) {
     wide.emplace_back(parameters_[i].first, states_[i].value());
