@@ -5,6 +5,7 @@
 #include "parallel/sharded_model.h"
 
 #include <reprise/model/lora.h>
+#include <reprise/model/quantization.h>
 
 #include <c10/util/Exception.h>
 
@@ -106,6 +107,9 @@ void check_options(const Model& model, const ShardOptions& options) {
               "[parallel] cpu_offload has an effect only under fsdp on a GPU.");
   TORCH_CHECK(options.strategy == Parallel::Fsdp || (!options.device && !options.dtype),
               "[parallel] models with mapped parameters need fsdp.");
+  TORCH_CHECK(options.strategy != Parallel::Fsdp || !is_quantized(model),
+              "[parallel] fsdp cannot shard a quantised model: every process holds it as a whole, "
+              "under ddp or zero2.");
 }
 
 }  // namespace

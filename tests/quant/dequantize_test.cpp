@@ -3,7 +3,10 @@
 #include "quant/dequantize.h"
 #include "quant/weight_case.h"
 #include "support/bitwise.h"
+#include "support/devices.h"
 #include "support/error_text.h"
+
+#include <reprise/ops/cuda_kernels.h>
 
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
@@ -42,6 +45,20 @@ TEST(Dequantize, KernelAndReferenceGiveTheSameBits) {
     for (const auto& weight : testing::random_weights(sizes.first, sizes.second)) {
       for (const auto type : {at::kFloat, at::kBFloat16, at::kHalf, at::kDouble}) {
         EXPECT_TRUE(bitwise_equal(dequantize(weight, type), by_reference(weight, type)))
+            << testing::name_of(weight) << " " << c10::toString(type) << " " << sizes.first;
+      }
+    }
+  }
+}
+
+TEST(Dequantize, OnAGpuGivesTheBitsOfTheCpu) {
+  REPRISE_REQUIRE_CUDA();
+  ASSERT_TRUE(load_cuda_kernels()) << missing_cuda_kernels();
+  for (const auto& sizes : {std::pair{5, 7}, {64, 64}, {300, 129}, {1, 1}}) {
+    for (const auto& weight : testing::random_weights(sizes.first, sizes.second)) {
+      const auto on_gpu = weight.to(at::kCUDA);
+      for (const auto type : {at::kFloat, at::kBFloat16, at::kHalf, at::kDouble}) {
+        EXPECT_TRUE(bitwise_equal(dequantize(on_gpu, type).cpu(), dequantize(weight, type)))
             << testing::name_of(weight) << " " << c10::toString(type) << " " << sizes.first;
       }
     }

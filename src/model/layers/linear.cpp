@@ -47,11 +47,13 @@ at::Tensor Linear::forward(const at::Tensor& x,
     no_autocast.emplace(memory::kernel_type(x.device()), at::kFloat, /*enabled=*/false);
   }
   const auto [w, b] = values(pass.adapters);
-  return add_branch(apply_linear(x, as_out_in(w), b, options.precision), x, pass);
+  const auto y = quantized_ == nullptr ? apply_linear(x, as_out_in(w), b, options.precision)
+                                       : quantized_product(x, b, options.precision);
+  return add_branch(y, x, pass);
 }
 
 std::optional<Linear::Values> Linear::fused_values(const Pass& pass) const {
-  if (shape_.layout != WeightLayout::OutIn ||
+  if (quantized_ != nullptr || shape_.layout != WeightLayout::OutIn ||
       (pass.has_cache && at::autocast::is_autocast_enabled(memory::kernel_type(weight.device())))) {
     return std::nullopt;
   }
@@ -116,7 +118,7 @@ void Linear::set_branch(std::shared_ptr<LoraBranch> branch) {
 }
 
 void Linear::fold_branch() {
-  TORCH_INTERNAL_ASSERT(branch_ != nullptr && !is_folded_);
+  TORCH_INTERNAL_ASSERT(branch_ != nullptr && !is_folded_ && quantized_ == nullptr);
   const at::NoGradGuard no_grad;
   const auto delta = as_out_in(branch_->delta());
   keep_original();

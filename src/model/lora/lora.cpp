@@ -69,7 +69,7 @@ void install(
         std::make_shared<LoraBranch>(LoraBranch::Shape{shape.in, shape.out, target.rank},
                                      target.scale,
                                      dropout,
-                                     target.module->weight.options().dtype(dtype)));
+                                     target.module->options().dtype(dtype)));
   }
   const bool is_trained = freezing == Freezing::TrainAdapters;
   if (is_trained) {
