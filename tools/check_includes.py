@@ -25,7 +25,7 @@ LAYERS = [
     ("src/optim", "include/reprise/optim"),
     ("src/io", "include/reprise/io"),
     ("src/dist", "include/reprise/dist"),
-    ("src/ops", "include/reprise/ops"),
+    ("src/ops", "include/reprise/ops", "src/quant", "include/reprise/quant"),
     ("src/plan",),
     ("src/plan/solve",),
     ("src/plan/cost",),

@@ -78,21 +78,48 @@ std::string part_of(const std::string& name) {
   return std::string(found == kParts.end() ? "other" : found->part);
 }
 
+// Ends of tensors that belong to a quantised weight: its scales, tables and settings.
+constexpr std::array<std::string_view, 8> kOfQuantized = {".absmax",
+                                                          ".nested_absmax",
+                                                          ".quant_map",
+                                                          ".nested_quant_map",
+                                                          ".quant_state.bitsandbytes__nf4",
+                                                          ".quant_state.bitsandbytes__fp4",
+                                                          ".SCB",
+                                                          ".weight_format"};
+
+bool is_of_quantized(const std::string& name) {
+  return std::any_of(kOfQuantized.begin(), kOfQuantized.end(), [&](const auto end) {
+    return name.ends_with(end);
+  });
+}
+
+// Two 4-bit codes lie in a byte.
+int64_t numbers_in(const TensorInfo& info) {
+  const int64_t values = c10::multiply_integers(info.shape);
+  return info.dtype == at::kByte ? 2 * values : values;
+}
+
 struct Contents {
   int64_t parameters = 0;
+  int64_t quantized = 0;  // parameters in quantised layers
+  int64_t layers = 0;     // that are quantised
   std::map<std::string, int64_t> by_part;
   std::set<std::string> dtypes;
 };
 
-Contents contents_of(const SafetensorsCheckpoint& checkpoint) {
+Contents contents_of(const SafetensorsCheckpoint& checkpoint, bool is_quantized) {
   Contents contents;
   for (const auto& name : checkpoint.names()) {
-    if (is_buffer(name)) {
+    if (is_buffer(name) || (is_quantized && is_of_quantized(name))) {
       continue;
     }
     const auto& info = *checkpoint.find(name);
-    const int64_t count = c10::multiply_integers(info.shape);
+    const bool is_code = is_quantized && !at::isFloatingType(info.dtype);
+    const int64_t count = is_code ? numbers_in(info) : c10::multiply_integers(info.shape);
     contents.parameters += count;
+    contents.quantized += is_code ? count : 0;
+    contents.layers += is_code ? 1 : 0;
     contents.by_part[part_of(name)] += count;
     contents.dtypes.insert(dtype_name(info.dtype));
   }
@@ -181,7 +208,7 @@ void run_inspect(const InspectOptions& options) {
   const auto folders = model_folders({options.folder.string(), ""}, "");
   const auto config = ModelConfig::read(folders.model);
   const SafetensorsCheckpoint checkpoint(folders.model);
-  const auto contents = contents_of(checkpoint);
+  const auto contents = contents_of(checkpoint, config.quantization.has_value());
   const auto tokenizer = summarize_tokenizer(tokenizer_folder(folders));
   const auto adapter = adapter_text(folders);
   const auto dtype = options.dtype.empty() ? config.dtype : chosen_dtype(options.dtype);
@@ -194,6 +221,11 @@ void run_inspect(const InspectOptions& options) {
   for (const auto& [part, count] : contents.by_part) {
     print_row("  " + part, std::to_string(count));
   }
+  if (config.quantization) {
+    print_row("quantised",
+              config.quantization->describe() + ", " + std::to_string(contents.layers) +
+                  " layers of " + std::to_string(contents.quantized) + " parameters");
+  }
   std::string dtypes;
   for (const auto& name : contents.dtypes) {
     dtypes += (dtypes.empty() ? "" : ", ") + name;
@@ -204,7 +236,9 @@ void run_inspect(const InspectOptions& options) {
   if (!tokenizer.chat_template.empty()) {
     print_row("chat template", tokenizer.chat_template);
   }
-  print_memory(config, contents.parameters, dtype.value_or(at::kFloat));
+  if (!config.quantization) {  // whose weights are not trained: see reprise plan --lora_r 16
+    print_memory(config, contents.parameters, dtype.value_or(at::kFloat));
+  }
   print_warnings(config.warnings);
   print_warnings(tokenizer.warnings);
 }

@@ -8,6 +8,7 @@
 #include <reprise/io/atomic_folder.h>
 #include <reprise/model/lora.h>
 #include <reprise/model/pretrained.h>
+#include <reprise/model/quantization.h>
 #include <reprise/text/tokenizer.h>
 
 #include <c10/util/Exception.h>
@@ -71,6 +72,9 @@ void run_merge(const MergeOptions& given) {
   load.head = head_of(LoraConfig::read(options.model.adapter), ModelConfig::read(source));
   const auto loaded = load_model(source, load);
   print_warnings(loaded.warnings);
+  if (is_quantized(*loaded.model)) {  // what the adapter was trained on, in the type of the rest
+    dequantize_model(*loaded.model, loaded.model->dtype());
+  }
   load_adapter(*loaded.model, options.model.adapter);
   merge_lora(*loaded.model);
   if (load.head == HeadKind::Score) {

@@ -3,6 +3,7 @@
 #include <reprise/model/pretrained.h>
 
 #include "model/families/architecture.h"
+#include "model/quantization/load_quantized.h"
 #include "model/replace_parameters.h"
 
 #include <reprise/io/file_format.h>
@@ -68,6 +69,18 @@ class Loading {
     TORCH_CHECK(!options.mapped || (!options.dtype && options.device.is_cpu()),
                 "[load] mapped parameters are in main memory and as they are stored: give neither "
                 "dtype nor device.");
+    TORCH_CHECK(!options.quantization || !config_.quantization,
+                "[load] ",
+                folder.string(),
+                ": is quantised already (",
+                config_.quantization ? config_.quantization->describe() : "",
+                "): load it as it is.");
+    TORCH_CHECK(
+        !options.mapped || !is_quantized(),
+        "[load] ",
+        folder.string(),
+        ": fsdp cannot shard a quantised model: every process holds it as a whole, under ddp "
+        "or zero2.");
   }
 
   LoadedModel run() {
@@ -78,16 +91,44 @@ class Loading {
     if (options_.mapped) {
       config_.dtype = dtype;  // converted when the model is sharded
     }
-    // Mapped tensors replace meta parameters, which never had memory.
-    const auto device = options_.mapped ? at::Device(at::kMeta) : options_.device;
+    // Mapped tensors replace meta parameters, which never had memory; so do those of a quantised
+    // model, whose largest weights are no parameters.
+    const auto device = starts_on_meta() ? at::Device(at::kMeta) : options_.device;
     model_ =
         std::make_shared<Model>(config_, options_.head, at::TensorOptions(dtype).device(device));
+    if (is_quantized()) {
+      load_quantized(dtype);
+    }
     fill_parameters();
     check_leftovers();
     return {model_, warnings_};
   }
 
  private:
+  bool is_quantized() const { return options_.quantization || config_.quantization; }
+  bool starts_on_meta() const { return options_.mapped || is_quantized(); }
+
+  void load_quantized(at::ScalarType dtype) {
+    NamedStore store(checkpoint_, names_);
+    const bool is_stored = config_.quantization.has_value();
+    load_quantized_layers(*model_,
+                          store,
+                          {.config = is_stored ? *config_.quantization : *options_.quantization,
+                           .is_stored = is_stored,
+                           .dtype = dtype,
+                           .device = options_.device});
+  }
+
+  // What takes the place of a parameter on the meta device.
+  at::Tensor replacement(const std::string& stored, const at::Tensor& parameter) const {
+    if (options_.mapped) {
+      return checkpoint_.view(stored);
+    }
+    auto tensor = at::empty_like(parameter, parameter.options().device(options_.device));
+    checkpoint_.copy_to(stored, tensor);
+    return tensor;
+  }
+
   bool has_head(HeadKind kind) const {
     const auto& path = kind == HeadKind::TokenClasses ? architecture_.token_head
                        : kind == HeadKind::CausalLm   ? architecture_.lm_head
@@ -180,14 +221,14 @@ class Loading {
         continue;
       }
       check(*checkpoint_.find(name->second), item.value());
-      if (options_.mapped) {
-        views.emplace(item.key(), checkpoint_.view(name->second));
+      if (starts_on_meta()) {
+        views.emplace(item.key(), replacement(name->second, item.value()));
       } else {
         checkpoint_.copy_to(name->second, item.value());
       }
       names_.erase(name);
     }
-    if (options_.mapped) {
+    if (starts_on_meta()) {
       replace_parameters(*model_, views);
     }
     make_missing(missing);
@@ -207,11 +248,11 @@ class Loading {
                 folder_.string(),
                 ": tensors are missing: ",
                 listed(missing));
-    if (options_.mapped) {
+    if (starts_on_meta()) {
       std::map<std::string, at::Tensor> fresh;
       for (const auto& name : missing) {
         const at::Tensor planned = model_->named_parameters()[name];
-        fresh.emplace(name, at::empty_like(planned, planned.options().device(at::kCPU)));
+        fresh.emplace(name, at::empty_like(planned, planned.options().device(options_.device)));
       }
       replace_parameters(*model_, fresh);
     }

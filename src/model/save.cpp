@@ -4,6 +4,8 @@
 #include <reprise/model/pretrained.h>
 
 #include "model/families/architecture.h"
+#include "model/quantization/quantize_model.h"
+#include "model/quantization/stored_weight.h"
 
 #include <reprise/io/file.h>
 #include <reprise/io/json.h>
@@ -61,6 +63,10 @@ Json config_json(const Model& model, at::ScalarType dtype) {
   Json json = model.config().source;
   json["architectures"] = Json::array({class_name(model)});
   json[json.contains("torch_dtype") ? "torch_dtype" : "dtype"] = dtype_name(dtype);
+  json.erase("quantization_config");
+  if (model.config().quantization) {
+    json["quantization_config"] = model.config().quantization->to_json();
+  }
   const auto labels = json.find("id2label");
   const bool has_names = labels != json.end() && labels->is_object() &&
                          static_cast<int64_t>(labels->size()) == model.outputs();
@@ -110,6 +116,12 @@ std::vector<LazyTensor> tensors_of(const Model& model, at::ScalarType dtype) {
     tensors.push_back({item.key(), dtype, parameter.sizes().vec(), [parameter, dtype] {
                          return parameter.to(at::kCPU, dtype);
                        }});
+  }
+  for (const auto& [path, linear] : linears_of(model)) {
+    if (linear->quantized() != nullptr) {
+      const auto own = stored_tensors(path, *linear->quantized());
+      tensors.insert(tensors.end(), own.begin(), own.end());
+    }
   }
   return tensors;
 }
@@ -200,6 +212,8 @@ void save_model(const Model& model, const fs::path& folder, const SaveOptions& o
   TORCH_CHECK(
       !has_lora(model),
       "[save] the model has LoRA adapters: write them with save_adapter, or merge_lora first.");
+  TORCH_CHECK(model.sharded_parameters() == nullptr || !is_quantized(model),
+              "[save] a quantised model is saved by one process that is no part of a world.");
   const auto dtype = options.dtype.value_or(model.dtype());
   const World& world =
       model.sharded_parameters() == nullptr ? World::single() : model.sharded_parameters()->world();

@@ -5,6 +5,7 @@
 #include "parallel/sharded_model.h"
 
 #include <reprise/model/lora.h>
+#include <reprise/model/quantization.h>
 
 #include <c10/util/Exception.h>
 
@@ -110,6 +111,9 @@ void check_options(const Model& model, const ShardOptions& options) {
               options.block_elements);
   TORCH_CHECK(options.strategy == Parallel::Fsdp || (!options.device && !options.dtype),
               "[parallel] models with mapped parameters need fsdp.");
+  TORCH_CHECK(options.strategy != Parallel::Fsdp || !is_quantized(model),
+              "[parallel] fsdp cannot shard a quantised model: every process holds it as a whole, "
+              "under ddp or zero2.");
 }
 
 }  // namespace

@@ -67,7 +67,8 @@ inline Json usual_run(const std::string& objective, int64_t steps) {
 }
 
 /// A run, with these keys of its own beside the fixtures': "lora": {"dropout"}, fresh adapters on
-/// all projections; "attention_dropout"; "dtype"; "eval_data".
+/// all projections; "quantize", "nf4" or "int8": the policy's base; "attention_dropout"; "dtype";
+/// "eval_data".
 class TrainingCase {
  public:
   /// The models of a case in a world are sharded over it.
@@ -140,8 +141,10 @@ class TrainingCase {
     return opened;
   }
 
-  std::shared_ptr<Model> open(const std::string& name) const {
+  std::shared_ptr<Model> open(const std::string& name,
+                              std::optional<QuantizationConfig> quantization = {}) const {
     LoadOptions load;
+    load.quantization = std::move(quantization);
     load.head = kind_ == Objective::Rm    ? HeadKind::Score
                 : kind_ == Objective::Prm ? HeadKind::TokenClasses
                                           : HeadKind::CausalLm;
@@ -152,8 +155,17 @@ class TrainingCase {
     return load_model(training_fixtures() / "models" / name, load).model;
   }
 
+  std::optional<QuantizationConfig> quantization() const {
+    if (!has("quantize")) {
+      return std::nullopt;
+    }
+    const bool is_int8 = name_in("quantize") == "int8";
+    return QuantizationConfig{.scheme = {.format = is_int8 ? QuantFormat::Int8 : QuantFormat::Nf4,
+                                         .double_quant = !is_int8}};
+  }
+
   std::shared_ptr<Model> open_policy() {
-    auto opened = open(name_in("model"));
+    auto opened = open(name_in("model"), quantization());
     if (has("attention_dropout")) {
       opened = with_attention_dropout(*opened, run_["attention_dropout"].get<double>());
     }

@@ -197,6 +197,7 @@ void finish_plan_flags(const CLI::App& command, PlanFlags& flags) {
   open_adapter(flags.training);
   check_precision(flags.training);
   check_lora(flags.training);
+  check_quantization_effects(flags.training);
   check_optimizer(flags.training);
   enable_lora_if_set(flags.training, flags.has("use_peft"));
   flags.row_length = row_length(flags.training, filed, typed);

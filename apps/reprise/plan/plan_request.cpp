@@ -2,6 +2,7 @@
 
 #include "reprise/training/flags/flag_spec.h"
 #include "reprise/training/options/lora_config.h"
+#include "reprise/training/options/quantization_options.h"
 #include "reprise/training/options/trainer_options.h"
 
 #include <reprise/io/dtype.h>
@@ -109,6 +110,15 @@ std::string run_flags(const PlanFlags& flags) {
   text.add_switch("use_peft", training.use_peft && !flags.has("lora_r"));
   text.add_switch("use_dora", training.use_dora);
   text.add("init_lora_weights", training.init_lora_weights, flags.has("init_lora_weights"));
+  text.add_switch("load_in_4bit", training.load_in_4bit);
+  text.add_switch("load_in_8bit", training.load_in_8bit);
+  text.add("bnb_4bit_quant_type",
+           training.bnb_4bit_quant_type,
+           training.load_in_4bit && training.bnb_4bit_quant_type != "nf4");
+  text.add_switch("use_bnb_nested_quant", training.use_bnb_nested_quant);
+  text.add("bnb_4bit_compute_dtype",
+           training.bnb_4bit_compute_dtype,
+           !training.bnb_4bit_compute_dtype.empty());
   text.add("per_device_train_batch_size", training.per_device_train_batch_size);
   // grpo and ppo limit a prompt and its completion separately.
   text.add("max_length", flags.row_length, !is_online_run);
@@ -152,6 +162,20 @@ ModelPlanRequest plan_request(const PlanFlags& flags) {
     request.teacher = read_planned_config(training.teacher_model);
   }
   request.lora = planned_lora(flags);
+  if (const auto quantization = quantization_options(training)) {
+    TORCH_CHECK(!request.config.quantization,
+                training.model,
+                ": is quantised already (",
+                request.config.quantization ? request.config.quantization->describe() : "",
+                "): leave out --load_in_",
+                training.load_in_4bit ? "4bit" : "8bit");
+    request.config.quantization = quantization;
+  }
+  TORCH_CHECK(
+      !request.config.quantization || request.lora,
+      training.model,
+      ": is quantised, and quantised weights cannot be trained, only adapters on them: give "
+      "--lora_r 16 too");
   request.optimizer = optimizer_options(training);
   request.rows = training.per_device_train_batch_size;
   request.length = flags.row_length;

@@ -68,6 +68,15 @@ void add_model(PlanFlagList& list) {
   }
   list.take("adapter", "Folder of a LoRA adapter to train further");
   list.take("base");
+  list.begin_group("Quantisation of the weights below LoRA adapters");
+  for (const char* setting : {"load_in_4bit",
+                              "load_in_8bit",
+                              "bnb_4bit_quant_type",
+                              "use_bnb_nested_quant",
+                              "bnb_4bit_compute_dtype",
+                              "llm_int8_skip_modules"}) {
+    list.take(setting);
+  }
 }
 
 void add_step(PlanFlagList& list) {

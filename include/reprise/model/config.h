@@ -8,6 +8,7 @@
 #include <reprise/export.h>
 #include <reprise/io/dtype.h>
 #include <reprise/io/json.h>
+#include <reprise/model/quantization_config.h>
 #include <reprise/ops/activation.h>
 
 #include <c10/core/ScalarType.h>
@@ -78,6 +79,7 @@ struct ModelConfig {
   std::optional<at::ScalarType> dtype;
   int64_t labels = 2;        ///< outputs of a classification head; 2 is transformers' default
   std::string architecture;  ///< e.g. "LlamaForCausalLM"; empty: not in the file
+  std::optional<QuantizationConfig> quantization;  ///< unset: weights are not quantised
 
   Json source;                        ///< the original config.json, for export
   std::vector<std::string> warnings;  ///< about fields that are not known and were ignored

@@ -137,6 +137,11 @@ class REPRISE_API Model : public torch::nn::Module {
   }
   ShardedParameters* sharded_parameters() const { return sharded_parameters_.get(); }
 
+  /// Set by quantize_model() and load_model(): how the layers are quantised; unset: they are not.
+  void set_quantization(std::optional<QuantizationConfig> quantization) {
+    config_.quantization = std::move(quantization);
+  }
+
   const ModelConfig& config() const { return config_; }
   HeadKind head() const { return head_kind_; }
   at::Device device() const;

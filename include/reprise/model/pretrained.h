@@ -29,6 +29,9 @@ struct LoadOptions {
   /// the stored type. For models that are sharded over processes (parallel/shard.h), where each
   /// process copies its part. `dtype` and `device` must not be set.
   bool mapped = false;
+  /// Quantises the linear layers, one after the other, as quantize_model() does; the whole model is
+  /// never in memory unquantised. Unset: as in the checkpoint, which may be quantised itself.
+  std::optional<QuantizationConfig> quantization = {};
 };
 
 struct LoadedModel {
@@ -50,7 +53,8 @@ struct SaveOptions {
   uint64_t max_shard_bytes = uint64_t{5} << 30;
 };
 
-/// Writes a folder that transformers and vLLM can load. Throws if the model has adapters: merge
+/// Writes a folder that transformers and vLLM can load; quantised weights as bitsandbytes stores
+/// them, which `dtype` does not change. Throws if the model has adapters: merge
 /// them first, or use save_adapter(). If the model is sharded, all of its processes must call it
 /// with the same folder; they write the same files as one process would.
 REPRISE_API void save_model(const Model& model,

@@ -33,7 +33,8 @@ constexpr std::array<std::string_view, 17> kMatmuls{"aten::mm",
                                                     "reprise::gated_linear",
                                                     "reprise::linear",
                                                     "reprise::linear_add",
-                                                    "reprise::qkv_rope"};
+                                                    "reprise::qkv_rope",
+                                                    "reprise::quantized_linear"};
 
 /// Their results share the storage of the first argument, but the schema does not declare it.
 constexpr std::array<std::string_view, 3> kHiddenViews{

@@ -98,7 +98,9 @@ void read_common_fields(ConfigReader& fields, ModelConfig& config) {
     config.architecture = names->front();
   }
   fields.require("is_encoder_decoder", false);
-  fields.require("quantization_config", nullptr);
+  if (const Json* quantization = fields.find({"quantization_config"})) {
+    config.quantization = QuantizationConfig::from_json(*quantization, fields.source());
+  }
   fields.ignore({"transformers_version",
                  "_name_or_path",
                  "use_cache",

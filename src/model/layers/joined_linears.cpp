@@ -64,7 +64,11 @@ void move_together(const std::vector<at::Tensor>& parts, const Move& move) {
 }  // namespace
 
 void move_together(const Linears& linears, const Move& move) {
-  if (linears.size() < 2 || linears.front()->shape().layout != WeightLayout::OutIn) {
+  const bool has_quantized = std::any_of(linears.begin(), linears.end(), [](const auto* linear) {
+    return linear->quantized() != nullptr;
+  });
+  if (linears.size() < 2 || has_quantized ||
+      linears.front()->shape().layout != WeightLayout::OutIn) {
     return;
   }
   std::vector<at::Tensor> weights, biases;

@@ -72,8 +72,13 @@ at::Tensor Linear::forward(const at::Tensor& x,
   }
   const LoraBranch* branch = active_branch(pass.adapters);
   if (branch != nullptr && branch->is_dora()) {
+    const auto [w, b] = matrix(pass.adapters);
+    const auto product = [&, w = w](const at::Tensor& input, const at::Tensor& own_bias) {
+      return quantized_ == nullptr ? apply_linear(input, w, own_bias, options.precision)
+                                   : quantized_product(input, own_bias, options.precision);
+    };
     return dora_linear(
-        *branch, x, matrix(pass.adapters), options.precision, pass.trains_adapters());
+        *branch, x, {.weight = w, .bias = b, .product = product}, pass.trains_adapters());
   }
   if (options.precision == Precision::AsGiven && branch != nullptr) {
     if (const auto own = adapted_values(pass)) {
@@ -82,11 +87,13 @@ at::Tensor Linear::forward(const at::Tensor& x,
     }
   }
   const auto [w, b] = values(pass.adapters);
-  return add_branch(apply_linear(x, as_out_in(w), b, options.precision), x, pass);
+  const auto y = quantized_ == nullptr ? apply_linear(x, as_out_in(w), b, options.precision)
+                                       : quantized_product(x, b, options.precision);
+  return add_branch(y, x, pass);
 }
 
 std::optional<Linear::Values> Linear::fused_values(const Pass& pass) const {
-  if (shape_.layout != WeightLayout::OutIn ||
+  if (quantized_ != nullptr || shape_.layout != WeightLayout::OutIn ||
       (pass.has_cache && at::autocast::is_autocast_enabled(memory::kernel_type(weight.device())))) {
     return std::nullopt;
   }
@@ -101,13 +108,13 @@ bool Linear::computes_alone(const Pass& pass) const {
 
 Linear::Values Linear::matrix(AdapterUse adapters) const {
   auto own = values(adapters);
-  own.weight = as_out_in(own.weight);
+  own.weight = quantized_ == nullptr ? as_out_in(own.weight) : full_weight(quantized_->source_type);
   return own;
 }
 
 // For reprise::adapted_linear, which takes a weight that is stored (in, out) as well.
 std::optional<Linear::Values> Linear::adapted_values(const Pass& pass) const {
-  if (shape_.layout == WeightLayout::OutIn) {
+  if (quantized_ != nullptr || shape_.layout == WeightLayout::OutIn) {
     return fused_values(pass);
   }
   const bool has_casts =
@@ -176,7 +183,7 @@ void Linear::set_branch(std::shared_ptr<LoraBranch> branch) {
 }
 
 void Linear::fold_branch() {
-  TORCH_INTERNAL_ASSERT(branch_ != nullptr && !is_folded_);
+  TORCH_INTERNAL_ASSERT(branch_ != nullptr && !is_folded_ && quantized_ == nullptr);
   const at::NoGradGuard no_grad;
   const auto merged = as_out_in(branch_->merged(as_out_in(weight)));
   keep_original();

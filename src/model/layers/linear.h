@@ -20,12 +20,14 @@
 //                                   the branches as arguments. In Precision::Float32, and with a
 //                                   KV cache under autocast, reprise::adapted_sum onto the product
 //   layers with DoRA                at::linear for each alone (lora/dora.h)
+//   … over a quantised weight       reprise::quantized_linear, alone: fused_values() has none
 #pragma once
 
 #include "model/families/architecture.h"
 #include "model/layers/pass.h"
 #include "model/layers/weight_and_bias.h"
 #include "model/lora/lora_branch.h"
+#include "quant/quantized_weight.h"
 
 #include <reprise/export.h>
 
@@ -70,9 +72,9 @@ class REPRISE_API Linear : public WeightAndBias {
   LinearHead as_head(const Pass& pass, bool in_float32) const;
 
   /// Weight (out, in) and bias for our fused operators, whose input is autocast_input(x). None if
-  /// the weight is stored (in, out), if the adapter is DoRA, and in passes with a KV cache under
-  /// autocast: autocast caches its casts between passes, while our operators would cast again
-  /// for every token.
+  /// the weight is quantised or stored (in, out), if the adapter is DoRA, and in passes with a KV
+  /// cache under autocast: autocast caches its casts between passes, while our operators would
+  /// cast again for every token.
   std::optional<Values> fused_values(const Pass& pass) const;
   /// The LoRA branch that takes part in a pass; null: none.
   const LoraBranch* active_branch(AdapterUse adapters) const;
@@ -81,6 +83,23 @@ class REPRISE_API Linear : public WeightAndBias {
   Values matrix(AdapterUse adapters) const;
 
   const Shape& shape() const { return shape_; }
+
+  /// Replaces the parameter `weight`, which becomes undefined, by its quantised form. Products are
+  /// computed in `compute_type`; unset: in the type of the input, or of autocast.
+  void quantize(const QuantScheme& scheme, std::optional<at::ScalarType> compute_type);
+  void set_quantized(std::shared_ptr<const quant::QuantizedWeight> quantized,
+                     std::optional<at::ScalarType> compute_type);
+  /// Makes `weight` a parameter of this type again.
+  void dequantize(at::ScalarType type);
+  const std::shared_ptr<const quant::QuantizedWeight>& quantized() const { return quantized_; }
+  /// The weight (out, in) in this type, whether it is quantised or not.
+  at::Tensor full_weight(at::ScalarType type) const;
+  /// Device and type of the weight; of a quantised one, the type that it was quantised from.
+  at::TensorOptions options() const;
+
+  void to(torch::Device device, torch::Dtype dtype, bool non_blocking = false) override;
+  void to(torch::Dtype dtype, bool non_blocking = false) override;
+  void to(torch::Device device, bool non_blocking = false) override;
 
   /// Sets or removes (null) the trained branch. It is a submodule, "lora", so its parameters are
   /// the model's.
@@ -101,8 +120,14 @@ class REPRISE_API Linear : public WeightAndBias {
   bool computes_alone(const Pass& pass) const;
   at::Tensor forward_onto(const at::Tensor& residual, const at::Tensor& x, const Pass& pass) const;
   at::Tensor add_branch(const at::Tensor& y, const at::Tensor& x, const Pass& pass) const;
+  at::Tensor quantized_product(const at::Tensor& x,
+                               const at::Tensor& own_bias,
+                               Precision precision) const;
+  void move_quantized(at::Device device, bool non_blocking);
 
   Shape shape_;
+  std::shared_ptr<const quant::QuantizedWeight> quantized_;  // null: `weight` is a parameter
+  std::optional<at::ScalarType> compute_type_;
   std::shared_ptr<LoraBranch> branch_, reference_branch_;  // null: none
   bool is_folded_ = false;
 };

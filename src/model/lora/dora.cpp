@@ -8,18 +8,17 @@ namespace reprise {
 
 at::Tensor dora_linear(const LoraBranch& branch,
                        const at::Tensor& x,
-                       const WeightAndBias::Values& base,
-                       Precision precision,
+                       const DoraBase& base,
                        bool training) {
   const auto factors = branch.row_factors(base.weight);
   const bool drops = training && branch.dropout() > 0;
   const auto input =
       drops ? at::dropout(x.to(branch.a.scalar_type()), branch.dropout(), /*train=*/true) : x;
-  const auto product = apply_linear(input.to(x.scalar_type()), base.weight, {}, precision);
+  const auto product = base.product(input.to(x.scalar_type()), {});
   const auto both = ops::add_rounded(product, branch.forward(input));
   auto y = both * factors;
   if (drops) {  // only the dropped part of the base product is scaled
-    y = y + apply_linear(x, base.weight, base.bias, precision) - product;
+    y = y + base.product(x, base.bias) - product;
   } else if (base.bias.defined()) {
     y = y + base.bias;
   }

@@ -1,18 +1,27 @@
 // A linear layer whose adapter has a magnitude: Note [DoRA].
 #pragma once
 
-#include "model/layers/linear.h"
+#include "model/lora/lora_branch.h"
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
+
 namespace reprise {
 
-/// The layer's output in the type that it has without adapter: x (..., in) -> (..., out). `base`:
-/// its weight (out, in) and bias. `training`: with dropout.
+/// The layer without its adapter.
+struct DoraBase {
+  at::Tensor weight;  ///< (out, in); only its rows' norms are taken
+  at::Tensor bias;    ///< undefined: none
+  /// x (..., in) times the weight, plus a bias that may be undefined.
+  std::function<at::Tensor(const at::Tensor& x, const at::Tensor& bias)> product;
+};
+
+/// The layer's output in the type that it has without adapter: x (..., in) -> (..., out).
+/// `training`: with dropout.
 at::Tensor dora_linear(const LoraBranch& branch,
                        const at::Tensor& x,
-                       const WeightAndBias::Values& base,
-                       Precision precision,
+                       const DoraBase& base,
                        bool training);
 
 }  // namespace reprise

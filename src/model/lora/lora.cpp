@@ -60,7 +60,7 @@ void install(Model& model, const LoraPlan& plan, const LoraConfig& config, Freez
         LoraBranch::Shape{shape.in, shape.out, target.rank, config.use_dora},
         target.scale,
         config.dropout,
-        target.module->weight.options().dtype(config.dtype.value_or(at::kFloat))));
+        target.module->options().dtype(config.dtype.value_or(at::kFloat))));
   }
   const bool is_trained = freezing == Freezing::TrainAdapters;
   if (is_trained) {

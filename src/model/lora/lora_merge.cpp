@@ -19,6 +19,10 @@ std::vector<std::shared_ptr<Linear>> adapted_modules(const Model& model) {
     if (linear != nullptr && linear->branch() != nullptr) {
       TORCH_CHECK(!linear->is_folded(),
                   "[lora] the adapters are merged already: end the MergedLora first.");
+      TORCH_CHECK(
+          linear->quantized() == nullptr,
+          "[lora] adapters cannot be merged into quantised weights without another rounding: "
+          "call dequantize_model() first, as `reprise merge` does.");
       adapted.push_back(std::move(linear));
     }
   }

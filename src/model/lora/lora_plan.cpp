@@ -120,6 +120,12 @@ std::vector<SavedModule> saved_in(const Modules& modules,
                 path,
                 " is also the head's weight (tie_word_embeddings), so that it cannot be trained "
                 "apart from it: leave it out.");
+    const auto* linear = layer->as<Linear>();
+    TORCH_CHECK(linear == nullptr || linear->quantized() == nullptr,
+                "[lora] modules_to_save: ",
+                path,
+                " is quantised, so that it cannot be trained as a whole: adapt it "
+                "(target_modules), or leave it out of the quantisation (llm_int8_skip_modules).");
     saved.push_back({path, std::move(layer)});
   }
   check_saved_names(model, config.modules_to_save, saved);

@@ -122,6 +122,24 @@ struct Drop {
 };
 void launch(const Drop& job, cudaStream_t stream);
 
+/// Fills a matrix from a quantised weight (quant/quantized_weight.h). Either scales or the three of
+/// double quantisation are set.
+struct Dequantize {
+  Type type;     // of out
+  bool is_int8;  // one scale for a row; otherwise 4-bit codes, one scale for a block
+  const void* packed;
+  const float* scales;
+  const uint8_t* scale_codes;
+  const float* nested_scales;
+  const float* nested_map;  // (256)
+  float offset;
+  float numbers[16];  // what 4-bit codes stand for
+  void* out;
+  int64_t count, columns, block;
+};
+bool can_launch(const Dequantize& job);  // out starts on 16 bytes
+void launch(const Dequantize& job, cudaStream_t stream);
+
 /// Reads logits (rows, width) once from memory; p is the softmax of scale * logits. Unless
 /// keep_logits, the logits are overwritten with their gradient
 /// d(-w log p(target)) / d(scale * logits) = w (p - onehot), rounded to their type; w is 1, or

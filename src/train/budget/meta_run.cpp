@@ -5,6 +5,7 @@
 
 #include <reprise/autocast.h>
 #include <reprise/loss/head.h>
+#include <reprise/model/quantization.h>
 #include <reprise/train/dpo.h>
 #include <reprise/train/kd.h>
 #include <reprise/train/kto.h>
@@ -55,7 +56,7 @@ MetaRun::MetaRun(const ModelPlanRequest& request) : request_(request), scope_(re
   model_->train();
   model_->enable_checkpointing();
   if (request.objective == Objective::Ppo) {
-    critic_ = model_of(request.config, HeadKind::Value);
+    critic_ = model_of(critic_config(), HeadKind::Value);
   }
   make_objective();
   request.world ? count_shard_bytes() : count_bytes();
@@ -66,7 +67,21 @@ std::shared_ptr<Model> MetaRun::model_of(const ModelConfig& config, HeadKind hea
   if (head == HeadKind::Score) {
     own.labels = 1;
   }
-  return std::make_shared<Model>(std::move(own), head, at::device(at::kMeta).dtype(request_.dtype));
+  const auto quantization = own.quantization;
+  own.quantization.reset();
+  auto model =
+      std::make_shared<Model>(std::move(own), head, at::device(at::kMeta).dtype(request_.dtype));
+  if (quantization) {
+    quantize_model(*model, *quantization);
+  }
+  return model;
+}
+
+// All of a critic is trained, so it is not quantised.
+ModelConfig MetaRun::critic_config() const {
+  ModelConfig config = request_.config;
+  config.quantization.reset();
+  return config;
 }
 
 std::shared_ptr<Model> MetaRun::policy() const {
@@ -137,7 +152,7 @@ void MetaRun::count_shard_bytes() {
                              .accumulation = request_.accumulation};
   const auto add = [&](const std::shared_ptr<Model>& model, int64_t& parameters) {
     const auto bytes = predict_shard_bytes(*model, place);
-    parameters += bytes.parameters;
+    parameters += bytes.parameters + quantized_bytes(*model);
     standing_.gradients += bytes.gradients;
     standing_.optimizer += bytes.optimizer;
     // Only one model computes at a time.
@@ -154,7 +169,7 @@ void MetaRun::count_shard_bytes() {
   add(policy(), standing_.parameters);
   const bool is_ppo = request_.objective == Objective::Ppo;
   if (is_ppo) {
-    add(model_of(request_.config, HeadKind::Value), standing_.frozen);
+    add(model_of(critic_config(), HeadKind::Value), standing_.frozen);
   }
   if ((is_ppo || has_reference(request_.objective)) && !request_.lora) {
     add_frozen(request_.config);

@@ -27,6 +27,7 @@ class MetaRun {
 
  private:
   std::shared_ptr<Model> model_of(const ModelConfig& config, HeadKind head) const;
+  ModelConfig critic_config() const;
   std::shared_ptr<Model> policy() const;
   void make_objective();
   void count_bytes();

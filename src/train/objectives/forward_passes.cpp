@@ -4,6 +4,8 @@
 
 #include "model/without_checkpointing.h"
 
+#include <reprise/model/quantization.h>
+
 #include <ATen/ATen.h>
 
 namespace reprise {
@@ -58,9 +60,9 @@ TokenValues frozen_logprobs(const char* what,
 
 int64_t parameter_bytes(const Model& model) {
   if (const auto* sharded = model.sharded_parameters()) {
-    return sharded->bytes();
+    return sharded->bytes() + quantized_bytes(model);
   }
-  int64_t bytes = 0;
+  int64_t bytes = quantized_bytes(model);
   for (const auto& parameter : model.parameters()) {
     bytes += static_cast<int64_t>(parameter.nbytes());
   }

@@ -35,7 +35,8 @@ TokenValues frozen_logprobs(const char* what,
 /// Runs any work as a frozen pass.
 void frozen_pass(const char* what, Model& model, const std::function<void()>& pass);
 
-/// Bytes of all parameters, trained or not, and buffers that this process holds between passes.
+/// Bytes of all parameters, trained or not, of buffers and of quantised weights, that this process
+/// holds between passes.
 int64_t parameter_bytes(const Model& model);
 
 /// Number of labelled tokens. Waits for the device if the collator did not count them.

@@ -3,6 +3,7 @@
 #include "train/objectives/forward_passes.h"
 
 #include <reprise/model/lora.h>
+#include <reprise/model/quantization.h>
 
 #include <ATen/ATen.h>
 
@@ -37,6 +38,8 @@ Reference::Reference(std::shared_ptr<Model> model, std::optional<ReferenceSync> 
     : model_(std::move(model)), adapters_(AdapterUse::Off), is_own_model_(true), sync_(sync) {
   TORCH_CHECK(!sync || (sync->steps > 0 && sync->alpha > 0 && sync->alpha <= 1),
               "[reference] sync: expected steps of at least 1, and alpha above 0 and at most 1.");
+  TORCH_CHECK(!sync || !is_quantized(*model_),
+              "[reference] a quantised reference cannot follow the policy: its weights are fixed.");
   model_->eval();
   for (auto& parameter : model_->parameters()) {
     parameter.requires_grad_(false);

@@ -49,6 +49,12 @@ std::vector<ResumeCase> resume_cases() {
        [](Json& run) {
          run["lora"] = {{"dropout", 0.2}};
        }},
+      {"SftOnAQuantizedBase",
+       "sft",
+       [](Json& run) {
+         run["quantize"] = "nf4";
+         run["lora"] = {{"dropout", 0.2}};
+       }},
       {"DpoWithAMovingReference",
        "dpo",
        [](Json& run) {

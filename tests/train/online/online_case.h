@@ -77,9 +77,11 @@ class OnlineCase {
  public:
   explicit OnlineCase(OnlineEstimator estimator,
                       bool use_lora = false,
-                      std::optional<at::ScalarType> dtype = {})
+                      std::optional<at::ScalarType> dtype = {},
+                      std::optional<QuantizationConfig> quantization = {})
       : dtype_(dtype) {
-    policy = load_model(online_model(), {.dtype = dtype_}).model;
+    policy = load_model(online_model(), {.dtype = dtype_, .quantization = std::move(quantization)})
+                 .model;
     if (use_lora) {
       lora.rank = 4;
       lora.dropout = 0;

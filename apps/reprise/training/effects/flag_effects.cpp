@@ -320,6 +320,7 @@ void check_effects(const TrainingFlags& flags) {
   check_model(flags);
   check_attention(flags);
   check_lora(flags);
+  check_quantization_effects(flags);
   check_data(flags);
   check_schedule(flags);
   check_optimizer(flags);

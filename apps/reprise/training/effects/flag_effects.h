@@ -23,6 +23,8 @@ void check_lora(const TrainingFlags& flags);
 /// If --model is an adapter's folder, makes it --adapter, and its base --model. Call it before
 /// check_effects().
 void open_adapter(TrainingFlags& flags);
+/// The part about quantised weights.
+void check_quantization_effects(const TrainingFlags& flags);
 /// The part about --adapter: LoRA flags that were given must be those of the adapter.
 void check_adapter_settings(const TrainingFlags& flags);
 /// The part about the losses of dpo.

@@ -98,6 +98,7 @@ class FlagList {
 
 // The groups of flags, one file each.
 void add_model_flags(FlagList& list, Objective objective);
+void add_quantization_flags(FlagList& list);
 void add_data_flags(FlagList& list, Objective objective);
 /// Adds --<role>_key for each role: the name of its column in the data.
 void add_key_flags(FlagList& list, const std::vector<std::string>& roles);

@@ -59,6 +59,13 @@ struct TrainingFlags : OnlineFlags {
   std::vector<std::string> exclude_modules;
   std::vector<std::string> layers_to_transform;  ///< numbers of blocks
 
+  // Quantisation
+  bool load_in_4bit = false, load_in_8bit = false;
+  std::string bnb_4bit_quant_type = "nf4";
+  bool use_bnb_nested_quant = false;   ///< double quantisation
+  std::string bnb_4bit_compute_dtype;  ///< empty: that of the input
+  std::vector<std::string> llm_int8_skip_modules;
+
   // Data
   std::string data, eval_data;
   std::string cache_dir;

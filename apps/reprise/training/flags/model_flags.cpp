@@ -154,6 +154,7 @@ void add_model_flags(FlagList& list, Objective objective) {
         .at_least(0);
   }
   add_lora(list);
+  add_quantization_flags(list);
 }
 
 }  // namespace reprise::app

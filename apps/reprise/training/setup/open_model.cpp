@@ -4,6 +4,7 @@
 #include "reprise/model_options.h"
 #include "reprise/training/effects/flag_effects.h"
 #include "reprise/training/options/lora_config.h"
+#include "reprise/training/options/quantization_options.h"
 #include "reprise/training/options/role_checkpointing.h"
 #include "reprise/training/setup/model_card.h"
 #include "reprise/training/setup/trained_adapter.h"
@@ -11,6 +12,7 @@
 #include <reprise/io/dtype.h>
 #include <reprise/io/file.h>
 #include <reprise/model/pretrained.h>
+#include <reprise/model/quantization.h>
 #include <reprise/report/units.h>
 
 #include <c10/util/Exception.h>
@@ -129,14 +131,26 @@ void enable_checkpointing(Model& model, const CheckpointingRequest& request) {
 }
 
 std::string size_text(const Model& model) {
-  int64_t all = 0;
+  int64_t all = quantized_count(model);
   int64_t learning = 0;
   for (const auto& parameter : model.parameters()) {
     all += parameter.numel();
     learning += parameter.requires_grad() ? parameter.numel() : 0;
   }
   return human_count(static_cast<double>(all)) + " parameters, " +
-         human_count(static_cast<double>(learning)) + " trained";
+         human_count(static_cast<double>(learning)) + " trained" +
+         (model.config().quantization ? ", " + model.config().quantization->describe() : "");
+}
+
+// Adapters can be trained on quantised weights; the weights cannot.
+void check_trainable(const Model& model, const std::string& folder, const char* flag) {
+  TORCH_CHECK(!is_quantized(model) || has_lora(model),
+              folder,
+              ": is quantised (",
+              model.config().quantization ? model.config().quantization->describe() : "",
+              "), and quantised weights cannot be trained, only adapters on them: give ",
+              flag,
+              " too");
 }
 
 // A sharded model may not have all parameters here, so they are counted before.
@@ -192,12 +206,13 @@ TrainedModel open_trained_model(const TrainingFlags& flags,
   }
   world.world().run_on_all("opening " + flags.model, [&] {
     const HeadKind head = head_of(flags);
-    const auto options =
-        load_options(flags, head, world, has_own_modules(flags, head, keeps_reference));
+    auto options = load_options(flags, head, world, has_own_modules(flags, head, keeps_reference));
+    options.quantization = quantization_options(flags);
     trained.model = load(flags.model, options, progress);
     trained.model->compute_head_in_float32(flags.cast_lm_head_to_fp32);
     trained.model->add_embedding_noise(flags.neftune_noise_alpha);
     trained.lora = add_adapters(*trained.model, flags, keeps_reference);
+    check_trainable(*trained.model, flags.model, "--lora_r 16");
     freeze_parameters(*trained.model, flags);
     const bool is_float32 = trained.model->dtype() == at::kFloat && !flags.bf16;
     // The critic of ppo may have dropout where the policy has none.
@@ -239,6 +254,7 @@ TrainedModel open_critic(const std::string& folder,
       critic.lora = lora_config(flags, folder);
       add_lora(*critic.model, *critic.lora, flags.seed);
     }
+    check_trainable(*critic.model, folder, "--critic_use_peft");
   });
   if (critic.lora && reads_weights(*critic.lora)) {
     world.check_same_start(*critic.model);
@@ -264,7 +280,9 @@ std::shared_ptr<Model> open_frozen_model(const std::string& folder,
     model = load(folders.model, load_options(flags, head, world, has_adapter), progress);
     if (has_adapter) {
       load_adapter(*model, folders.adapter);
-      merge_lora(*model);
+      if (!is_quantized(*model)) {
+        merge_lora(*model);
+      }
     }
   });
   model->compute_head_in_float32(flags.cast_lm_head_to_fp32);

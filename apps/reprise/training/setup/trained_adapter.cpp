@@ -3,6 +3,8 @@
 #include "reprise/adapter_folder.h"
 #include "reprise/training/options/lora_config.h"
 
+#include <reprise/model/quantization.h>
+
 #include <c10/util/Exception.h>
 
 #include <regex>
@@ -28,19 +30,22 @@ void check_adapts_all_linear(const Model& model, const TrainingFlags& flags) {
   constexpr std::string_view kWeight = ".weight";
   constexpr int64_t kMatrix = 2;
   const auto parameters = model.named_parameters();
+  auto paths = quantized_layers(model);
   for (const auto& item : parameters) {
     if (item.key().ends_with(kWeight) && item.value().dim() == kMatrix &&
         is_in_a_block(item.key())) {
-      const auto path = item.key().substr(0, item.key().size() - kWeight.size());
-      TORCH_CHECK(parameters.contains(path + ".lora.A"),
-                  "--lora_target_modules all-linear: the adapter ",
-                  flags.adapter,
-                  " is trained further, and ",
-                  path,
-                  " has none. Leave the flag out, or make a model of the adapter first, ",
-                  merge_command(flags.adapter),
-                  ", and train a new one on --model MERGED");
+      paths.push_back(item.key().substr(0, item.key().size() - kWeight.size()));
     }
+  }
+  for (const auto& path : paths) {
+    TORCH_CHECK(parameters.contains(path + ".lora.A"),
+                "--lora_target_modules all-linear: the adapter ",
+                flags.adapter,
+                " is trained further, and ",
+                path,
+                " has none. Leave the flag out, or make a model of the adapter first, ",
+                merge_command(flags.adapter),
+                ", and train a new one on --model MERGED");
   }
 }
 
