@@ -2,6 +2,7 @@
 #pragma once
 
 #include <reprise/data/batch.h>
+#include <reprise/export.h>
 #include <reprise/loss/head.h>
 #include <reprise/model/model.h>
 #include <reprise/train/objective.h>
@@ -37,7 +38,7 @@ void frozen_pass(const char* what, Model& model, const std::function<void()>& pa
 
 /// Bytes of all parameters, trained or not, of buffers and of quantised weights, that this process
 /// holds between passes.
-int64_t parameter_bytes(const Model& model);
+REPRISE_API int64_t parameter_bytes(const Model& model);
 
 /// Number of labelled tokens. Waits for the device if the collator did not count them.
 double trained_tokens(const Batch& batch);

@@ -3,8 +3,13 @@
 
 namespace reprise::app {
 
+namespace {
+
+using Flags = TrainingFlags;
+
+}  // namespace
+
 void add_quantization_flags(FlagList& list) {
-  using Flags = TrainingFlags;
   list.begin_group("Quantisation of the weights below LoRA adapters");
   list.add("load_in_4bit",
            &Flags::load_in_4bit,
