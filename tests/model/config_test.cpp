@@ -32,6 +32,12 @@ void expect_same(const ModelConfig& a, const ModelConfig& b) {
   EXPECT_EQ(a.rope.scaling, b.rope.scaling);
   EXPECT_EQ(a.rope.factor, b.rope.factor);
   EXPECT_EQ(a.rope.original_positions, b.rope.original_positions);
+  EXPECT_EQ(a.rope.attention_factor, b.rope.attention_factor);
+  EXPECT_EQ(a.rope.fast_rotations, b.rope.fast_rotations);
+  EXPECT_EQ(a.rope.slow_rotations, b.rope.slow_rotations);
+  EXPECT_EQ(a.rope.has_whole_bounds, b.rope.has_whole_bounds);
+  EXPECT_EQ(a.rope.long_factors, b.rope.long_factors);
+  EXPECT_EQ(a.rope.turning_dims, b.rope.turning_dims);
   EXPECT_EQ(a.windows, b.windows);
   EXPECT_EQ(a.dtype, b.dtype);
   EXPECT_EQ(a.tied_head, b.tied_head);
@@ -62,8 +68,18 @@ TEST(ConfigRefusals, NameTheFieldWhatIsExpectedAndWhatWasFound) {
   EXPECT_TRUE(contains(refusal_of("hidden_size", "16"), "found \"16\""));
   EXPECT_TRUE(contains(refusal_of("hidden_size", nullptr), "hidden_size is missing"));
   EXPECT_TRUE(contains(refusal_of("num_key_value_heads", 3), "cannot share 3"));
-  EXPECT_TRUE(contains(refusal_of("rope_parameters", {{"rope_type", "yarn"}, {"factor", 2.0}}),
-                       "expected default, linear or llama3"));
+  EXPECT_TRUE(
+      contains(refusal_of("rope_parameters", {{"rope_type", "axial"}, {"factor", 2.0}}),
+               "expected default, linear, dynamic, yarn, longrope, llama3 or proportional"));
+  EXPECT_TRUE(contains(refusal_of("rope_parameters", {{"rope_type", "yarn"}, {"factor", 0.5}}),
+                       "factor: expected a number from 1"));
+  EXPECT_TRUE(contains(
+      refusal_of("rope_parameters",
+                 {{"rope_type", "yarn"}, {"factor", 2.0}, {"beta_fast", 1.0}, {"beta_slow", 2.0}}),
+      "beta_fast: expected at least beta_slow"));
+  EXPECT_TRUE(contains(
+      refusal_of("rope_parameters", {{"rope_type", "longrope"}, {"short_factor", {1.0, 1.0, 1.0}}}),
+      "short_factor: expected an array of 2 numbers above 0"));
   EXPECT_TRUE(contains(refusal_of("dtype", "int8"), "float32, bfloat16 or float16"));
   EXPECT_TRUE(contains(refusal_of("quantization_config", {{"bits", 4}}), "quantization_config"));
   EXPECT_TRUE(contains(refusal_of("attention_dropout", 1.5), "a probability below 1"));

@@ -77,9 +77,15 @@ TEST_P(GenerateParity, LogprobsEqualThoseOfTheWholeSequence) {
   const auto prompts = prompts_of(GetParam());
   const auto found = generate(*model, prompts, options_for(6, 1.0));
   const torch::NoGradGuard no_grad;
+  const RopeConfig& rope = model->config().rope;
+  const bool goes_by_length =
+      rope.scaling == RopeConfig::Scaling::Dynamic || rope.scaling == RopeConfig::Scaling::LongRope;
   for (size_t i = 0; i < prompts.size(); ++i) {
     Ids all = prompts[i];
     all.insert(all.end(), found[i].ids.begin(), found[i].ids.end());
+    if (goes_by_length && std::ssize(all) > rope.original_positions) {
+      continue;  // docs/models.md: the keys of its beginning were rotated for a shorter row
+    }
     ModelInput input;
     input.input_ids = torch::tensor(all).unsqueeze(0);
     const auto logprobs = model->forward(input)[0].log_softmax(-1);

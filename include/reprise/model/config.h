@@ -31,16 +31,25 @@ struct RopeConfig {
     Halves,      ///< rotates pairs (i, i + dims / 2): Llama, GPT-NeoX
     Neighbours,  ///< rotates pairs (2i, 2i + 1): ChatGLM
   };
-  enum class Scaling : uint8_t { None, Linear, Llama3 };
+  /// How a model that was trained on short rows reads longer ones, by transformers' names.
+  enum class Scaling : uint8_t { None, Linear, Dynamic, Yarn, LongRope, Llama3, Proportional };
 
   int64_t dims = 0;  ///< leading dimensions of a head that are rotated; 0: no rotary embedding
   double theta = 10000.0;
   Pairing pairing = Pairing::Halves;
   Scaling scaling = Scaling::None;
   double factor = 1.0;
-  double low_frequency_factor = 1.0;  ///< this and the next two are for Scaling::Llama3 only
+  int64_t original_positions = 8192;  ///< positions that the frequencies were trained for
+  double attention_factor = 1.0;      ///< of cos and sin: Yarn and LongRope
+  double low_frequency_factor = 1.0;  ///< this and the next are for Llama3
   double high_frequency_factor = 4.0;
-  int64_t original_positions = 8192;
+  double fast_rotations = 32.0;  ///< this and the next two are for Yarn
+  double slow_rotations = 1.0;
+  bool has_whole_bounds = true;
+  /// Divisors of the frequencies, dims / 2 each: LongRope takes the second for rows that are longer
+  /// than original_positions.
+  std::vector<double> short_factors, long_factors;
+  int64_t turning_dims = 0;  ///< Proportional: the dimensions that turn; the others stay
 };
 
 struct ModelConfig {

@@ -6,48 +6,146 @@
 
 #include <c10/util/Exception.h>
 
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <string>
+#include <vector>
+
 namespace reprise {
 
 namespace {
 
+using Scaling = RopeConfig::Scaling;
+
 constexpr double kLargestFactor = 1e6;
+constexpr auto kAbove = ConfigReader::Least::Excluded;
+// Below that, Dynamic's exponent dims / (dims - 2) is not defined.
+constexpr int64_t kLeastDynamicDims = 4;
+
+double factor_or(ConfigReader& fields, double fallback) {
+  return fields.number_in("factor", fallback, ConfigReader::Least::Included, 1, kLargestFactor);
+}
+
+// The positions that a scaled model was trained with. Phi-3 has them outside of its parameters.
+int64_t original_positions(ConfigReader& outer, ConfigReader& scaling, const ModelConfig& config) {
+  constexpr const char* kField = "original_max_position_embeddings";
+  return outer.find({kField}) != nullptr ? outer.size({kField})
+                                         : scaling.size_or({kField}, config.max_positions);
+}
+
+// By how many times the rows may be longer than those of training, unless a factor says so.
+double implied_factor(const ModelConfig& config) {
+  return std::max(1.0,
+                  static_cast<double>(config.max_positions) /
+                      static_cast<double>(config.rope.original_positions));
+}
+
+void read_llama3(ConfigReader& scaling, RopeConfig& rope) {
+  rope.factor = factor_or(scaling, 8.0);
+  rope.low_frequency_factor = scaling.number_in("low_freq_factor", 1.0, kAbove, 0, kLargestFactor);
+  rope.high_frequency_factor =
+      scaling.number_in("high_freq_factor", 4.0, kAbove, 0, kLargestFactor);
+  if (!(rope.high_frequency_factor > rope.low_frequency_factor)) {
+    scaling.refuse("high_freq_factor", "more than low_freq_factor", rope.high_frequency_factor);
+  }
+}
+
+// "0.1 m ln(s) + 1", by which Yarn's authors scale attention.
+double attention_scale(double factor, double m) {
+  return factor <= 1 ? 1.0 : 0.1 * m * std::log(factor) + 1.0;  // NOLINT(*-magic-numbers)
+}
+
+void read_yarn(ConfigReader& scaling, const ModelConfig& config, RopeConfig& rope) {
+  rope.factor = factor_or(scaling, implied_factor(config));
+  rope.fast_rotations = scaling.number_in("beta_fast", 32.0, kAbove, 0, kLargestFactor);
+  rope.slow_rotations = scaling.number_in("beta_slow", 1.0, kAbove, 0, kLargestFactor);
+  if (rope.fast_rotations < rope.slow_rotations) {
+    scaling.refuse("beta_fast", "at least beta_slow", rope.fast_rotations);
+  }
+  rope.has_whole_bounds = scaling.flag_or("truncate", true);
+  constexpr auto kFrom = ConfigReader::Least::Included;
+  const double m = scaling.number_in("mscale", 0, kFrom, 0, kLargestFactor);
+  const double m_all = scaling.number_in("mscale_all_dim", 0, kFrom, 0, kLargestFactor);
+  const double usual = m > 0 && m_all > 0
+                           ? attention_scale(rope.factor, m) / attention_scale(rope.factor, m_all)
+                           : attention_scale(rope.factor, 1);
+  rope.attention_factor = scaling.number_in("attention_factor", usual, kAbove, 0, kLargestFactor);
+}
+
+std::vector<double> read_factors(ConfigReader& scaling, const char* name, int64_t count) {
+  const Json* list = scaling.find({name});
+  const std::string expected = c10::str("an array of ", count, " numbers above 0");
+  if (list == nullptr || !list->is_array() || static_cast<int64_t>(list->size()) != count) {
+    scaling.refuse(name, expected, list == nullptr ? Json() : *list);
+  }
+  std::vector<double> factors;
+  for (const Json& factor : *list) {
+    if (!factor.is_number() ||
+        !(factor.get<double>() > 0 && factor.get<double>() <= kLargestFactor)) {
+      scaling.refuse(name, expected, factor);
+    }
+    factors.push_back(factor.get<double>());
+  }
+  return factors;
+}
+
+void read_longrope(ConfigReader& scaling, const ModelConfig& config, RopeConfig& rope) {
+  rope.factor = factor_or(scaling, implied_factor(config));
+  rope.short_factors = read_factors(scaling, "short_factor", rope.dims / 2);
+  rope.long_factors = read_factors(scaling, "long_factor", rope.dims / 2);
+  const double usual =
+      rope.factor <= 1 || rope.original_positions < 2
+          ? 1.0
+          : std::sqrt(1 + std::log(rope.factor) /
+                              std::log(static_cast<double>(rope.original_positions)));
+  rope.attention_factor = scaling.number_in("attention_factor", usual, kAbove, 0, kLargestFactor);
+}
+
+void read_dynamic(ConfigReader& scaling, const ModelConfig& config, RopeConfig& rope) {
+  rope.factor = factor_or(scaling, 1.0);
+  rope.original_positions = config.max_positions;
+  if (rope.dims < kLeastDynamicDims) {
+    scaling.refuse("rope_type",
+                   c10::str("dynamic only for at least ", kLeastDynamicDims, " rotary dimensions"),
+                   rope.dims);
+  }
+}
 
 void read_scaling(ConfigReader& outer,
-                  const Json& json,
-                  const std::string& field,
-                  RopeConfig& rope) {
-  ConfigReader scaling(json, outer.source() + ": " + field);
-  for (const auto& [name, value] : json.items()) {
-    if (value.is_object()) {
-      scaling.refuse(name, "one set of parameters for all layers", value);
-    }
-  }
-  rope.theta = scaling.number_or({"rope_theta"}, rope.theta);
-  constexpr auto kAbove = ConfigReader::Least::Excluded;
+                  ConfigReader& scaling,
+                  ModelConfig& config,
+                  double fraction) {
+  RopeConfig& rope = config.rope;
   const std::string kind = scaling.text_or({"rope_type", "type"}, "default");
   if (kind == "default") {
     return;
   }
+  rope.original_positions = original_positions(outer, scaling, config);
   if (kind == "linear") {
-    rope.scaling = RopeConfig::Scaling::Linear;
-    rope.factor = scaling.number_or({"factor"}, 1.0);
+    rope.scaling = Scaling::Linear;
+    rope.factor = factor_or(scaling, 1.0);
+  } else if (kind == "dynamic") {
+    rope.scaling = Scaling::Dynamic;
+    read_dynamic(scaling, config, rope);
   } else if (kind == "llama3") {
-    rope.scaling = RopeConfig::Scaling::Llama3;
-    rope.factor = scaling.number_or({"factor"}, 8.0);
-    rope.low_frequency_factor =
-        scaling.number_in("low_freq_factor", 1.0, kAbove, 0, kLargestFactor);
-    rope.high_frequency_factor =
-        scaling.number_in("high_freq_factor", 4.0, kAbove, 0, kLargestFactor);
-    rope.original_positions = scaling.size_or({"original_max_position_embeddings"}, 8192);
+    rope.scaling = Scaling::Llama3;
+    read_llama3(scaling, rope);
+  } else if (kind == "yarn") {
+    rope.scaling = Scaling::Yarn;
+    read_yarn(scaling, config, rope);
+  } else if (kind == "longrope" || kind == "su") {  // "su": Phi-3's first files
+    rope.scaling = Scaling::LongRope;
+    read_longrope(scaling, config, rope);
+  } else if (kind == "proportional") {
+    rope.scaling = Scaling::Proportional;
+    rope.factor = factor_or(scaling, 1.0);
+    rope.dims = config.head_dim;
+    rope.turning_dims =
+        2 * static_cast<int64_t>(static_cast<double>(config.head_dim) * fraction / 2);
   } else {
-    scaling.refuse("rope_type", "default, linear or llama3", kind);
-  }
-  if (!(rope.factor >= 1.0 && rope.factor <= kLargestFactor)) {
-    scaling.refuse("factor", c10::str("a number from 1 to ", kLargestFactor), rope.factor);
-  }
-  if (rope.scaling == RopeConfig::Scaling::Llama3 &&
-      !(rope.high_frequency_factor > rope.low_frequency_factor)) {
-    scaling.refuse("high_freq_factor", "more than low_freq_factor", rope.high_frequency_factor);
+    scaling.refuse(
+        "rope_type", "default, linear, dynamic, yarn, longrope, llama3 or proportional", kind);
   }
 }
 
@@ -57,14 +155,20 @@ void read_rope(ConfigReader& fields, ModelConfig& config, double default_fractio
   RopeConfig& rope = config.rope;
   rope.theta = fields.number_or({"rope_theta", "rotary_emb_base"}, 10000.0);
   double fraction = fields.number_or({"partial_rotary_factor", "rotary_pct"}, default_fraction);
+  std::optional<ConfigReader> scaling;
   for (const char* name : {"rope_scaling", "rope_parameters"}) {
     if (const Json* json = fields.find({name})) {
       if (!json->is_object()) {
         fields.refuse(name, "an object", *json);
       }
-      read_scaling(fields, *json, name, rope);
-      fraction =
-          ConfigReader(*json, fields.source()).number_or({"partial_rotary_factor"}, fraction);
+      scaling.emplace(*json, fields.source() + ": " + name);
+      for (const auto& [key, value] : json->items()) {
+        if (value.is_object()) {
+          scaling->refuse(key, "one set of parameters for all layers", value);
+        }
+      }
+      rope.theta = scaling->number_or({"rope_theta"}, rope.theta);
+      fraction = scaling->number_or({"partial_rotary_factor"}, fraction);
     }
   }
   if (!(rope.theta > 0 && rope.theta <= io::kLargestRopeBase)) {
@@ -75,6 +179,9 @@ void read_rope(ConfigReader& fields, ModelConfig& config, double default_fractio
     fields.refuse("partial_rotary_factor", "a number above 0 and at most 1", fraction);
   }
   rope.dims = static_cast<int64_t>(static_cast<double>(config.head_dim) * fraction);
+  if (scaling) {
+    read_scaling(fields, *scaling, config, fraction);
+  }
 }
 
 }  // namespace reprise
