@@ -10,7 +10,10 @@ void check_quantization_effects(const TrainingFlags& flags) {
               "--load_in_8bit with --load_in_4bit: give one of them");
   if (!flags.load_in_4bit) {
     refuse(flags,
-           {"bnb_4bit_quant_type", "use_bnb_nested_quant", "bnb_4bit_compute_dtype"},
+           {"bnb_4bit_quant_type",
+            "use_bnb_nested_quant",
+            "bnb_4bit_compute_dtype",
+            "bnb_4bit_quant_storage"},
            "without --load_in_4bit");
   }
   if (!flags.load_in_4bit && !flags.load_in_8bit) {

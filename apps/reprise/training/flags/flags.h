@@ -64,6 +64,7 @@ struct TrainingFlags : OnlineFlags {
   std::string bnb_4bit_quant_type = "nf4";
   bool use_bnb_nested_quant = false;   ///< double quantisation
   std::string bnb_4bit_compute_dtype;  ///< empty: that of the input
+  std::string bnb_4bit_quant_storage = "uint8";
   std::vector<std::string> llm_int8_skip_modules;
 
   // Data

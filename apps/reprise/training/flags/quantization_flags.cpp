@@ -33,6 +33,11 @@ void add_quantization_flags(FlagList& list) {
            "Data type of products with 4-bit weights")
       .one_of({"float32", "bfloat16", "float16"})
       .if_unset("that of the input, or with --bf16 bfloat16");
+  list.add("bnb_4bit_quant_storage",
+           &Flags::bnb_4bit_quant_storage,
+           "NAME",
+           "Data type that 4-bit weights are stored in")
+      .one_of({"uint8"});
   list.add("llm_int8_skip_modules",
            &Flags::llm_int8_skip_modules,
            "NAME...",
