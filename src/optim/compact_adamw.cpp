@@ -230,7 +230,7 @@ class AdamW8bit final : public CompactAdamW {
     return found->second;
   }
 
-  mutable std::map<std::string, Maps> maps_;  // by device
+  mutable std::map<std::string, Maps> maps_;  // by device, made when first used
 };
 
 class AdamWBf16 final : public CompactAdamW {

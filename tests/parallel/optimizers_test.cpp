@@ -10,11 +10,13 @@
 #include "train/collecting_observer.h"
 
 #include <reprise/io/json.h>
+#include <reprise/io/safetensors.h>
 #include <reprise/model/lora.h>
 #include <reprise/optim/optimizer.h>
 #include <reprise/parallel/shard.h>
 #include <reprise/train/sft.h>
 #include <reprise/train/trainer.h>
+#include "io/safetensors/distributed_write.h"
 
 #include <gtest/gtest.h>
 
@@ -111,6 +113,31 @@ TEST_P(ShardedOptimizerTest, ComputesWhatOneProcessDoes) {
       });
     }
   }
+}
+
+// As a run is resumed: by processes of another number.
+TEST_P(ShardedOptimizerTest, HasItsStateReadByWorldsOfOtherSizes) {
+  const auto& [kind, dtype] = GetParam();
+  const OptimizerOptions options = {.kind = kind, .weight_decay = 0.1, .seed = 11};
+  const auto whole = results_of_one(options, dtype);
+  const TemporaryFolder folder;
+  const auto strategy = updates_whole_parameters(kind) ? Parallel::Ddp : Parallel::Fsdp;
+  const auto in_world = [&, dtype = dtype](int64_t size, const auto& use) {
+    run_in_world(size, [&](const World& world) {
+      const auto model = wide_model(dtype);
+      const auto sharded =
+          reprise::shard(*model, world, {.strategy = strategy, .block_elements = 256});
+      use(world, *Optimizer::make(sharded->trained(), options), *sharded);
+    });
+  };
+  in_world(3, [&](const World& world, Optimizer& optimizer, ShardedModel& sharded) {
+    take_steps(optimizer, &sharded);
+    io::write_safetensors_distributed(world, folder / "state", optimizer.state_parts());
+  });
+  in_world(2, [&](const World& world, Optimizer& optimizer, ShardedModel&) {
+    optimizer.load(SafetensorsFile(folder / "state"), world);
+    expect_parts_of(whole, optimizer.state_parts());
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(All,
