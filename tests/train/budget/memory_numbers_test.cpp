@@ -56,8 +56,8 @@ Way with_policy(const std::string& name) {
   };
 }
 
-// Within 3 %, in every way to save memory. With adapters the embeddings are frozen, so that a plain
-// run frees the first block's input; blocks that a budget joins count it: 4 % of this small run more.
+// Within 3 %, in every way to save memory. With adapters the embeddings are frozen, so a plain run
+// frees the first block's input; blocks that a budget joins count it: 4 % more of this small run.
 TEST(MemoryNumbers, WhatIsSavedIsWhatAPlainRunKeeps) {
   const std::pair<const char*, Way> ways[] = {
       {"plain", [](TrainingCase&) {}},
