@@ -2,7 +2,7 @@
 #include "ops/cuda/matmul/linear.h"
 #include "ops/cuda/tensors.h"
 #include "ops/kernel_allocations.h"
-#include "ops/linear/adapters.h"
+#include "ops/linear/adapter_products.h"
 #include "ops/reference.h"
 
 #include <c10/core/DeviceGuard.h>

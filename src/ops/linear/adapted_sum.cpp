@@ -1,5 +1,8 @@
 #include "ops/linear/adapted_sum.h"
 
+#include "ops/linear/adapter_products.h"
+#include "ops/linear/saved_adapters.h"
+#include "ops/node.h"
 #include "ops/operator.h"
 #include "ops/reference.h"
 

@@ -1,6 +1,8 @@
 #include "ops/linear/qkv_rope.h"
 
+#include "ops/linear/adapter_products.h"
 #include "ops/linear/linear_gradients.h"
+#include "ops/linear/saved_adapters.h"
 #include "ops/node.h"
 #include "ops/operator.h"
 #include "ops/reference.h"

@@ -4,7 +4,7 @@
 // its name in ops/cuda/, without the launch (Note [One list of allocations]). For other devices,
 // and for types without a kernel, it is what the references allocate.
 #include "ops/kernel_allocations.h"
-#include "ops/linear/adapters.h"
+#include "ops/linear/adapter_products.h"
 #include "ops/reference.h"
 
 #include "memory/planned_device.h"
