@@ -50,6 +50,7 @@ const Refusal kFlagRefusals[] = {
     {Sft,
      {"--lora_target_modules", "q_proj", "--layers_to_transform", "first"},
      "expected numbers of blocks, from 0, found \"first\""},
+    {Sft,
      {"--load_in_4bit"},
      "--load_in_4bit: quantised weights cannot be trained, only adapters on them: give --lora_r "
      "16"},

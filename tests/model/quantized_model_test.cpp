@@ -4,6 +4,7 @@
 #include "model/quantized_case.h"
 #include "quant/quantized_weight.h"
 #include "support/parity.h"
+#include "support/temporary_folder.h"
 
 #include <reprise/autocast.h>
 #include <reprise/memory.h>

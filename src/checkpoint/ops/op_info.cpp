@@ -17,7 +17,7 @@ namespace reprise {
 namespace detail {
 namespace {
 
-constexpr std::array<std::string_view, 17> kMatmuls{"aten::mm",
+constexpr std::array<std::string_view, 18> kMatmuls{"aten::mm",
                                                     "aten::addmm",
                                                     "aten::bmm",
                                                     "aten::baddbmm",
