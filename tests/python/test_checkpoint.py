@@ -259,6 +259,7 @@ def test_debug_lists_the_operators_of_both_runs():
     assert "debug=True" not in str(caught.value)
 
 
+@pytest.mark.skipif(torch.__version__.startswith("2.11."), reason="pytest cannot format what it logs of an operator")
 def test_debug_changes_no_gradient():
     x = leaf()
     assert torch.equal(gradient(lambda h: reprise.checkpoint(block, h, debug=True), x), gradient(block, x))

@@ -46,7 +46,7 @@ def outcome(program, region):
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
 def test_same_bits_as_plain(program, way):
     if program.is_refused(way):
-        with pytest.raises(RuntimeError, match=program.refused):
+        with pytest.raises((RuntimeError, AssertionError), match=program.refused):
             outcome(program, WAYS[way])
     else:
         assert outcome(program, WAYS[way]) == outcome(program, plainly)

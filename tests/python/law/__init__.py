@@ -24,6 +24,8 @@ class Program(NamedTuple):
 
 PROGRAMS: list[Program] = []
 
+IS_OLDEST = torch.__version__.startswith("2.11.")  # of the versions that Reprise works with
+
 
 def program(function: Callable | None = None, *, refused: str | None = None, ways: tuple[str, ...] = ()) -> Callable:
     """Adds a program. ``refused``: what the error says that it ends with; ``ways``: only in these."""

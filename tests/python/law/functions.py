@@ -3,7 +3,7 @@
 import torch
 from torch.autograd.function import once_differentiable
 
-from law import grads, leaf, program
+from law import IS_OLDEST, grads, leaf, program
 
 
 class Cube(torch.autograd.Function):
@@ -178,7 +178,8 @@ def a_custom_operator(region):
     return grads(region(lambda h: torch.ops.law.cube(h.sin()).exp(), x).sum(), x)
 
 
-@program
+# 2.11 does not trace the branches again below another mode.
+@program(refused="Mixing fake modes NYI" if IS_OLDEST else None, ways=("kept",))
 def an_operator_of_python(region):
     x = leaf(4, 8)
 
