@@ -12,7 +12,6 @@
 #include <torch/library.h>
 
 #include <optional>
-#include <utility>
 
 namespace reprise::quant {
 

@@ -86,7 +86,7 @@ TEST(Quantize, RefusesSchemesThatBitsandbytesDoesNotHave) {
 }
 
 TEST(QuantizedWeights, MustFitTheirSizes) {
-  const auto refused = [](QuantizedWeight weight, const std::string& part) {
+  const auto refused = [](const QuantizedWeight& weight, const std::string& part) {
     EXPECT_TRUE(contains(message_of<c10::Error>([&] { check(weight, "w"); }), part));
   };
   const auto weights = testing::random_weights(8, 24);

@@ -40,6 +40,10 @@ Linears Mlp::gates() const {
 // Gate and up side by side; undefined if they cannot be computed as one.
 at::Tensor Mlp::gate_and_up(const at::Tensor& x, const Pass& pass) const {
   const auto both = joined_forward(gates(), x, pass);
+  if (!both.defined() && gate_ != nullptr && gate_->quantized() != nullptr) {
+    // Quantised weights have no joined product. Side by side, the fused activation keeps one copy.
+    return at::cat({gate_->forward(x, pass), up_->forward(x, pass)}, -1);
+  }
   return both.defined() || layout_ == MlpLayout::Gated ? both : up_->forward(x, pass);
 }
 

@@ -1,5 +1,4 @@
 // What a Linear does while its weight is quantised.
-#include "memory/planned_device.h"
 #include "model/layers/linear.h"
 #include "quant/quantized_linear.h"
 

@@ -18,15 +18,13 @@ namespace {
 
 constexpr const char* kState = ".quant_state.bitsandbytes__";
 
-// Scales are magnitudes; of nested ones, also the differences from their mean.
-void check_finite(const at::Tensor& scales, const std::string& name, bool may_be_negative) {
+// Scales are magnitudes.
+void check_finite(const at::Tensor& scales, const std::string& name) {
   const bool is_finite = at::isfinite(scales).all().item<bool>();
-  TORCH_CHECK(is_finite && (may_be_negative || (scales >= 0).all().item<bool>()),
+  TORCH_CHECK(is_finite && (scales >= 0).all().item<bool>(),
               "[quant] ",
               name,
-              ": expected finite scales",
-              may_be_negative ? "" : " of at least 0",
-              ", found ",
+              ": expected finite scales of at least 0, found ",
               is_finite ? "negative ones" : "others");
 }
 
@@ -74,7 +72,7 @@ void read_nested(NamedStore& store,
   state.require("nested_dtype", "float32");
   const int64_t count = (weight.blocks() + quant::kNestedBlock - 1) / quant::kNestedBlock;
   weight.nested_scales = store.take(name + ".nested_absmax", at::kFloat, {count});
-  check_finite(weight.nested_scales, store.stored_name(name) + ".nested_absmax", false);
+  check_finite(weight.nested_scales, store.stored_name(name) + ".nested_absmax");
   weight.nested_map = store.take(name + ".nested_quant_map", at::kFloat, {quant::kCodes8});
   check_table(
       weight.nested_map, quant::dynamic_map(), store.stored_name(name) + ".nested_quant_map");
@@ -112,14 +110,14 @@ void read_4bit(NamedStore& store, const std::string& name, quant::QuantizedWeigh
   if (is_double) {
     read_nested(store, name, state, weight);
   } else {
-    check_finite(weight.scales, store.stored_name(name) + ".absmax", false);
+    check_finite(weight.scales, store.stored_name(name) + ".absmax");
   }
 }
 
 void read_int8(NamedStore& store, const std::string& path, quant::QuantizedWeight& weight) {
   weight.packed = store.take(path + ".weight", at::kChar, {weight.out, weight.in});
   weight.scales = store.take(path + ".SCB", at::kFloat, {weight.out});
-  check_finite(weight.scales, store.stored_name(path + ".SCB"), false);
+  check_finite(weight.scales, store.stored_name(path + ".SCB"));
   const std::string format = path + ".weight_format";
   if (store.find(format) != nullptr) {
     const auto number = store.take(format, at::kByte, {});

@@ -8,7 +8,6 @@
 // Nothing in a file is trusted: sizes, tables and every scale are checked.
 #pragma once
 
-#include "model/families/architecture.h"
 #include "quant/quantized_weight.h"
 
 #include <reprise/io/safetensors.h>

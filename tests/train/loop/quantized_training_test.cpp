@@ -157,7 +157,7 @@ TEST(QuantizedTraining, RollsOutAndUpdatesUnderEveryPolicy) {
 std::vector<at::Tensor> train_in_world(Parallel strategy) {
   const TemporaryFolder folder;
   Json json = quantized_run("sft", "nf4");
-  json["lora"] = Json::object();  // these processes are threads, which share a generator
+  json["lora"] = Json::object();      // these processes are threads, which share a generator
   TrainingCase("sft", json, folder);  // the data set's cache, made by one
   std::vector<std::vector<at::Tensor>> adapters(2);
   run_in_world(2, [&](const World& world) {
