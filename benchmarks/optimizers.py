@@ -156,7 +156,7 @@ def apart(run, steps):
 
 def table(results, steps):
     rows = ["| optimizer | learning rate | first loss | last 20 steps | reference | its last 20 steps | apart in 10 "
-            f"steps | in 50 | in {steps} | optimizer, bytes per parameter |", "|---|---|---|---|---|---|---|---|---|---|"]
+            f"steps | in 50 | in {steps} | optimizer, bytes per parameter |", "|---" * 10 + "|"]
     for case, run in results.items():
         found, expected = run["ours"], run["reference"]
         rows.append(f"| {case} | {run['rate']:g} | {found[0]:.4f} | {last(found):.3f} | {run['name'] or ''} | "
