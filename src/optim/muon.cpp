@@ -91,7 +91,8 @@ class Muon final : public UpdateRule {
       }
       const int64_t shorter = std::min(state->shape[0], state->shape[1]);
       const int64_t width = 4 + 3 * 2 + (state->master.defined() ? 4 : 0);
-      bytes = std::max(bytes, state->parameter.numel() * width + 3 * 2 * shorter * shorter);
+      const int64_t squares = 6 * shorter * shorter;
+      bytes = std::max(bytes, state->parameter.numel() * width + squares);
     }
     return std::max(bytes, adamw_->update_bytes(others));
   }

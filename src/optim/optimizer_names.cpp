@@ -97,6 +97,7 @@ std::string optimizer_instead_of(std::string_view name) {
 
 std::vector<std::string> optimizer_names() {
   std::vector<std::string> names;
+  names.reserve(kOptimizers.size());
   for (const OptimizerName& known : kOptimizers) {
     names.emplace_back(known.name);
   }
