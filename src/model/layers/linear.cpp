@@ -83,8 +83,9 @@ std::optional<Linear::Values> Linear::adapted_values(const Pass& pass) const {
   if (pass.has_cache && at::autocast::is_autocast_enabled(memory::kernel_type(weight.device()))) {
     return std::nullopt;
   }
-  const auto [w, b] = values(pass.adapters);
-  return Values{as_out_in(w), b};
+  auto own = values(pass.adapters);
+  own.weight = as_out_in(own.weight);
+  return own;
 }
 
 at::Tensor Linear::forward_onto(const at::Tensor& residual,
