@@ -153,7 +153,7 @@ TEST(FrozenParts, KeepNoInputs) {
   // The input of gate and up is there for their adapters alone, in both blocks.
   const int64_t rows = kRows * kLength * 64 * static_cast<int64_t>(sizeof(float));
   const int64_t more = kept({"q_proj", "up_proj"}) - kept({"q_proj"});
-  EXPECT_NEAR(static_cast<double>(more), static_cast<double>(2 * rows), 256);
+  EXPECT_NEAR(static_cast<double>(more), static_cast<double>(2 * rows), 4096);
 }
 
 // The head's product with a gradient for the weight would be a second buffer as large as it.

@@ -90,7 +90,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> qkv_rope(const at::Tensor& x,
   const c10::DeviceGuard device(x.device());
   auto product = run_linear(x, weight, bias, std::nullopt);
   if (!a.empty()) {
-    ops::add_adapters_(product, x, ops::adapters_of(a, b, starts, scales, dropout, seed));
+    ops::add_adapters(product, x, ops::adapters_of(a, b, starts, scales, dropout, seed));
   }
   const auto [query, key, value] = ops::split_heads(product, heads, kv_heads);
   // In place; values stay where they are.

@@ -31,7 +31,7 @@ at::Tensor adapted_linear(const at::Tensor& x,
   static const auto apply = find_operator<decltype(linear)>("reprise::linear");
   static const auto add = find_operator<decltype(linear_add)>("reprise::linear_add");
   auto sum = residual ? add.call(x, weight, bias, *residual) : apply.call(x, weight, bias);
-  ops::add_adapters_(sum, x, adapters_of(a, b, starts, scales, dropout, seed));
+  ops::add_adapters(sum, x, adapters_of(a, b, starts, scales, dropout, seed));
   return sum;
 }
 

@@ -25,7 +25,7 @@ at::Tensor adapted_sum(const at::Tensor& product,
                        double dropout,
                        const std::optional<at::Tensor>& seed) {
   auto sum = product.clone(at::MemoryFormat::Contiguous);
-  ops::add_adapters_(sum, x, adapters_of(a, b, starts, scales, dropout, seed));
+  ops::add_adapters(sum, x, adapters_of(a, b, starts, scales, dropout, seed));
   return sum;
 }
 

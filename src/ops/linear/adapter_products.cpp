@@ -137,7 +137,7 @@ std::vector<at::Tensor> converted(const std::vector<at::Tensor>& tensors, at::Sc
 
 }  // namespace
 
-void add_adapters_(at::Tensor& product, const at::Tensor& x, const Adapters& adapters) {
+void add_adapters(at::Tensor& product, const at::Tensor& x, const Adapters& adapters) {
   const auto type = product_type(x, adapters);
   const auto stacked = stacked_a(adapters, type);
   const auto b = converted(adapters.b, type);

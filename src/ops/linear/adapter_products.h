@@ -20,9 +20,9 @@
 namespace reprise::ops {
 
 /// product (..., width) += what the adapters add for x. The product is contiguous.
-REPRISE_API void add_adapters_(at::Tensor& product, const at::Tensor& x, const Adapters& adapters);
+REPRISE_API void add_adapters(at::Tensor& product, const at::Tensor& x, const Adapters& adapters);
 
-/// The backward of add_adapters_(), in two steps: x may be known only after its gradient.
+/// The backward of add_adapters(), in two steps: x may be known only after its gradient.
 class AdapterBackward {
  public:
   /// `gradient`: of the product.

@@ -37,7 +37,7 @@ at::Tensor gated_linear(const at::Tensor& gate_up,
   const auto inner = gate.call(gate_up, activation);
   auto sum = residual ? add.call(inner, weight, bias, *residual) : apply.call(inner, weight, bias);
   if (!a.empty()) {
-    ops::add_adapters_(sum, inner, adapters_of(a, b, starts, scales, dropout, seed));
+    ops::add_adapters(sum, inner, adapters_of(a, b, starts, scales, dropout, seed));
   }
   return sum;
 }

@@ -36,7 +36,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> qkv_rope(const at::Tensor& x,
                                                         const std::optional<at::Tensor>& seed) {
   auto product = reference::linear(x, weight, bias);
   if (!a.empty()) {
-    ops::add_adapters_(product, x, adapters_of(a, b, starts, scales, dropout, seed));
+    ops::add_adapters(product, x, adapters_of(a, b, starts, scales, dropout, seed));
   }
   const auto all = product.unflatten(-1, {heads + 2 * kv_heads, -1}).transpose(1, 2);
   auto both = all.narrow(1, 0, heads + kv_heads);

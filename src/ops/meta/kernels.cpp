@@ -96,7 +96,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> qkv_rope(const at::Tensor& x,
   }
   auto product = planned_linear(x, weight, bias, std::nullopt);
   if (!a.empty()) {
-    add_adapters_(product, x, adapters_of(a, b, starts, scales, dropout, seed));
+    add_adapters(product, x, adapters_of(a, b, starts, scales, dropout, seed));
   }
   const auto [query, key, value] = split_heads(product, heads, kv_heads);
   return {query, key, value};
