@@ -45,7 +45,7 @@ TEST(RoundTrip, KeepsEveryTensorOfEveryFixtureAndItsConfig) {
     EXPECT_TRUE(fs::exists(folder.path() / "generation_config.json"));
     ++folders;
   }
-  EXPECT_EQ(folders, 27U);
+  EXPECT_EQ(folders, 31U);
 }
 
 TEST(RoundTrip, ShardsAndOpensThemAgain) {
