@@ -1,5 +1,5 @@
-// libFuzzer: any bytes as a file of torch.save. Its tensors are accepted or refused with c10::Error,
-// and what is accepted lies inside the file.
+// libFuzzer: any bytes as a file of torch.save. Its tensors are accepted or refused with
+// c10::Error, and what is accepted lies inside the file.
 #include "io/pickle/torch_header.h"
 
 #include <c10/util/Exception.h>
