@@ -2,7 +2,7 @@
 // kept as that of its rows and of its columns. Matrices are gone through in slices of rows, so that
 // no temporary is larger than a slice; only sums over slices are rounded differently.
 #include "optim/elementwise_rule.h"
-#include "optim/other_rules.h"
+#include "optim/matrix_rules.h"
 #include "optim/stochastic_rounding.h"
 #include "optim/whole_parameters.h"
 

@@ -1,7 +1,7 @@
 // Muon: the momentum of a hidden matrix, made orthogonal, is its update. Everything else, and the
 // matrices of embeddings and heads, gets AdamW. The operators are those of torch.optim.Muon.
 #include "optim/elementwise_rule.h"
-#include "optim/other_rules.h"
+#include "optim/matrix_rules.h"
 #include "optim/whole_parameters.h"
 
 #include <ATen/ATen.h>

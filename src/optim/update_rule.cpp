@@ -2,8 +2,9 @@
 // have no effect.
 #include "optim/update_rule.h"
 
+#include "optim/compact_adamw.h"
 #include "optim/elementwise_rule.h"
-#include "optim/other_rules.h"
+#include "optim/matrix_rules.h"
 
 #include <c10/util/Exception.h>
 

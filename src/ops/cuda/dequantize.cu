@@ -1,35 +1,14 @@
 // Quantised weights to matrices. A thread writes kValues adjacent values, which share a scale:
 // blocks are multiples of them. Products and sums are rounded one by one, as on the CPU.
 #include "ops/cuda/check.h"
-#include "ops/cuda/vectors.cuh"
+#include "ops/cuda/elementwise.cuh"
 
 namespace reprise::cuda {
 
 namespace {
 
-constexpr int kThreads = 256;
-constexpr int kValues = 8;  // 4 bytes of 4-bit codes, one pack of a 16-bit type
 constexpr int kNestedBlock = 256;
 constexpr float kInt8Step = 7.874015718698502e-3f;
-
-template <class T>
-__device__ __forceinline__ void write_values(T* to, const float (&values)[kValues], int count) {
-  if (count < kValues) {
-    for (int i = 0; i < count; ++i) {
-      to[i] = static_cast<T>(values[i]);
-    }
-    return;
-  }
-#pragma unroll
-  for (int i = 0; i < kValues; i += kLanes<T>) {
-    Floats<T> part;
-#pragma unroll
-    for (int k = 0; k < kLanes<T>; ++k) {
-      part.at[k] = values[i + k];
-    }
-    store<true>(to, i, kValues, pack<T>(part));
-  }
-}
 
 __device__ __forceinline__ float scale_of(const Dequantize& job, int64_t block) {
   if (job.scales != nullptr) {
@@ -40,17 +19,18 @@ __device__ __forceinline__ float scale_of(const Dequantize& job, int64_t block) 
 }
 
 template <class T>
-__global__ void __launch_bounds__(kThreads) dequantize_4bit_kernel(const Dequantize job) {
+__global__ void __launch_bounds__(kElementwiseThreads)
+    dequantize_4bit_kernel(const Dequantize job) {
   __shared__ float numbers[16];
   if (threadIdx.x < 16) {
     numbers[threadIdx.x] = job.numbers[threadIdx.x];
   }
   __syncthreads();
-  const int64_t start = (static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x) * kValues;
-  if (start >= job.count) {
+  const int64_t start = start_of_thread();
+  const int count = count_from(start, job.count);
+  if (count == 0) {
     return;
   }
-  const int count = static_cast<int>(min(int64_t{kValues}, job.count - start));
   const float scale = scale_of(job, start / job.block);
   const auto* bytes = static_cast<const uint8_t*>(job.packed) + start / 2;
   float values[kValues];
@@ -60,16 +40,17 @@ __global__ void __launch_bounds__(kThreads) dequantize_4bit_kernel(const Dequant
     values[i] = __fmul_rn(numbers[byte >> 4], scale);
     values[i + 1] = __fmul_rn(numbers[byte & 15], scale);
   }
-  write_values(static_cast<T*>(job.out) + start, values, count);
+  write(static_cast<T*>(job.out) + start, values, count);
 }
 
 template <class T>
-__global__ void __launch_bounds__(kThreads) dequantize_int8_kernel(const Dequantize job) {
-  const int64_t start = (static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x) * kValues;
-  if (start >= job.count) {
+__global__ void __launch_bounds__(kElementwiseThreads)
+    dequantize_int8_kernel(const Dequantize job) {
+  const int64_t start = start_of_thread();
+  const int count = count_from(start, job.count);
+  if (count == 0) {
     return;
   }
-  const int count = static_cast<int>(min(int64_t{kValues}, job.count - start));
   const auto* codes = static_cast<const int8_t*>(job.packed) + start;
   int64_t row = start / job.columns;
   int64_t left = (row + 1) * job.columns - start;  // values of this row
@@ -83,7 +64,7 @@ __global__ void __launch_bounds__(kThreads) dequantize_int8_kernel(const Dequant
     --left;
     values[i] = i < count ? __fmul_rn(__fmul_rn(codes[i], job.scales[row]), kInt8Step) : 0.0f;
   }
-  write_values(static_cast<T*>(job.out) + start, values, count);
+  write(static_cast<T*>(job.out) + start, values, count);
 }
 
 }  // namespace
@@ -96,13 +77,12 @@ void launch(const Dequantize& job, cudaStream_t stream) {
   if (job.count <= 0) {
     return;
   }
-  constexpr int64_t kBlockValues = int64_t{kThreads} * kValues;
-  const int blocks = narrow((job.count + kBlockValues - 1) / kBlockValues);
+  const int blocks = blocks_for(job.count);
   with_type(job.type, [&]<class T>(std::type_identity<T>) {
     if (job.is_int8) {
-      dequantize_int8_kernel<T><<<blocks, kThreads, 0, stream>>>(job);
+      dequantize_int8_kernel<T><<<blocks, kElementwiseThreads, 0, stream>>>(job);
     } else {
-      dequantize_4bit_kernel<T><<<blocks, kThreads, 0, stream>>>(job);
+      dequantize_4bit_kernel<T><<<blocks, kElementwiseThreads, 0, stream>>>(job);
     }
   });
   check_launch("dequantize");
