@@ -1,6 +1,7 @@
 // Folders of quantised models: written as they were read, and refused with the tensor and what was
 // expected where a file does not say what a quantised weight is.
 #include "model/quantized_case.h"
+#include "support/temporary_folder.h"
 
 #include <reprise/io/file.h>
 
