@@ -271,8 +271,8 @@ ModelConfig ModelConfig::from_json(const Json& json, const std::string& source) 
   check(fields, config);
   config.source = json;
   for (const auto& name : fields.unknown_fields()) {
-    config.warnings.push_back(source + ": the field \"" + name +
-                              "\" is not known and has no effect.");
+    config.warnings.push_back(
+        c10::str(source, ": the field \"", name, "\" is not known and has no effect."));
   }
   return config;
 }

@@ -125,7 +125,7 @@ at::Tensor rope(const at::Tensor& x,
   }
   const c10::DeviceGuard device(x.device());
   const auto [result, input] = ops::rope_tensors(x, back);
-  const auto heads = result.transpose(1, 2);
+  auto heads = result.transpose(1, 2);
   const Rotation rotation{rotary_dims, interleaved, back};
   if (back) {
     rotate_heads(result.flatten(2), input, {}, {}, cos, sin, rotation);

@@ -54,7 +54,7 @@ void for_each_adapter(const Adapters& adapters, const Visit& visit) {
 // All a times their factors: converted, scaled and stacked by one pass each.
 at::Tensor stacked_a(const Adapters& adapters, at::ScalarType type) {
   const auto& one = adapters.a.front();
-  const auto all =
+  auto all =
       at::empty({all_ranks(adapters), one.size(1)}, one.options().dtype(type).requires_grad(false));
   for_each_adapter(adapters, [&](size_t i, int64_t first) {
     const auto& a = adapters.a[i];
