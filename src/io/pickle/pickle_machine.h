@@ -3,7 +3,7 @@
 // Note [Pickles are data here]
 // A pickle is a program for a stack machine, and its instruction REDUCE calls any Python function.
 // This machine has only the instructions that torch.save writes for a dictionary of tensors, and
-// knows five functions by name, which it does not call: it notes their arguments. Everything else
+// knows three functions by name, which it does not call: it notes their arguments. Everything else
 // is refused by name.
 #pragma once
 

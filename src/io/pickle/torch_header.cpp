@@ -20,6 +20,7 @@ using Kind = PickleValue::Kind;
 
 constexpr uint64_t kMaxPickleBytes = uint64_t{64} << 20;
 constexpr size_t kMaxTensorDimensions = 64;
+constexpr uint64_t kMaxOrderBytes = 16;  // "little" or "big"
 
 std::optional<at::ScalarType> dtype_of_storage(const std::string& name) {
   static constexpr std::array<std::pair<std::string_view, at::ScalarType>, 10> kStorages = {{
@@ -53,7 +54,7 @@ class TorchFile {
                 data.bytes);
     if (const auto order = entries_.find(folder_ + "byteorder"); order != entries_.end()) {
       const std::string text =
-          read(order->second.begin, std::min<uint64_t>(order->second.bytes, kMaxTensorDimensions));
+          read(order->second.begin, std::min(order->second.bytes, kMaxOrderBytes));
       TORCH_CHECK(
           text == "little", where(), "byteorder: expected \"little\", found ", quoted(text));
     }

@@ -147,6 +147,12 @@ std::string state_text(const quant::QuantizedWeight& weight) {
   return text + "}";
 }
 
+// What there is instead of what was expected, for messages.
+std::string what_is_there(const TensorInfo* info) {
+  return info == nullptr ? "no such tensor"
+                         : c10::str(c10::toString(info->dtype), " ", c10::IntArrayRef(info->shape));
+}
+
 }  // namespace
 
 std::string NamedStore::stored_name(const std::string& name) const {
@@ -169,13 +175,8 @@ at::Tensor NamedStore::take(const std::string& name, at::ScalarType type, at::In
               " ",
               shape,
               ", found ",
-              info == nullptr ? "no such tensor" : c10::toString(info->dtype),
-              " ",
-              info == nullptr ? "" : c10::str(c10::IntArrayRef(info->shape)));
-  auto tensor = at::empty(shape, type);
-  checkpoint_.copy_to(info->name, tensor);
-  names_.erase(name);
-  return tensor;
+              what_is_there(info));
+  return take_out(name, *info, type);
 }
 
 at::Tensor NamedStore::take_as(const std::string& name,
@@ -188,11 +189,15 @@ at::Tensor NamedStore::take_as(const std::string& name,
               ": expected floating point ",
               shape,
               " to quantise, found ",
-              info == nullptr ? "no such tensor" : c10::toString(info->dtype),
-              " ",
-              info == nullptr ? "" : c10::str(c10::IntArrayRef(info->shape)));
-  auto tensor = at::empty(shape, type);
-  checkpoint_.copy_to(info->name, tensor);
+              what_is_there(info));
+  return take_out(name, *info, type);
+}
+
+at::Tensor NamedStore::take_out(const std::string& name,
+                                const TensorInfo& info,
+                                at::ScalarType type) {
+  auto tensor = at::empty(info.shape, type);
+  checkpoint_.copy_to(info.name, tensor);
   names_.erase(name);
   return tensor;
 }

@@ -37,6 +37,8 @@ class NamedStore {
   std::string stored_name(const std::string& name) const;
 
  private:
+  at::Tensor take_out(const std::string& name, const TensorInfo& info, at::ScalarType type);
+
   const SafetensorsCheckpoint& checkpoint_;
   std::map<std::string, std::string>& names_;
 };
