@@ -72,13 +72,18 @@ at::Tensor Linear::forward(const at::Tensor& x,
   }
   const LoraBranch* branch = active_branch(pass.adapters);
   if (branch != nullptr && branch->is_dora()) {
-    const auto [w, b] = matrix(pass.adapters);
-    const auto product = [&, w = w](const at::Tensor& input, const at::Tensor& own_bias) {
-      return quantized_ == nullptr ? apply_linear(input, w, own_bias, options.precision)
-                                   : quantized_product(input, own_bias, options.precision);
+    // A dequantised weight is gone before a product makes another.
+    const auto factors = branch->row_factors(matrix(pass.adapters).weight);
+    const auto own = values(pass.adapters);
+    const auto product = [&](const at::Tensor& input, const at::Tensor& own_bias) {
+      return quantized_ == nullptr
+                 ? apply_linear(input, as_out_in(own.weight), own_bias, options.precision)
+                 : quantized_product(input, own_bias, options.precision);
     };
-    return dora_linear(
-        *branch, x, {.weight = w, .bias = b, .product = product}, pass.trains_adapters());
+    return dora_linear(*branch,
+                       x,
+                       {.factors = factors, .bias = own.bias, .product = product},
+                       pass.trains_adapters());
   }
   if (options.precision == Precision::AsGiven && branch != nullptr) {
     if (const auto own = adapted_values(pass)) {

@@ -9,10 +9,10 @@
 
 namespace reprise {
 
-/// The layer without its adapter.
+/// The layer without its adapter, and what the adapter makes of its rows.
 struct DoraBase {
-  at::Tensor weight;  ///< (out, in); only its rows' norms are taken
-  at::Tensor bias;    ///< undefined: none
+  at::Tensor factors;  ///< (out): LoraBranch::row_factors() of its weight
+  at::Tensor bias;     ///< undefined: none
   /// x (..., in) times the weight, plus a bias that may be undefined.
   std::function<at::Tensor(const at::Tensor& x, const at::Tensor& bias)> product;
 };

@@ -8,7 +8,6 @@
 #include "ops/reference.h"
 
 #include <ATen/ATen.h>
-#include <ATen/core/LegacyTypeDispatch.h>
 #include <torch/library.h>
 
 #include <string>
@@ -92,20 +91,7 @@ at::Tensor adapted_linear(const at::Tensor& x,
     node->weight = saved_input(weight);
     node->adapters.save(adapters);
   }
-  at::Tensor sum;
-  {
-    const at::AutoDispatchBelowADInplaceOrView below_autograd;
-    sum = op.call(x,
-                  weight,
-                  as_optional(bias),
-                  as_optional(residual),
-                  adapters.a,
-                  adapters.b,
-                  adapters.starts,
-                  adapters.scales,
-                  adapters.dropout,
-                  as_optional(adapters.seed));
-  }
+  auto sum = call_with(op, adapters, x, weight, as_optional(bias), as_optional(residual));
   if (node != nullptr) {
     torch::autograd::set_history(sum, node);
   }

@@ -7,7 +7,6 @@
 #include "ops/reference.h"
 
 #include <ATen/ATen.h>
-#include <ATen/core/LegacyTypeDispatch.h>
 #include <torch/library.h>
 
 #include <string>
@@ -100,18 +99,7 @@ at::Tensor adapted_sum(const at::Tensor& product, const at::Tensor& x, const Ada
     node->sizes = x.sizes().vec();
     node->options = x.options().requires_grad(false);
   }
-  at::Tensor sum;
-  {
-    const at::AutoDispatchBelowADInplaceOrView below_autograd;
-    sum = op.call(product,
-                  x,
-                  adapters.a,
-                  adapters.b,
-                  adapters.starts,
-                  adapters.scales,
-                  adapters.dropout,
-                  as_optional(adapters.seed));
-  }
+  auto sum = call_with(op, adapters, product, x);
   if (node != nullptr) {
     torch::autograd::set_history(sum, node);
   }

@@ -8,7 +8,6 @@
 #include "ops/reference.h"
 
 #include <ATen/ATen.h>
-#include <ATen/core/LegacyTypeDispatch.h>
 #include <torch/csrc/autograd/graph_task.h>
 #include <torch/library.h>
 
@@ -113,21 +112,8 @@ at::Tensor gated_linear(const at::Tensor& gate_up,
     node->adapters.save(adapters);
     node->activation = number;
   }
-  at::Tensor sum;
-  {
-    const at::AutoDispatchBelowADInplaceOrView below_autograd;
-    sum = op.call(gate_up,
-                  number,
-                  weight,
-                  as_optional(bias),
-                  as_optional(residual),
-                  adapters.a,
-                  adapters.b,
-                  adapters.starts,
-                  adapters.scales,
-                  adapters.dropout,
-                  as_optional(adapters.seed));
-  }
+  auto sum =
+      call_with(op, adapters, gate_up, number, weight, as_optional(bias), as_optional(residual));
   if (node != nullptr) {
     torch::autograd::set_history(sum, node);
   }

@@ -9,7 +9,6 @@
 #include "ops/rotate.h"
 
 #include <ATen/ATen.h>
-#include <ATen/core/LegacyTypeDispatch.h>
 #include <torch/library.h>
 
 #include <string>
@@ -177,9 +176,9 @@ Heads qkv_rope(const at::Tensor& x,
     node->adapters.save(adapters);
   }
   Heads result;
-  {
-    const at::AutoDispatchBelowADInplaceOrView below_autograd;
-    std::tie(result.query, result.key, result.value) = op.call(x,
+  std::tie(result.query, result.key, result.value) = call_with(op,
+                                                               adapters,
+                                                               x,
                                                                weight,
                                                                as_optional(bias),
                                                                cos,
@@ -187,14 +186,7 @@ Heads qkv_rope(const at::Tensor& x,
                                                                layout.heads,
                                                                layout.kv_heads,
                                                                layout.rotary_dims,
-                                                               layout.interleaved,
-                                                               adapters.a,
-                                                               adapters.b,
-                                                               adapters.starts,
-                                                               adapters.scales,
-                                                               adapters.dropout,
-                                                               as_optional(adapters.seed));
-  }
+                                                               layout.interleaved);
   if (node != nullptr) {
     for (auto* part : {&result.query, &result.key, &result.value}) {
       torch::autograd::set_history(*part, node);

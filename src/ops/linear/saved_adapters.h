@@ -8,7 +8,11 @@
 
 #include "ops/linear/adapters.h"
 #include "ops/node.h"
+#include "ops/operator.h"
 
+#include <ATen/core/LegacyTypeDispatch.h>
+
+#include <utility>
 #include <vector>
 
 namespace reprise::ops {
@@ -33,5 +37,19 @@ AdapterNeeds adapter_needs(const torch::autograd::Node& node, size_t first, size
 
 /// Appends the gradients of every a, then of every b.
 void append(variable_list& results, AdapterGradients gradients);
+
+/// Calls an operator whose schema ends in kAdapterArguments, below autograd: its other arguments
+/// are the first.
+template <class Operator, class... Arguments>
+auto call_with(const Operator& op, const Adapters& adapters, Arguments&&... arguments) {
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  return op.call(std::forward<Arguments>(arguments)...,
+                 adapters.a,
+                 adapters.b,
+                 adapters.starts,
+                 adapters.scales,
+                 adapters.dropout,
+                 as_optional(adapters.seed));
+}
 
 }  // namespace reprise::ops
