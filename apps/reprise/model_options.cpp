@@ -91,6 +91,7 @@ void add_precision_options(CLI::App& command, ModelOptions& options) {
       ->excludes(bf16);
   command.add_flag(
       "--cast_lm_head_to_fp32", options.head_in_float32, "Compute the logits in float32");
+  add_quantized_base_options(command, options.quantized);
 }
 
 ModelOptions with_folders(ModelOptions options) {
@@ -114,6 +115,7 @@ LanguageModel open_language_model(const ModelOptions& given) {
     load.dtype = at::kFloat;
     result.autocast = options.bf16 ? at::kBFloat16 : at::kHalf;
   }
+  load.quantization = quantization_of(options.quantized);
   load.device = choose_device(options.device);
   auto loaded = load_model(options.model, load);
   print_warnings(loaded.warnings);

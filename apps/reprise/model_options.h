@@ -1,6 +1,8 @@
 // Options that commands with a model share: its folder, adapter, data type and device.
 #pragma once
 
+#include "reprise/quantized_base.h"
+
 #include <reprise/autocast.h>
 #include <reprise/model/model.h>
 #include <reprise/text/tokenizer.h>
@@ -24,11 +26,13 @@ struct ModelOptions {
   bool bf16 = false;              ///< autocast to bfloat16
   bool fp16 = false;              ///< autocast to float16
   bool head_in_float32 = false;
+  QuantizedBase quantized;
 };
 
 /// Adds --model, --adapter, --base, --dtype and --device.
 void add_model_options(CLI::App& command, ModelOptions& options);
-/// Adds --bf16, --fp16 and --cast_lm_head_to_fp32, for commands that compute with the model.
+/// Adds --bf16, --fp16, --cast_lm_head_to_fp32 and those of quantized_base.h, for commands that
+/// compute with the model.
 void add_precision_options(CLI::App& command, ModelOptions& options);
 /// Adds --dtype only.
 void add_dtype_option(CLI::App& command, std::string& dtype, const std::string& help);

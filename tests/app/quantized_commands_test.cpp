@@ -147,5 +147,36 @@ TEST_F(QuantizedCommands, ArePlanned) {
   EXPECT_TRUE(contains(refused.err, "only adapters on them"));
 }
 
+// An adapter that was trained over a base quantised on load is used over the same base.
+TEST_F(QuantizedCommands, ScoreAndGenerateOverABaseThatIsQuantizedOnLoad) {
+  const std::string base = training_fixture("models/policy");
+  const auto score = [&](const Words& more) {
+    Words words{"score"};
+    words.insert(words.end(), more.begin(), more.end());
+    const auto result = run_program(words, R"({"input_ids": [4, 5, 6, 7, 8]})");
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    return result.out;
+  };
+  const auto quantized = score({"--model", base, "--load_in_4bit", "--use_bnb_nested_quant"});
+  EXPECT_EQ(quantized, score({"--model", quantized_folder()}));
+  EXPECT_NE(quantized, score({"--model", base}));
+  EXPECT_NE(quantized, score({"--model", base, "--load_in_8bit"}));
+  const struct {
+    Words flags;
+    std::string text;
+  } refused[] = {
+      {{"--bnb_4bit_quant_type", "fp4"}, "requires --load_in_4bit"},
+      {{"--load_in_8bit", "--load_in_4bit"}, "excludes"},
+      {{"--llm_int8_skip_modules", "down_proj"}, "has no effect without --load_in_4bit"},
+      {{"--load_in_8bit", "--llm_int8_skip_modules", "none"}, "matches no linear layer"}};
+  for (const auto& [flags, text] : refused) {
+    Words words{"generate", "--model", base, "--prompt", "a"};
+    words.insert(words.end(), flags.begin(), flags.end());
+    const auto result = run_program(words);
+    EXPECT_NE(result.exit_code, 0);
+    EXPECT_TRUE(contains(result.err, text)) << result.err;
+  }
+}
+
 }  // namespace
 }  // namespace reprise

@@ -1,5 +1,5 @@
 // What training adapters costs beside training all weights: no more is kept for backward, and what
-// is frozen costs its forward and its input's gradient alone.
+// is frozen, or frozen and quantised, costs its forward and its input's gradient alone.
 #include "model/lora_case.h"
 #include "plan/trace/meta_trace.h"
 #include "plan/widened_config.h"
@@ -8,6 +8,7 @@
 #include <reprise/autocast.h>
 #include <reprise/loss/head.h>
 #include <reprise/memory.h>
+#include <reprise/model/quantization.h>
 
 #include <gtest/gtest.h>
 
@@ -34,15 +35,18 @@ LoraConfig adapters_of(double dropout) {
   return config;
 }
 
-enum class Trained : uint8_t { All, Adapters, AdaptersWithDropout };
+enum class Trained : uint8_t { All, Adapters, AdaptersWithDropout, AdaptersOf4Bits };
 
 std::shared_ptr<Model> make(const std::string& name, Trained trained, const at::TensorOptions& on) {
   auto model = std::make_shared<Model>(config_of(name), HeadKind::CausalLm, on);
   if (!on.device().is_meta()) {
     model->initialize(1);
   }
+  if (trained == Trained::AdaptersOf4Bits) {
+    quantize_model(*model, {.scheme = {.double_quant = true}});
+  }
   if (trained != Trained::All) {
-    add_lora(*model, adapters_of(trained == Trained::Adapters ? 0 : 0.05), 1);
+    add_lora(*model, adapters_of(trained == Trained::AdaptersWithDropout ? 0.05 : 0), 1);
   }
   model->train();
   return model;
@@ -89,6 +93,7 @@ TEST_P(KeptForAdapters, IsNoMoreThanForAllWeights) {
   }
   const int64_t all = kept_bytes(name, Trained::All, setting, for_gpu);
   EXPECT_LE(kept_bytes(name, Trained::Adapters, setting, for_gpu), all);
+  EXPECT_LE(kept_bytes(name, Trained::AdaptersOf4Bits, setting, for_gpu), all);
   // Of dropout, a seed for each group of layers that share an input.
   const int64_t seed = for_gpu ? 512 : sizeof(int64_t);
   const int64_t groups = 4 * config_of(name).layers;

@@ -19,6 +19,8 @@ struct QuantScheme {
   QuantFormat format = QuantFormat::Nf4;
   int64_t block = 64;         ///< values that share a scale, in row-major order; not for Int8
   bool double_quant = false;  ///< quantises the scales too, to 8 bits; not for Int8
+
+  bool operator==(const QuantScheme&) const = default;
 };
 
 /// "nf4", "fp4" or "int8".

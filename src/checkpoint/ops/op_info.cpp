@@ -17,7 +17,7 @@ namespace reprise {
 namespace detail {
 namespace {
 
-constexpr std::array<std::string_view, 18> kMatmuls{"aten::mm",
+constexpr std::array<std::string_view, 17> kMatmuls{"aten::mm",
                                                     "aten::addmm",
                                                     "aten::bmm",
                                                     "aten::baddbmm",
@@ -33,8 +33,7 @@ constexpr std::array<std::string_view, 18> kMatmuls{"aten::mm",
                                                     "reprise::gated_linear",
                                                     "reprise::linear",
                                                     "reprise::linear_add",
-                                                    "reprise::qkv_rope",
-                                                    "reprise::quantized_linear"};
+                                                    "reprise::qkv_rope"};
 
 /// Their results share the storage of the first argument, but the schema does not declare it.
 constexpr std::array<std::string_view, 3> kHiddenViews{

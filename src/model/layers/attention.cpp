@@ -96,7 +96,7 @@ std::array<at::Tensor, 3> Attention::heads_of(const at::Tensor& x,
                                               const AttentionContext& context,
                                               const Pass& pass) const {
   if (context.cos.defined() && query_norm_ == nullptr && layout_ != QkvLayout::FusedPerHead) {
-    if (const auto all = joined_values(projections(), pass)) {
+    if (const auto all = joined_values(projections(), x, pass)) {
       const auto heads =
           ops::qkv_rope(autocast_input(x),
                         all->weight,

@@ -5,6 +5,7 @@
 #include "ops/linear/joined.h"
 #include "ops/linear/linear.h"
 #include "ops/linear/linear_add.h"
+#include "quant/quantized_rows.h"
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
@@ -40,6 +41,30 @@ at::Tensor joined(const std::vector<at::Tensor>& parts) {
     return parts.front();
   }
   return ops::are_adjacent(parts) ? ops::join_rows(parts) : at::cat(parts, 0);
+}
+
+// Whether both weights are matrices, or quantised in one way.
+bool can_follow(const Linear& first, const Linear& next) {
+  const auto &a = first.quantized(), &b = next.quantized();
+  return a == nullptr || b == nullptr ? a == b : quant::can_be_joined(*a, *b);
+}
+
+ops::Weight joined_weight(const Linears& linears, const std::vector<FusedValues>& values) {
+  if (values.size() == 1) {
+    return values.front().weight;
+  }
+  if (linears.front()->quantized() == nullptr) {
+    std::vector<at::Tensor> weights;
+    for (const auto& own : values) {
+      weights.push_back(own.weight.tensor());
+    }
+    return joined(weights);
+  }
+  std::vector<std::shared_ptr<const quant::QuantizedWeight>> weights;
+  for (const Linear* linear : linears) {
+    weights.push_back(linear->quantized());
+  }
+  return quant::quantized_rows(std::move(weights));
 }
 
 void move_together(const std::vector<at::Tensor>& parts, const Move& move) {
@@ -84,20 +109,23 @@ void move_together(const Linears& linears, const Move& move) {
   }
 }
 
-std::optional<Linear::Values> joined_values(const Linears& linears, const Pass& pass) {
-  std::vector<at::Tensor> weights, biases;
+std::optional<FusedValues> joined_values(const Linears& linears,
+                                         const at::Tensor& x,
+                                         const Pass& pass) {
+  std::vector<FusedValues> all;
+  std::vector<at::Tensor> biases;
   for (const Linear* linear : linears) {
-    auto own = linear->fused_values(pass);
-    if (!own) {
+    auto own = linear->fused_values(x, pass);
+    if (!own || !can_follow(*linears.front(), *linear)) {
       return std::nullopt;
     }
-    weights.push_back(std::move(own->weight));
     if (own->bias.defined()) {
-      biases.push_back(std::move(own->bias));
+      biases.push_back(own->bias);
     }
+    all.push_back(std::move(*own));
   }
-  TORCH_INTERNAL_ASSERT(biases.empty() || biases.size() == weights.size());
-  return Linear::Values{joined(weights), biases.empty() ? at::Tensor() : joined(biases)};
+  TORCH_INTERNAL_ASSERT(biases.empty() || biases.size() == all.size());
+  return FusedValues{joined_weight(linears, all), biases.empty() ? at::Tensor() : joined(biases)};
 }
 
 ops::Adapters joined_branches(const Linears& linears, const at::Tensor& x, const Pass& pass) {
@@ -127,7 +155,7 @@ at::Tensor joined_forward(const Linears& linears,
                           const at::Tensor& x,
                           const Pass& pass,
                           const at::Tensor& residual) {
-  const auto all = joined_values(linears, pass);
+  const auto all = joined_values(linears, x, pass);
   if (!all) {
     return {};
   }

@@ -21,8 +21,11 @@ std::vector<std::shared_ptr<Linear>> adjacent_linears(const std::vector<int64_t>
                                                       const Linear::Shape& shape,
                                                       const at::TensorOptions& options);
 
-/// The fused_values() of all layers as one weight and bias. None if a layer has none.
-std::optional<Linear::Values> joined_values(const Linears& linears, const Pass& pass);
+/// The fused_values() of all layers as one weight and bias. None if a layer has none, or if some
+/// weights are quantised and others not.
+std::optional<FusedValues> joined_values(const Linears& linears,
+                                         const at::Tensor& x,
+                                         const Pass& pass);
 /// The LoRA branches of all layers for our fused operators, perhaps none. Where they have dropout,
 /// all layers read one dropped x.
 ops::Adapters joined_branches(const Linears& linears, const at::Tensor& x, const Pass& pass);

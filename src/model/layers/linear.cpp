@@ -6,6 +6,7 @@
 #include "ops/linear/adapted_linear.h"
 #include "ops/linear/adapted_sum.h"
 #include "ops/linear/aten_linear.h"
+#include "quant/quantized_rows.h"
 
 #include <reprise/autocast.h>
 
@@ -38,6 +39,11 @@ at::ScalarType autocast_type(const at::Tensor& x) {
   // Autocast leaves float64 alone.
   const bool converts = at::autocast::is_autocast_enabled(device) && x.scalar_type() != at::kDouble;
   return converts ? at::autocast::get_autocast_dtype(device) : x.scalar_type();
+}
+
+// In such a pass autocast converts a weight once for all tokens.
+bool caches_casts(const at::Tensor& x, const Pass& pass) {
+  return pass.has_cache && at::autocast::is_autocast_enabled(memory::kernel_type(x.device()));
 }
 
 bool drops_beside_start(const LoraBranch& branch, const Pass& pass) {
@@ -86,7 +92,7 @@ at::Tensor Linear::forward(const at::Tensor& x,
                        pass.trains_adapters());
   }
   if (options.precision == Precision::AsGiven && branch != nullptr) {
-    if (const auto own = adapted_values(pass)) {
+    if (const auto own = adapted_values(x, pass)) {
       return ops::adapted_linear(
           autocast_input(x), own->weight, own->bias, {}, joined_branches({this}, x, pass));
     }
@@ -97,12 +103,20 @@ at::Tensor Linear::forward(const at::Tensor& x,
   return add_branch(y, x, pass);
 }
 
-std::optional<Linear::Values> Linear::fused_values(const Pass& pass) const {
-  if (quantized_ != nullptr || shape_.layout != WeightLayout::OutIn ||
-      (pass.has_cache && at::autocast::is_autocast_enabled(memory::kernel_type(weight.device())))) {
+std::optional<FusedValues> Linear::fused_values(const at::Tensor& x, const Pass& pass) const {
+  const bool is_adjacent = quantized_ != nullptr || shape_.layout == WeightLayout::OutIn;
+  if (!is_adjacent || caches_casts(x, pass) || computes_alone(pass)) {
     return std::nullopt;
   }
-  return computes_alone(pass) ? std::nullopt : std::optional(values(pass.adapters));
+  const auto own = values(pass.adapters);
+  if (quantized_ == nullptr) {
+    return FusedValues{own.weight, own.bias};
+  }
+  const auto type = autocast_type(x);
+  if (compute_type_.value_or(type) != type) {
+    return std::nullopt;
+  }
+  return FusedValues{quant::quantized_rows({quantized_}), own.bias};
 }
 
 // With DoRA, or with dropout beside a start that is subtracted and not dropped.
@@ -118,13 +132,15 @@ Linear::Values Linear::matrix(AdapterUse adapters) const {
 }
 
 // For reprise::adapted_linear, which takes a weight that is stored (in, out) as well.
-std::optional<Linear::Values> Linear::adapted_values(const Pass& pass) const {
+std::optional<FusedValues> Linear::adapted_values(const at::Tensor& x, const Pass& pass) const {
   if (quantized_ != nullptr || shape_.layout == WeightLayout::OutIn) {
-    return fused_values(pass);
+    return fused_values(x, pass);
   }
-  const bool has_casts =
-      pass.has_cache && at::autocast::is_autocast_enabled(memory::kernel_type(weight.device()));
-  return has_casts || computes_alone(pass) ? std::nullopt : std::optional(matrix(pass.adapters));
+  if (caches_casts(x, pass) || computes_alone(pass)) {
+    return std::nullopt;
+  }
+  const auto own = matrix(pass.adapters);
+  return FusedValues{own.weight, own.bias};
 }
 
 at::Tensor Linear::forward_onto(const at::Tensor& residual,

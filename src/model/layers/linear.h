@@ -20,13 +20,16 @@
 //                                   the branches as arguments. In Precision::Float32, and with a
 //                                   KV cache under autocast, reprise::adapted_sum onto the product
 //   layers with DoRA                at::linear for each alone (lora/dora.h)
-//   … over a quantised weight       reprise::quantized_linear, alone: fused_values() has none
+//   … over quantised weights        the same operators, over a matrix that is made for each product
+//                                   (ops/linear/weight.h); reprise::linear for DoRA, in
+//                                   Precision::Float32, and with a KV cache under autocast
 #pragma once
 
 #include "model/families/architecture.h"
 #include "model/layers/pass.h"
 #include "model/layers/weight_and_bias.h"
 #include "model/lora/lora_branch.h"
+#include "ops/linear/weight.h"
 #include "quant/quantized_weight.h"
 
 #include <reprise/export.h>
@@ -42,6 +45,12 @@ namespace reprise {
 enum class Precision : uint8_t {
   AsGiven,  ///< in the type of the tensors, or of autocast
   Float32,  ///< in float32, whatever the types and autocast
+};
+
+/// Weight and bias as our fused operators take them.
+struct FusedValues {
+  ops::Weight weight;
+  at::Tensor bias;  ///< undefined: none
 };
 
 struct LinearOptions {
@@ -72,10 +81,10 @@ class REPRISE_API Linear : public WeightAndBias {
   LinearHead as_head(const Pass& pass, bool in_float32) const;
 
   /// Weight (out, in) and bias for our fused operators, whose input is autocast_input(x). None if
-  /// the weight is quantised or stored (in, out), if the adapter is DoRA, and in passes with a KV
-  /// cache under autocast: autocast caches its casts between passes, while our operators would
-  /// cast again for every token.
-  std::optional<Values> fused_values(const Pass& pass) const;
+  /// the weight is stored (in, out), or quantised and multiplied in another type than that input's;
+  /// if the adapter is DoRA; and in passes with a KV cache under autocast: autocast caches its
+  /// casts between passes, while our operators would cast again for every token.
+  std::optional<FusedValues> fused_values(const at::Tensor& x, const Pass& pass) const;
   /// The LoRA branch that takes part in a pass; null: none.
   const LoraBranch* active_branch(AdapterUse adapters) const;
 
@@ -116,7 +125,7 @@ class REPRISE_API Linear : public WeightAndBias {
 
  private:
   at::Tensor as_out_in(const at::Tensor& stored) const;
-  std::optional<Values> adapted_values(const Pass& pass) const;
+  std::optional<FusedValues> adapted_values(const at::Tensor& x, const Pass& pass) const;
   bool computes_alone(const Pass& pass) const;
   at::Tensor forward_onto(const at::Tensor& residual, const at::Tensor& x, const Pass& pass) const;
   at::Tensor add_branch(const at::Tensor& y, const at::Tensor& x, const Pass& pass) const;

@@ -41,7 +41,8 @@ Linears Mlp::gates() const {
 at::Tensor Mlp::gate_and_up(const at::Tensor& x, const Pass& pass) const {
   const auto both = joined_forward(gates(), x, pass);
   if (!both.defined() && gate_ != nullptr && gate_->quantized() != nullptr) {
-    // Quantised weights have no joined product. Side by side, the fused activation keeps one copy.
+    // Quantised weights without a joined product. Side by side, the fused activation keeps one
+    // copy.
     return at::cat({gate_->forward(x, pass), up_->forward(x, pass)}, -1);
   }
   return both.defined() || layout_ == MlpLayout::Gated ? both : up_->forward(x, pass);
@@ -59,7 +60,7 @@ at::Tensor Mlp::inner(const at::Tensor& x, const Pass& pass) const {
 
 at::Tensor Mlp::forward(const at::Tensor& x, const Pass& pass, const at::Tensor& residual) const {
   const bool is_fused = residual.defined() && layout_ != MlpLayout::Plain;
-  if (const auto down = is_fused ? down_->fused_values(pass) : std::nullopt) {
+  if (const auto down = is_fused ? down_->fused_values(x, pass) : std::nullopt) {
     const auto both = gate_and_up(x, pass);
     if (both.defined()) {
       // Under autocast the residual stays wide.

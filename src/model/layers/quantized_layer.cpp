@@ -1,6 +1,10 @@
 // What a Linear does while its weight is quantised.
+#include "memory/planned_device.h"
 #include "model/layers/linear.h"
-#include "quant/quantized_linear.h"
+#include "ops/linear/linear.h"
+#include "quant/quantized_rows.h"
+
+#include <reprise/autocast.h>
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
@@ -59,7 +63,8 @@ at::Tensor Linear::quantized_product(const at::Tensor& x,
                      : compute_type_                 ? x.to(*compute_type_)
                                                      : autocast_input(x);
   const auto b = own_bias.defined() ? own_bias.to(input.scalar_type()) : own_bias;
-  const auto y = quant::quantized_linear(input, quantized_, b);
+  const AutocastScope no_autocast(memory::kernel_type(x.device()), at::kFloat, /*enabled=*/false);
+  const auto y = ops::linear(input, quant::quantized_rows({quantized_}), b);
   return precision == Precision::AsGiven && compute_type_ ? y.to(x.scalar_type()) : y;
 }
 

@@ -39,7 +39,8 @@ at::Tensor adapted_linear(const at::Tensor& x,
 namespace {
 
 struct AdaptedLinearBackward : torch::autograd::Node {
-  SavedVariable x, weight;
+  SavedVariable x;
+  SavedWeight weight;
   SavedAdapters adapters;
 
   // Gradients of x, weight, bias and residual, then of every a, then of every b.
@@ -54,7 +55,8 @@ struct AdaptedLinearBackward : torch::autograd::Node {
     const auto factors = adapter_needs(*this, 4, adapters.count());
     const bool reads_x = needs.weight || factors.a || factors.b;
     const auto input = reads_x ? x.unpack() : at::Tensor();
-    auto [for_x, for_weight, for_bias] = linear_gradients(gradient, input, weight.unpack(), needs);
+    auto [for_x, for_weight, for_bias] = linear_gradients(
+        gradient, input, weight.unpack_if(needs.any(), gradient.scalar_type()), needs);
     const AdapterBackward backward(adapters.unpack(), gradient);
     if (for_x.defined()) {
       backward.add_to(for_x);
@@ -65,7 +67,7 @@ struct AdaptedLinearBackward : torch::autograd::Node {
   }
   void release_variables() override {
     x.reset_data();
-    weight.reset_data();
+    weight.release();
     adapters.release();
   }
   std::string name() const override { return "AdaptedLinearBackward"; }
@@ -74,24 +76,29 @@ struct AdaptedLinearBackward : torch::autograd::Node {
 }  // namespace
 
 at::Tensor adapted_linear(const at::Tensor& x,
-                          const at::Tensor& weight,
+                          const Weight& weight,
                           const at::Tensor& bias,
                           const at::Tensor& residual,
                           const Adapters& adapters) {
   check_linear("adapted_linear", x, weight, bias, residual);
-  check_adapters("adapted_linear", x, x.size(-1), weight.size(0), adapters);
+  check_adapters("adapted_linear", x, x.size(-1), weight.out(), adapters);
   static const auto op =
       find_operator<decltype(reference::adapted_linear)>("reprise::adapted_linear");
   const auto node = node_over<AdaptedLinearBackward>(
-      x, weight, bias, residual, at::TensorList(adapters.a), at::TensorList(adapters.b));
+      x, weight.tensor(), bias, residual, at::TensorList(adapters.a), at::TensorList(adapters.b));
   if (node != nullptr) {
-    if (weight.requires_grad() || are_trained(adapters)) {
+    if (weight.is_trained() || are_trained(adapters)) {
       node->x = saved_input(x);
     }
-    node->weight = saved_input(weight);
+    node->weight.save(weight);
     node->adapters.save(adapters);
   }
-  auto sum = call_with(op, adapters, x, weight, as_optional(bias), as_optional(residual));
+  auto sum = call_with(op,
+                       adapters,
+                       x,
+                       weight.for_product(x.scalar_type()),
+                       as_optional(bias),
+                       as_optional(residual));
   if (node != nullptr) {
     torch::autograd::set_history(sum, node);
   }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "ops/linear/adapters.h"
+#include "ops/linear/weight.h"
 
 #include <reprise/export.h>
 
@@ -15,7 +16,7 @@ namespace reprise::ops {
 /// or undefined, residual (..., out) or undefined; at least one adapter. Saved for backward: the
 /// weight, the adapters, and x if one of them is trained (Note [What adapters keep]).
 REPRISE_API at::Tensor adapted_linear(const at::Tensor& x,
-                                      const at::Tensor& weight,
+                                      const Weight& weight,
                                       const at::Tensor& bias,
                                       const at::Tensor& residual,
                                       const Adapters& adapters);

@@ -46,7 +46,8 @@ at::Tensor gated_linear(const at::Tensor& gate_up,
 namespace {
 
 struct GatedLinearBackward : torch::autograd::Node {
-  SavedVariable gate_up, weight;
+  SavedVariable gate_up;
+  SavedWeight weight;
   SavedAdapters adapters;
   int64_t activation = 0;
 
@@ -61,9 +62,15 @@ struct GatedLinearBackward : torch::autograd::Node {
         find_operator<decltype(reference::gated_backward_)>("reprise::gated_backward_");
     const bool is_retained = torch::autograd::get_current_graph_task_keep_graph();
     auto both = is_retained ? gate_up.unpack().clone() : gate_up.unpack().detach();
-    const auto w = weight.unpack();  // once: another unpack could recompute the region again
+    // Once: another unpack could recompute the region again.
+    auto w = weight.unpack(gradient.scalar_type());
     // Becomes gated(gate_up), which the gradients of weight and adapters need.
     auto inner = linear_gradients(gradient, both, w, {.x = true}).x;
+    const LinearNeeds needs{.weight = task_should_compute_output(1),
+                            .bias = task_should_compute_output(2)};
+    if (!needs.any()) {
+      w.reset();  // a matrix that was made for this product
+    }
     std::optional<AdapterBackward> of_adapters;
     if (adapters.count() > 0) {
       of_adapters.emplace(adapters.unpack(), gradient);
@@ -71,11 +78,7 @@ struct GatedLinearBackward : torch::autograd::Node {
     }
     op.call(inner, both, activation);
     torch::autograd::impl::bump_version(both);  // for those who saved it, whichever kernel wrote it
-    const auto of_linear = linear_gradients(
-        gradient,
-        inner,
-        w,
-        {.weight = task_should_compute_output(1), .bias = task_should_compute_output(2)});
+    const auto of_linear = linear_gradients(gradient, inner, w, needs);
     variable_list results{both, of_linear.weight, of_linear.bias, gradient};
     if (of_adapters) {
       append(results, of_adapters->factors(inner, adapter_needs(*this, 4, adapters.count())));
@@ -84,7 +87,7 @@ struct GatedLinearBackward : torch::autograd::Node {
   }
   void release_variables() override {
     gate_up.reset_data();
-    weight.reset_data();
+    weight.release();
     adapters.release();
   }
   std::string name() const override { return "GatedLinearBackward"; }
@@ -94,26 +97,35 @@ struct GatedLinearBackward : torch::autograd::Node {
 
 at::Tensor gated_linear(const at::Tensor& gate_up,
                         Activation activation,
-                        const at::Tensor& weight,
+                        const Weight& weight,
                         const at::Tensor& bias,
                         const at::Tensor& residual,
                         const Adapters& adapters) {
   check_linear_types("gated_linear", gate_up, weight, bias);
   if (!adapters.empty()) {
-    check_adapters("gated_linear", gate_up, gate_up.size(-1) / 2, weight.size(0), adapters);
+    check_adapters("gated_linear", gate_up, gate_up.size(-1) / 2, weight.out(), adapters);
   }
   static const auto op = find_operator<decltype(reference::gated_linear)>("reprise::gated_linear");
   const auto number = static_cast<int64_t>(activation);
-  const auto node = node_over<GatedLinearBackward>(
-      gate_up, weight, bias, residual, at::TensorList(adapters.a), at::TensorList(adapters.b));
+  const auto node = node_over<GatedLinearBackward>(gate_up,
+                                                   weight.tensor(),
+                                                   bias,
+                                                   residual,
+                                                   at::TensorList(adapters.a),
+                                                   at::TensorList(adapters.b));
   if (node != nullptr) {
     node->gate_up = saved_input(gate_up);
-    node->weight = saved_input(weight);
+    node->weight.save(weight);
     node->adapters.save(adapters);
     node->activation = number;
   }
-  auto sum =
-      call_with(op, adapters, gate_up, number, weight, as_optional(bias), as_optional(residual));
+  auto sum = call_with(op,
+                       adapters,
+                       gate_up,
+                       number,
+                       weight.for_product(gate_up.scalar_type()),
+                       as_optional(bias),
+                       as_optional(residual));
   if (node != nullptr) {
     torch::autograd::set_history(sum, node);
   }

@@ -9,6 +9,7 @@
 #pragma once
 
 #include "ops/linear/adapters.h"
+#include "ops/linear/weight.h"
 
 #include <reprise/export.h>
 #include <reprise/ops/activation.h>
@@ -22,7 +23,7 @@ namespace reprise::ops {
 /// is retained, backward writes gate_up's gradient over gate_up, so nothing else may use gate_up.
 REPRISE_API at::Tensor gated_linear(const at::Tensor& gate_up,
                                     Activation activation,
-                                    const at::Tensor& weight,
+                                    const Weight& weight,
                                     const at::Tensor& bias,
                                     const at::Tensor& residual,
                                     const Adapters& adapters = {});

@@ -55,7 +55,8 @@ at::Tensor linear(const at::Tensor& x,
 namespace {
 
 struct LinearBackward : torch::autograd::Node {
-  SavedVariable x, weight;
+  SavedVariable x;
+  SavedWeight weight;
 
   variable_list apply(variable_list&& gradients) override {
     if (!gradients[0].defined()) {
@@ -64,33 +65,37 @@ struct LinearBackward : torch::autograd::Node {
     const LinearNeeds needs{.x = task_should_compute_output(0),
                             .weight = task_should_compute_output(1),
                             .bias = task_should_compute_output(2)};
-    auto [for_x, for_weight, for_bias] = linear_gradients(
-        gradients[0], needs.weight ? x.unpack() : at::Tensor(), weight.unpack(), needs);
+    auto [for_x, for_weight, for_bias] =
+        linear_gradients(gradients[0],
+                         needs.weight ? x.unpack() : at::Tensor(),
+                         weight.unpack_if(needs.any(), gradients[0].scalar_type()),
+                         needs);
     return {for_x, for_weight, for_bias};
   }
   void release_variables() override {
     x.reset_data();
-    weight.reset_data();
+    weight.release();
   }
   std::string name() const override { return "reprise::LinearBackward"; }
 };
 
 }  // namespace
 
-at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
+at::Tensor linear(const at::Tensor& x, const Weight& weight, const at::Tensor& bias) {
   check_linear("linear", x, weight, bias, {});
   static const auto op = find_operator<decltype(reference::linear)>("reprise::linear");
-  const auto node = node_over<LinearBackward>(x, weight, bias);
+  const auto node = node_over<LinearBackward>(x, weight.tensor(), bias);
   if (node != nullptr) {
-    if (weight.requires_grad()) {  // only the weight's gradient needs x
+    if (weight.is_trained()) {  // only the weight's gradient needs x
       node->x = saved_input(x);
     }
-    node->weight = saved_input(weight);
+    node->weight.save(weight);
   }
+  const auto matrix = weight.for_product(x.scalar_type());
   at::Tensor y;
   {
     const at::AutoDispatchBelowADInplaceOrView below_autograd;
-    y = op.call(x, weight, as_optional(bias));
+    y = op.call(x, matrix, as_optional(bias));
   }
   if (node != nullptr) {
     torch::autograd::set_history(y, node);

@@ -25,7 +25,8 @@ at::Tensor linear_add(const at::Tensor& x,
 namespace {
 
 struct LinearAddBackward : torch::autograd::Node {
-  SavedVariable x, weight;
+  SavedVariable x;
+  SavedWeight weight;
 
   variable_list apply(variable_list&& gradients) override {
     const auto& gradient = gradients[0];
@@ -35,13 +36,16 @@ struct LinearAddBackward : torch::autograd::Node {
     const LinearNeeds needs{.x = task_should_compute_output(0),
                             .weight = task_should_compute_output(1),
                             .bias = task_should_compute_output(2)};
-    auto [for_x, for_weight, for_bias] = linear_gradients(
-        gradient, needs.weight ? x.unpack() : at::Tensor(), weight.unpack(), needs);
+    auto [for_x, for_weight, for_bias] =
+        linear_gradients(gradient,
+                         needs.weight ? x.unpack() : at::Tensor(),
+                         weight.unpack_if(needs.any(), gradient.scalar_type()),
+                         needs);
     return {for_x, for_weight, for_bias, gradient};
   }
   void release_variables() override {
     x.reset_data();
-    weight.reset_data();
+    weight.release();
   }
   std::string name() const override { return "LinearAddBackward"; }
 };
@@ -49,22 +53,23 @@ struct LinearAddBackward : torch::autograd::Node {
 }  // namespace
 
 at::Tensor linear_add(const at::Tensor& x,
-                      const at::Tensor& weight,
+                      const Weight& weight,
                       const at::Tensor& bias,
                       const at::Tensor& residual) {
   check_linear("linear_add", x, weight, bias, residual);
   static const auto op = find_operator<decltype(reference::linear_add)>("reprise::linear_add");
-  const auto node = node_over<LinearAddBackward>(x, weight, bias, residual);
+  const auto node = node_over<LinearAddBackward>(x, weight.tensor(), bias, residual);
   if (node != nullptr) {
-    if (weight.requires_grad()) {  // only the weight's gradient needs x
+    if (weight.is_trained()) {  // only the weight's gradient needs x
       node->x = saved_input(x);
     }
-    node->weight = saved_input(weight);
+    node->weight.save(weight);
   }
+  const auto matrix = weight.for_product(x.scalar_type());
   at::Tensor sum;
   {
     const at::AutoDispatchBelowADInplaceOrView below_autograd;
-    sum = op.call(x, weight, as_optional(bias), residual);
+    sum = op.call(x, matrix, as_optional(bias), residual);
   }
   if (node != nullptr) {
     torch::autograd::set_history(sum, node);

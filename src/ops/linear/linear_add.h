@@ -2,6 +2,8 @@
 // the matmul's epilogue and costs no pass over memory.
 #pragma once
 
+#include "ops/linear/weight.h"
+
 #include <reprise/export.h>
 
 #include <ATen/core/Tensor.h>
@@ -11,7 +13,7 @@ namespace reprise::ops {
 /// residual + x weight^T + bias: x (..., in), weight (out, in), bias (out) or undefined, residual
 /// (..., out). Saved for backward: the weight, and x if the weight is trained.
 REPRISE_API at::Tensor linear_add(const at::Tensor& x,
-                                  const at::Tensor& weight,
+                                  const Weight& weight,
                                   const at::Tensor& bias,
                                   const at::Tensor& residual);
 

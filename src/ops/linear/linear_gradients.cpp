@@ -27,9 +27,12 @@ at::Tensor weight_gradient(const at::Tensor& rows, const at::Tensor& x, at::Scal
 
 void check_linear_types(const char* name,
                         const at::Tensor& x,
-                        const at::Tensor& weight,
+                        const Weight& weight,
                         const at::Tensor& bias) {
-  const auto type = weight.scalar_type();
+  if (weight.is_made()) {
+    return;
+  }
+  const auto type = weight.tensor().scalar_type();
   // Autocast leaves float64 alone.
   const bool fits = type == x.scalar_type() ||
                     (type != at::kDouble && x.scalar_type() != at::kDouble &&
@@ -48,14 +51,14 @@ void check_linear_types(const char* name,
 
 void check_linear(const char* name,
                   const at::Tensor& x,
-                  const at::Tensor& weight,
+                  const Weight& weight,
                   const at::Tensor& bias,
                   const at::Tensor& residual) {
   check_linear_types(name, x, weight, bias);
-  const auto is_here = [&](const at::Tensor& tensor) { return tensor.device() == x.device(); };
+  const auto is_here = [&](const auto& tensor) { return tensor.device() == x.device(); };
   TORCH_CHECK(
-      x.dim() > 0 && weight.dim() == 2 && weight.size(1) == x.size(-1) && is_here(weight) &&
-          (!bias.defined() || (bias.dim() == 1 && bias.size(0) == weight.size(0) && is_here(bias))),
+      x.dim() > 0 && weight.sizes().size() == 2 && weight.in() == x.size(-1) && is_here(weight) &&
+          (!bias.defined() || (bias.dim() == 1 && bias.size(0) == weight.out() && is_here(bias))),
       "[",
       name,
       "] expected x (..., in), a weight (out, in) and a bias (out) on one device, got ",
@@ -64,7 +67,7 @@ void check_linear(const char* name,
       weight.sizes());
   if (residual.defined()) {
     auto sizes = x.sizes().vec();
-    sizes.back() = weight.size(0);
+    sizes.back() = weight.out();
     TORCH_CHECK(residual.sizes() == sizes && is_here(residual),
                 "[",
                 name,

@@ -66,7 +66,8 @@ at::Tensor qkv_rope_backward(const at::Tensor& query,
 namespace {
 
 struct QkvRopeBackward : torch::autograd::Node {
-  SavedVariable x, weight, cos, sin;
+  SavedVariable x, cos, sin;
+  SavedWeight weight;
   SavedAdapters adapters;
   HeadLayout layout;
   int64_t batch = 0, length = 0;
@@ -98,8 +99,8 @@ struct QkvRopeBackward : torch::autograd::Node {
     const auto factors = adapter_needs(*this, 3, adapters.count());
     const bool reads_x = needs.weight || factors.a || factors.b;
     const auto input = reads_x ? x.unpack() : at::Tensor();
-    auto [for_x, for_weight, for_bias] =
-        linear_gradients(of_product, input, weight.unpack(), needs);
+    auto [for_x, for_weight, for_bias] = linear_gradients(
+        of_product, input, weight.unpack_if(needs.any(), of_product.scalar_type()), needs);
     variable_list results{for_x, for_weight, for_bias};
     if (adapters.count() > 0) {
       const AdapterBackward backward(adapters.unpack(), of_product);
@@ -112,7 +113,7 @@ struct QkvRopeBackward : torch::autograd::Node {
   }
   void release_variables() override {
     x.reset_data();
-    weight.reset_data();
+    weight.release();
     cos.reset_data();
     sin.reset_data();
     adapters.release();
@@ -123,14 +124,14 @@ struct QkvRopeBackward : torch::autograd::Node {
 }  // namespace
 
 Heads qkv_rope(const at::Tensor& x,
-               const at::Tensor& weight,
+               const Weight& weight,
                const at::Tensor& bias,
                const Adapters& adapters,
                const at::Tensor& cos,
                const at::Tensor& sin,
                const HeadLayout& layout) {
-  TORCH_CHECK(x.dim() == 3 && weight.dim() == 2 &&
-                  weight.size(0) == (layout.heads + 2 * layout.kv_heads) * layout.head_dim,
+  TORCH_CHECK(x.dim() == 3 && weight.sizes().size() == 2 &&
+                  weight.out() == (layout.heads + 2 * layout.kv_heads) * layout.head_dim,
               "[qkv_rope] expected x (B, T, in) and a weight for ",
               layout.heads,
               " + 2 * ",
@@ -143,7 +144,7 @@ Heads qkv_rope(const at::Tensor& x,
               weight.sizes());
   check_linear("qkv_rope", x, weight, bias, {});
   if (!adapters.empty()) {
-    check_adapters("qkv_rope", x, x.size(-1), weight.size(0), adapters);
+    check_adapters("qkv_rope", x, x.size(-1), weight.out(), adapters);
   }
   const auto fits = [&](const at::Tensor& table) {
     return table.scalar_type() == at::kFloat && table.dim() == 4 && table.size(1) == 1 &&
@@ -161,12 +162,12 @@ Heads qkv_rope(const at::Tensor& x,
               sin.sizes());
   static const auto op = find_operator<decltype(reference::qkv_rope)>("reprise::qkv_rope");
   const auto node = node_over<QkvRopeBackward>(
-      x, weight, bias, at::TensorList(adapters.a), at::TensorList(adapters.b));
+      x, weight.tensor(), bias, at::TensorList(adapters.a), at::TensorList(adapters.b));
   if (node != nullptr) {
-    if (weight.requires_grad() || are_trained(adapters)) {
+    if (weight.is_trained() || are_trained(adapters)) {
       node->x = saved_input(x);
     }
-    node->weight = saved_input(weight);
+    node->weight.save(weight);
     node->cos = saved_input(cos);
     node->sin = saved_input(sin);
     node->layout = layout;
@@ -179,7 +180,7 @@ Heads qkv_rope(const at::Tensor& x,
   std::tie(result.query, result.key, result.value) = call_with(op,
                                                                adapters,
                                                                x,
-                                                               weight,
+                                                               weight.for_product(x.scalar_type()),
                                                                as_optional(bias),
                                                                cos,
                                                                sin,

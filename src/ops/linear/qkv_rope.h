@@ -9,6 +9,7 @@
 #pragma once
 
 #include "ops/linear/adapters.h"
+#include "ops/linear/weight.h"
 
 #include <reprise/export.h>
 
@@ -36,7 +37,7 @@ struct Heads {
 /// rotary_dims / 2). Saved for backward: the weight, the adapters, the tables, and x if the weight
 /// or an adapter is trained.
 REPRISE_API Heads qkv_rope(const at::Tensor& x,
-                           const at::Tensor& weight,
+                           const Weight& weight,
                            const at::Tensor& bias,
                            const Adapters& adapters,
                            const at::Tensor& cos,

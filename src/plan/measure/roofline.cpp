@@ -44,12 +44,6 @@ const ProductArguments* product_arguments(const std::string& name) {
   return found == known.end() ? nullptr : &found->second;
 }
 
-constexpr const char* kQuantizedLinear = "reprise::quantized_linear";
-
-int64_t quantized_rows(const OpCallView& call) {
-  return call.arguments[static_cast<size_t>(*call.schema.argumentIndexWithName("out"))].toInt();
-}
-
 /// The number of floating-point operations and their type: that of the rows, to which wider weights
 /// are converted.
 struct Arithmetic {
@@ -64,11 +58,6 @@ std::optional<Arithmetic> product_arithmetic(const OpCallView& call) {
     const auto& a = call.arguments[1].toTensor();
     const auto inner = static_cast<double>(a.size(call.arguments[3].toBool() ? 0 : 1));
     return Arithmetic{2 * values_in(out) * inner, a.scalar_type()};
-  }
-  if (name == kQuantizedLinear) {
-    const auto& x = call.arguments[0].toTensor();
-    return Arithmetic{2 * values_in(x) * static_cast<double>(quantized_rows(call)),
-                      x.scalar_type()};
   }
   const auto* product = product_arguments(name);
   if (product == nullptr) {
@@ -197,11 +186,6 @@ std::optional<double> arithmetic_ns(const OpCallView& call, const DeviceProfile&
     if (!call.arguments[9].toTensorList().empty()) {  // adapters read x, and add to the product
       ns += bound((values_in(x) + 2 * values) * static_cast<double>(x.itemsize()), device);
     }
-  }
-  if (call.schema.name() == kQuantizedLinear) {  // its matrix is written before it is multiplied
-    const auto& x = call.arguments[0].toTensor();
-    const auto values = static_cast<double>(quantized_rows(call) * x.size(-1));
-    ns += bound(2 * values * static_cast<double>(x.itemsize()), device);
   }
   return ns + device.launch_ns;
 }

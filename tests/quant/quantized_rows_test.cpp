@@ -1,6 +1,7 @@
-// A linear layer over a quantised weight: its values and gradients, what it keeps for backward, and
-// how often it dequantises.
-#include "quant/quantized_linear.h"
+// Linear operators over quantised weights: their values and gradients, what they keep for backward,
+// and how often they dequantise.
+#include "quant/quantized_rows.h"
+#include "ops/linear/linear.h"
 #include "quant/weight_case.h"
 #include "support/bitwise.h"
 #include "support/error_text.h"
@@ -18,6 +19,12 @@ namespace {
 
 using testing::bitwise_equal;
 
+at::Tensor linear(const at::Tensor& x,
+                  const std::shared_ptr<const QuantizedWeight>& weight,
+                  const at::Tensor& bias) {
+  return ops::linear(x, quantized_rows({weight}), bias);
+}
+
 std::vector<std::shared_ptr<const QuantizedWeight>> shared_weights(int64_t out, int64_t in) {
   std::vector<std::shared_ptr<const QuantizedWeight>> weights;
   for (const auto& weight : testing::random_weights(out, in)) {
@@ -26,13 +33,13 @@ std::vector<std::shared_ptr<const QuantizedWeight>> shared_weights(int64_t out, 
   return weights;
 }
 
-TEST(QuantizedLinear, IsALinearLayerOverTheDequantizedWeight) {
+TEST(QuantizedRows, MakeALinearLayerOverTheDequantizedWeight) {
   for (const auto& weight : shared_weights(12, 70)) {
     for (const auto type : {at::kFloat, at::kBFloat16, at::kDouble}) {
       const auto matrix = dequantize(*weight, type);
       const auto bias = torch::randn({12}).to(type).requires_grad_();
       const auto x = torch::randn({3, 5, 70}).to(type).requires_grad_();
-      const auto y = quantized_linear(x, weight, bias);
+      const auto y = linear(x, weight, bias);
       EXPECT_TRUE(at::allclose(y, at::linear(x, matrix, bias), 1e-2, 1e-2));
       y.square().sum().backward();
       const auto slope = (2 * y).detach();
@@ -42,12 +49,10 @@ TEST(QuantizedLinear, IsALinearLayerOverTheDequantizedWeight) {
   }
 }
 
-TEST(QuantizedLinear, HasTheNumericGradient) {
+TEST(QuantizedRows, HaveTheNumericGradient) {
   for (const auto& weight : shared_weights(6, 20)) {
     const auto factors = torch::randn({4, 6}, torch::kDouble);
-    const auto fn = [&](const at::Tensor& x) {
-      return (quantized_linear(x, weight, {}) * factors).sum();
-    };
+    const auto fn = [&](const at::Tensor& x) { return (linear(x, weight, {}) * factors).sum(); };
     const auto x = torch::randn({4, 20}, torch::kDouble).requires_grad_();
     fn(x).backward();
     EXPECT_TRUE(at::allclose(x.grad(), testing::numeric_gradient(fn, x), 1e-6, 1e-8))
@@ -55,14 +60,14 @@ TEST(QuantizedLinear, HasTheNumericGradient) {
   }
 }
 
-TEST(QuantizedLinear, KeepsNothingForBackward) {
+TEST(QuantizedRows, KeepNothingForBackward) {
   track_cpu_memory();
   for (const auto& weight : shared_weights(256, 512)) {
     auto x = torch::randn({64, 512}).requires_grad_();
     const int64_t before = live_bytes(at::kCPU);
     reset_peak_bytes(at::kCPU);
-    auto y = quantized_linear(x * 2, weight, {});  // x * 2 is an activation that nobody else keeps
-    constexpr int64_t kRounding = 4096;            // of malloc
+    auto y = linear(x * 2, weight, {});  // x * 2 is an activation that nobody else keeps
+    constexpr int64_t kRounding = 4096;  // of malloc
     const int64_t kept = live_bytes(at::kCPU) - before;
     EXPECT_LT(kept, static_cast<int64_t>(y.nbytes()) + kRounding) << testing::name_of(*weight);
     const int64_t matrix = int64_t{256} * 512 * 4;
@@ -72,21 +77,21 @@ TEST(QuantizedLinear, KeepsNothingForBackward) {
   }
 }
 
-TEST(QuantizedLinear, DequantizesOnceInEachDirection) {
+TEST(QuantizedRows, AreDequantizedOnceInEachDirection) {
   const auto weight = shared_weights(12, 70).front();
   const testing::KernelCalls calls("reprise", "dequantize_");
   const auto x = torch::randn({5, 70}).requires_grad_();
-  const auto y = quantized_linear(x, weight, {});
+  const auto y = linear(x, weight, {});
   EXPECT_EQ(calls.get(), 1);
   y.sum().backward();
   EXPECT_EQ(calls.get(), 2);
-  quantized_linear(torch::randn({5, 70}), weight, {});
+  linear(torch::randn({5, 70}), weight, {});
   EXPECT_EQ(calls.get(), 3);
 }
 
-TEST(QuantizedLinear, AtTheEndOfARegionIsNotRunAgain) {
+TEST(QuantizedRows, AtTheEndOfARegionAreNotMadeAgain) {
   const auto weight = shared_weights(12, 70).front();
-  const auto region = [&](const at::Tensor& x) { return quantized_linear(x.tanh(), weight, {}); };
+  const auto region = [&](const at::Tensor& x) { return linear(x.tanh(), weight, {}); };
   const auto plain_x = torch::randn({5, 70}).requires_grad_();
   region(plain_x).square().sum().backward();
   const auto x = plain_x.detach().clone().requires_grad_();
@@ -96,30 +101,36 @@ TEST(QuantizedLinear, AtTheEndOfARegionIsNotRunAgain) {
   EXPECT_TRUE(bitwise_equal(x.grad(), plain_x.grad()));
 }
 
-TEST(QuantizedLinear, IsNotTouchedByAutocast) {
-  const auto weight = shared_weights(12, 70).front();
-  const auto x = torch::randn({5, 70});
-  const auto expected = quantized_linear(x, weight, {});
-  const AutocastScope autocast(c10::kCPU, at::kBFloat16, /*enabled=*/true);
-  EXPECT_TRUE(bitwise_equal(quantized_linear(x, weight, {}), expected));
+TEST(QuantizedRows, OfSeveralWeightsAreOneMatrix) {
+  const auto first = shared_weights(12, 70), second = shared_weights(5, 70);
+  for (size_t i = 0; i < first.size(); ++i) {
+    ASSERT_TRUE(can_be_joined(*first[i], *second[i]));
+    const auto both =
+        at::cat({dequantize(*first[i], at::kFloat), dequantize(*second[i], at::kFloat)});
+    const ops::Weight weight = quantized_rows({first[i], second[i]});
+    EXPECT_EQ(weight.out(), 17);
+    EXPECT_EQ(weight.in(), 70);
+    EXPECT_TRUE(bitwise_equal(weight.for_product(at::kFloat), both)) << testing::name_of(*first[i]);
+  }
+  EXPECT_FALSE(can_be_joined(*first.front(), *shared_weights(12, 60).front()));
+  EXPECT_FALSE(can_be_joined(*first.front(), *first.back()));
 }
 
-TEST(QuantizedLinear, RefusesWhatDoesNotFit) {
+TEST(QuantizedRows, RefuseWhatDoesNotFit) {
   const auto weight = shared_weights(12, 70).front();
-  const auto refused = [&](const at::Tensor& x, const at::Tensor& bias, const std::string& part) {
+  const auto refused = [&](const at::Tensor& x, const at::Tensor& bias) {
     EXPECT_TRUE(testing::contains(
-        testing::message_of<c10::Error>([&] { quantized_linear(x, weight, bias); }), part));
+        testing::message_of<c10::Error>([&] { linear(x, weight, bias); }),
+        "[linear] expected x (..., in), a weight (out, in) and a bias (out) on one device"));
   };
-  refused(torch::randn({5, 12}), {}, "[quantized_linear] expected x (..., 70)");
-  refused(torch::ones({5, 70}, torch::kLong), {}, "of floating point");
-  refused(torch::randn({5, 70}), torch::randn({70}), "expected a bias (12)");
-  refused(torch::randn({5, 70}), torch::randn({12}).to(at::kBFloat16), "of the type of x, Float");
+  refused(torch::randn({5, 12}), {});
+  refused(torch::randn({5, 70}), torch::randn({70}));
 }
 
-TEST(QuantizedLinear, IsDifferentiableOnce) {
+TEST(QuantizedRows, AreDifferentiableOnce) {
   const auto weight = shared_weights(12, 70).front();
   const auto x = torch::randn({5, 70}).requires_grad_();
-  const auto y = quantized_linear(x, weight, {}).square().sum();
+  const auto y = linear(x, weight, {}).square().sum();
   EXPECT_TRUE(testing::contains(testing::message_of<c10::Error>([&] {
                                   torch::autograd::grad(
                                       {y}, {x}, {}, /*retain_graph=*/true, /*create_graph=*/true);
