@@ -7,7 +7,7 @@
 
 #include <reprise/io/file_format.h>
 #include <reprise/io/json.h>
-#include <reprise/io/safetensors.h>
+#include <reprise/io/tensor_file.h>
 #include <reprise/model/config.h>
 #include <reprise/model/lora.h>
 #include <reprise/report/units.h>
@@ -108,7 +108,7 @@ struct Contents {
   std::set<std::string> dtypes;
 };
 
-Contents contents_of(const SafetensorsCheckpoint& checkpoint, bool is_quantized) {
+Contents contents_of(const TensorCheckpoint& checkpoint, bool is_quantized) {
   Contents contents;
   for (const auto& name : checkpoint.names()) {
     if (is_buffer(name) || (is_quantized && is_of_quantized(name))) {
@@ -207,7 +207,7 @@ void run_inspect(const InspectOptions& options) {
               fs::exists(options.folder) ? ": is a file, not a folder" : ": no such folder");
   const auto folders = model_folders({options.folder.string(), ""}, "");
   const auto config = ModelConfig::read(folders.model);
-  const SafetensorsCheckpoint checkpoint(folders.model);
+  const TensorCheckpoint checkpoint(folders.model);
   const auto contents = contents_of(checkpoint, config.quantization.has_value());
   const auto tokenizer = summarize_tokenizer(tokenizer_folder(folders));
   const auto adapter = adapter_text(folders);

@@ -7,7 +7,7 @@
 #include "model/replace_parameters.h"
 
 #include <reprise/io/file_format.h>
-#include <reprise/io/safetensors.h>
+#include <reprise/io/tensor_file.h>
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
@@ -32,7 +32,7 @@ std::string listed(const std::vector<std::string>& names) {
 
 // Parameter name -> name in the checkpoint. Checkpoints of the bare backbone lack its prefix
 // (wte.weight for transformer.wte.weight), and old ones contain buffers that are computed here.
-std::map<std::string, std::string> checkpoint_names(const SafetensorsCheckpoint& checkpoint,
+std::map<std::string, std::string> checkpoint_names(const TensorCheckpoint& checkpoint,
                                                     const Architecture& architecture) {
   const auto names = checkpoint.names();
   const std::string prefix = architecture.backbone + ".";
@@ -322,7 +322,7 @@ class Loading {
   LoadOptions options_;
   ModelConfig config_;
   Architecture architecture_;
-  SafetensorsCheckpoint checkpoint_;
+  TensorCheckpoint checkpoint_;
   std::map<std::string, std::string> names_;
   std::vector<std::string> warnings_;
   std::shared_ptr<Model> model_;

@@ -10,6 +10,7 @@
 #include <reprise/io/file.h>
 #include <reprise/io/json.h>
 #include <reprise/io/safetensors.h>
+#include <reprise/io/tensor_file.h>
 #include <reprise/model/lora.h>
 #include "io/safetensors/distributed_write.h"
 
@@ -133,7 +134,7 @@ NamedTensors carried_buffers(const Model& model, const fs::path& source) {
   if (source.empty() || ends.empty()) {
     return buffers;
   }
-  const SafetensorsCheckpoint checkpoint(source);
+  const TensorCheckpoint checkpoint(source);
   for (const auto& name : checkpoint.names()) {
     for (const auto& end : ends) {
       if (name.ends_with(end)) {

@@ -94,7 +94,7 @@ std::vector<TensorPart> MovingAverage::state_parts() const {
   return state;
 }
 
-void MovingAverage::load(const SafetensorsFile& file, const World& world) {
+void MovingAverage::load(const TensorFile& file, const World& world) {
   const std::vector<TensorPart> targets = state_parts();
   const auto names = names_everywhere(targets, world);
   world.run_on_all("loading " + file.path().string(),

@@ -77,7 +77,7 @@ void check_gradient(const std::string& name, const at::Tensor& parameter) {
 }
 
 // AdamW divides by 1 - beta^step: an invalid step count would corrupt every parameter.
-int64_t count_of_steps(const SafetensorsFile& file, const std::string& name) {
+int64_t count_of_steps(const TensorFile& file, const std::string& name) {
   constexpr float kMost = 1 << 24;  // above, float32 does not count on
   const auto count = file.view(*file.find(name)).item<float>();
   TORCH_CHECK(count >= 0 && count <= kMost && count == std::floor(count),
@@ -220,7 +220,7 @@ std::vector<TensorPart> RuleOptimizer::state_parts() const {
   return state;
 }
 
-void RuleOptimizer::load(const SafetensorsFile& file, const World& world) {
+void RuleOptimizer::load(const TensorFile& file, const World& world) {
   const std::vector<TensorPart> targets = state_parts();
   const auto names = names_everywhere(targets, world);
   world.run_on_all("loading " + file.path().string(), [&] {

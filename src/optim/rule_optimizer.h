@@ -18,7 +18,7 @@ class RuleOptimizer final : public Optimizer {
   void step(double learning_rate) override;
   NamedTensors state() const override;
   std::vector<TensorPart> state_parts() const override;
-  void load(const SafetensorsFile& file, const World& world) override;
+  void load(const TensorFile& file, const World& world) override;
   int64_t bytes() const override;
   int64_t update_bytes() const override;
   Parameters wide_parameters() const override;

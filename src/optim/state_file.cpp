@@ -39,7 +39,7 @@ std::unordered_set<std::string> names_everywhere(const std::vector<TensorPart>& 
   return names;
 }
 
-void check_holds_exactly(const SafetensorsFile& file,
+void check_holds_exactly(const TensorFile& file,
                          const std::vector<TensorPart>& targets,
                          const std::unordered_set<std::string>& names) {
   const std::string path = file.path().string();
@@ -77,7 +77,7 @@ void check_holds_exactly(const SafetensorsFile& file,
   }
 }
 
-void copy_state(const SafetensorsFile& file, const std::vector<TensorPart>& targets) {
+void copy_state(const TensorFile& file, const std::vector<TensorPart>& targets) {
   for (const TensorPart& target : targets) {
     file.copy_part_to(*file.find(target.name), target.begin, target.values);
   }

@@ -4,6 +4,7 @@
 
 #include <reprise/dist/world.h>
 #include <reprise/io/safetensors.h>
+#include <reprise/io/tensor_file.h>
 #include <reprise/io/tensor_part.h>
 
 #include <string>
@@ -22,11 +23,11 @@ std::unordered_set<std::string> names_everywhere(const std::vector<TensorPart>& 
 
 /// Throws unless `file` has the tensors that `targets` are parts of, with their shapes and dtypes,
 /// and no tensor that is not in `names`. The message names the first difference.
-void check_holds_exactly(const SafetensorsFile& file,
+void check_holds_exactly(const TensorFile& file,
                          const std::vector<TensorPart>& targets,
                          const std::unordered_set<std::string>& names);
 
 /// Copies the parts from the file into `targets`. Call check_holds_exactly() first.
-void copy_state(const SafetensorsFile& file, const std::vector<TensorPart>& targets);
+void copy_state(const TensorFile& file, const std::vector<TensorPart>& targets);
 
 }  // namespace reprise

@@ -6,7 +6,7 @@
 #include "support/tensors.h"
 
 #include <reprise/io/json.h>
-#include <reprise/io/safetensors.h>
+#include <reprise/io/tensor_file.h>
 
 #include <gtest/gtest.h>
 
@@ -251,7 +251,7 @@ TEST_F(Commands, RefuseSamplingThatHasNoMeaning) {
 
 TEST(ScoreCommand, EqualsTransformersWithoutATokenizer) {
   const auto folder = testing::fixtures() / "models" / "llama";
-  const SafetensorsFile expected(folder / "expected.safetensors");
+  const TensorFile expected(folder / "expected.safetensors");
   const auto ids = expected.view(*expected.find("input_ids"));
   const auto mask = expected.view(*expected.find("attention_mask"));
   const auto logprobs = expected.view(*expected.find("logits")).log_softmax(-1);
@@ -285,8 +285,8 @@ TEST(MergeCommand, EqualsPeftAndOpensAgain) {
   const auto made = run_program(
       {"merge", "--model", base.string(), "--adapter", adapter.string(), "--output", merged});
   ASSERT_EQ(made.exit_code, 0) << made.err;
-  const SafetensorsFile expected(adapter / "expected.safetensors");
-  const SafetensorsCheckpoint found(merged);
+  const TensorFile expected(adapter / "expected.safetensors");
+  const TensorCheckpoint found(merged);
   size_t compared = 0;
   for (const auto& info : expected.tensors()) {
     const std::string prefix = "merged.";

@@ -2,7 +2,7 @@
 // and used with the untouched base model.
 #include "app/training.h"
 
-#include <reprise/io/safetensors.h>
+#include <reprise/io/tensor_file.h>
 
 #include <gtest/gtest.h>
 
@@ -68,7 +68,7 @@ class LoraVariants : public testing::Training {
   }
   /// The largest difference between two adapters of the same tensors.
   double distance(const std::string& a, const std::string& b) const {
-    const SafetensorsFile one(path(a) + kAdapterFile), other(path(b) + kAdapterFile);
+    const TensorFile one(path(a) + kAdapterFile), other(path(b) + kAdapterFile);
     EXPECT_EQ(one.tensors().size(), other.tensors().size());
     double worst = 0;
     for (const auto& info : one.tensors()) {

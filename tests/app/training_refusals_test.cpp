@@ -2,6 +2,7 @@
 #include "app/training.h"
 
 #include <reprise/io/safetensors.h>
+#include <reprise/io/tensor_file.h>
 
 #include <torch/cuda.h>
 
@@ -161,7 +162,7 @@ TEST_F(Training, RefusesATokenizerWithMoreTokensThanTheModel) {
 TEST_F(Training, NamesTheRowWhoseLossIsNotFinite) {
   fs::copy(training_fixture("models/policy"), path("model"));
   {
-    const SafetensorsFile file(fs::path(training_fixture("models/policy")) / "model.safetensors");
+    const TensorFile file(fs::path(training_fixture("models/policy")) / "model.safetensors");
     NamedTensors tensors;
     for (const auto& info : file.tensors()) {
       tensors.emplace_back(info.name, file.view(info).clone());

@@ -127,7 +127,7 @@ void expect_refused(const std::string& message,
   });
   EXPECT_EQ(thrown, 3);
   EXPECT_EQ(folder.names(), std::vector<std::string>{"state"});
-  EXPECT_NE(SafetensorsFile(folder / "state").find("old"), nullptr);
+  EXPECT_NE(TensorFile(folder / "state").find("old"), nullptr);
 }
 
 TEST(WriteTogether, AnErrorInOneProcessIsOneInAllAndLeavesNothing) {

@@ -9,7 +9,7 @@
 #include "io/gguf/gguf_file.h"
 
 #include <reprise/io/gguf_import.h>
-#include <reprise/io/safetensors.h>
+#include <reprise/io/tensor_file.h>
 
 #include <gtest/gtest.h>
 
@@ -27,7 +27,7 @@ const std::vector<std::string> kFolder = {"config.json",
 
 TEST(GgufFile, DequantizesToTheLastBit) {
   const io::GgufFile file(fixtures() / "io/quantized.gguf");
-  const SafetensorsFile expected(fixtures() / "io/quantized.safetensors");
+  const TensorFile expected(fixtures() / "io/quantized.safetensors");
   ASSERT_EQ(file.tensors().size(), 7u);
   for (const io::GgufTensor& tensor : file.tensors()) {
     const at::Tensor values = file.load(tensor);
@@ -53,8 +53,8 @@ class ImportedModel : public ::testing::Test {
 
 TEST_F(ImportedModel, HasTheWeightsOfTheModelThatWasConverted) {
   import("bytelevel");
-  const SafetensorsCheckpoint model(folder_ / "model");
-  const SafetensorsFile expected(fixtures() / "io/bytelevel.safetensors");
+  const TensorCheckpoint model(folder_ / "model");
+  const TensorFile expected(fixtures() / "io/bytelevel.safetensors");
   ASSERT_EQ(expected.tensors().size(), 9u);
   for (const TensorInfo& info : expected.tensors()) {
     EXPECT_TRUE(model.view(info.name).equal(expected.view(info))) << info.name;
@@ -69,8 +69,8 @@ TEST_F(ImportedModel, HasTheWeightsOfTheModelThatWasConverted) {
 
 TEST_F(ImportedModel, HasTheDtypeThatWasAskedFor) {
   import("bytelevel", {.dtype = at::kBFloat16});
-  const SafetensorsCheckpoint model(folder_ / "model");
-  const SafetensorsFile expected(fixtures() / "io/bytelevel.safetensors");
+  const TensorCheckpoint model(folder_ / "model");
+  const TensorFile expected(fixtures() / "io/bytelevel.safetensors");
   const std::string name = "model.layers.1.self_attn.q_proj.weight";
   EXPECT_TRUE(model.view(name).equal(expected.view(*expected.find(name)).to(at::kBFloat16)));
   EXPECT_EQ(config_["torch_dtype"], "bfloat16");
@@ -130,7 +130,7 @@ TEST_F(ImportedModel, HasATiedHeadWhereTheFileHasNoOther) {
   import("sentencepiece");
   EXPECT_EQ(config_["tie_word_embeddings"], true);
   EXPECT_TRUE(config_["rope_scaling"].is_null());
-  EXPECT_EQ(SafetensorsCheckpoint(folder_ / "model").find("lm_head.weight"), nullptr);
+  EXPECT_EQ(TensorCheckpoint(folder_ / "model").find("lm_head.weight"), nullptr);
 }
 
 TEST_F(ImportedModel, IsWholeAndAlone) {

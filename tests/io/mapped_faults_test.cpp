@@ -5,6 +5,7 @@
 
 #include <reprise/io/file.h>
 #include <reprise/io/safetensors.h>
+#include <reprise/io/tensor_file.h>
 
 #include <gtest/gtest.h>
 
@@ -64,7 +65,7 @@ class ShortenedModel : public ::testing::Test {
 };
 
 TEST_F(ShortenedModel, IsAnErrorWhereItIsCopied) {
-  const SafetensorsFile file(path);
+  const TensorFile file(path);
   std::filesystem::resize_file(path, 1000);
   for (const auto dtype : {at::kFloat, at::kDouble}) {
     const auto target = torch::empty({kFloats}, dtype);
@@ -78,7 +79,7 @@ TEST_F(ShortenedModel, EndsTheProcessWhereItIsMapped) {
   EXPECT_EXIT(
       {
         end_on_mapped_file_faults();
-        const SafetensorsFile file(path);
+        const TensorFile file(path);
         const auto view = file.view(*file.find("w"));
         std::filesystem::resize_file(path, 1000);
         std::cerr << view[-1].item<float>() << " was read\n";

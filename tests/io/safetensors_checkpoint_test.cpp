@@ -4,8 +4,10 @@
 #include "support/temporary_folder.h"
 #include "support/tensors.h"
 
+#include <reprise/io/file.h>
 #include <reprise/io/json.h>
 #include <reprise/io/safetensors.h>
+#include <reprise/io/tensor_file.h>
 
 #include <gtest/gtest.h>
 
@@ -25,7 +27,7 @@ NamedTensors four_tensors() {
   return tensors;
 }
 
-void expect_four_tensors(const SafetensorsCheckpoint& checkpoint) {
+void expect_four_tensors(const TensorCheckpoint& checkpoint) {
   EXPECT_EQ(checkpoint.names(), (Names{"a", "b", "c", "d"}));
   EXPECT_EQ(checkpoint.total_bytes(), 160u);
   for (const auto& [name, tensor] : four_tensors()) {
@@ -36,22 +38,22 @@ void expect_four_tensors(const SafetensorsCheckpoint& checkpoint) {
   }
 }
 
-TEST(SafetensorsCheckpoint, OneFileWhenItFits) {
+TEST(TensorCheckpoint, OneFileWhenItFits) {
   const TemporaryFolder folder;
   write_checkpoint(folder.path(), four_tensors(), 160);
   EXPECT_EQ(folder.names(), Names{"model.safetensors"});
-  expect_four_tensors(SafetensorsCheckpoint(folder.path()));
-  expect_four_tensors(SafetensorsCheckpoint(folder / "model.safetensors"));
+  expect_four_tensors(TensorCheckpoint(folder.path()));
+  expect_four_tensors(TensorCheckpoint(folder / "model.safetensors"));
 }
 
-TEST(SafetensorsCheckpoint, ShardsInTheOrderGiven) {
+TEST(TensorCheckpoint, ShardsInTheOrderGiven) {
   const TemporaryFolder folder;
   write_checkpoint(folder.path(), four_tensors(), 100);
   EXPECT_EQ(folder.names(),
             (Names{"model-00001-of-00002.safetensors",
                    "model-00002-of-00002.safetensors",
                    "model.safetensors.index.json"}));
-  expect_four_tensors(SafetensorsCheckpoint(folder.path()));
+  expect_four_tensors(TensorCheckpoint(folder.path()));
   EXPECT_EQ(read_file(folder / "model.safetensors.index.json"),
             R"({
   "metadata": {
@@ -67,53 +69,53 @@ TEST(SafetensorsCheckpoint, ShardsInTheOrderGiven) {
 )");
 }
 
-TEST(SafetensorsCheckpoint, ATensorLargerThanAShardGetsItsOwn) {
+TEST(TensorCheckpoint, ATensorLargerThanAShardGetsItsOwn) {
   const TemporaryFolder folder;
   write_checkpoint(
       folder.path(), {{"s", torch::ones(2)}, {"L", torch::ones(9)}, {"t", torch::ones(2)}}, 16);
   EXPECT_EQ(folder.names().size(), 3u);
-  EXPECT_EQ(SafetensorsFile(folder / "model-00001-of-00002.safetensors").tensors()[0].name, "L");
-  EXPECT_EQ(SafetensorsFile(folder / "model-00002-of-00002.safetensors").tensors().size(), 2u);
+  EXPECT_EQ(TensorFile(folder / "model-00001-of-00002.safetensors").tensors()[0].name, "L");
+  EXPECT_EQ(TensorFile(folder / "model-00002-of-00002.safetensors").tensors().size(), 2u);
 }
 
-TEST(SafetensorsCheckpoint, HasOtherStems) {
+TEST(TensorCheckpoint, HasOtherStems) {
   const TemporaryFolder folder;
   write_checkpoint(folder.path(), four_tensors(), 100, "adapter_model");
-  expect_four_tensors(SafetensorsCheckpoint(folder.path(), "adapter_model"));
-  expect_error([&] { SafetensorsCheckpoint{folder.path()}; },
+  expect_four_tensors(TensorCheckpoint(folder.path(), "adapter_model"));
+  expect_error([&] { TensorCheckpoint{folder.path()}; },
                "expected one of model.safetensors, model.safetensors.index.json, ");
 }
 
-TEST(SafetensorsCheckpoint, MayBeEmpty) {
+TEST(TensorCheckpoint, MayBeEmpty) {
   const TemporaryFolder folder;
   write_checkpoint(folder.path(), {});
-  EXPECT_TRUE(SafetensorsCheckpoint(folder.path()).names().empty());
+  EXPECT_TRUE(TensorCheckpoint(folder.path()).names().empty());
 }
 
-TEST(SafetensorsCheckpoint, CopiesOutliveTheOriginal) {
+TEST(TensorCheckpoint, CopiesOutliveTheOriginal) {
   const TemporaryFolder folder;
   write_checkpoint(folder.path(), four_tensors(), 100);
-  auto first = std::make_unique<SafetensorsCheckpoint>(folder.path());
-  const SafetensorsCheckpoint second = *first;
+  auto first = std::make_unique<TensorCheckpoint>(folder.path());
+  const TensorCheckpoint second = *first;
   first.reset();
   expect_four_tensors(second);
 }
 
-TEST(SafetensorsCheckpoint, NamesATensorThatIsNotThere) {
+TEST(TensorCheckpoint, NamesATensorThatIsNotThere) {
   const TemporaryFolder folder;
   write_checkpoint(folder.path(), four_tensors());
-  const SafetensorsCheckpoint checkpoint(folder.path());
+  const TensorCheckpoint checkpoint(folder.path());
   EXPECT_EQ(checkpoint.find("z"), nullptr);
   expect_error([&] { checkpoint.view("z"); }, "expected a tensor \"z\", found none");
 }
 
-TEST(SafetensorsCheckpoint, SaysWhichFilesItLooksFor) {
+TEST(TensorCheckpoint, SaysWhichFilesItLooksFor) {
   const TemporaryFolder folder;
   expect_error(
-      [&] { SafetensorsCheckpoint{folder.path()}; },
+      [&] { TensorCheckpoint{folder.path()}; },
       "expected one of model.safetensors, model.safetensors.index.json, pytorch_model.bin, "
       "pytorch_model.bin.index.json, found none of them");
-  expect_error([&] { SafetensorsCheckpoint{folder / "none"}; }, "no such file or folder");
+  expect_error([&] { TensorCheckpoint{folder / "none"}; }, "no such file or folder");
 }
 
 struct BadIndex {
@@ -121,7 +123,7 @@ struct BadIndex {
   const char* message;
 };
 
-TEST(SafetensorsCheckpoint, RefusesAnIndexThatLies) {
+TEST(TensorCheckpoint, RefusesAnIndexThatLies) {
   const TemporaryFolder folder;
   write_safetensors(folder / "one.safetensors", {{"a", torch::ones(1)}, {"b", torch::ones(1)}});
   write_safetensors(folder / "two.safetensors", {{"c", torch::ones(1)}, {"a", torch::ones(1)}});
@@ -148,7 +150,7 @@ TEST(SafetensorsCheckpoint, RefusesAnIndexThatLies) {
   for (const BadIndex& bad : cases) {
     SCOPED_TRACE(bad.json);
     write_file(folder / "model.safetensors.index.json", bad.json);
-    expect_error([&] { SafetensorsCheckpoint{folder.path()}; }, bad.message);
+    expect_error([&] { TensorCheckpoint{folder.path()}; }, bad.message);
   }
 }
 
@@ -162,12 +164,12 @@ TEST(WriteCheckpoint, RemovesWhatAnEarlierOneLeft) {
   EXPECT_EQ(folder.names().size(), kept.size() + 5);
   write_checkpoint(folder.path(), four_tensors(), 100);
   EXPECT_EQ(folder.names().size(), kept.size() + 3);
-  expect_four_tensors(SafetensorsCheckpoint(folder.path()));
+  expect_four_tensors(TensorCheckpoint(folder.path()));
   write_checkpoint(folder.path(), four_tensors());
   EXPECT_EQ(folder.names().size(), kept.size() + 1);
   write_checkpoint(folder.path(), four_tensors(), 100);
   EXPECT_EQ(folder.names().size(), kept.size() + 3);
-  expect_four_tensors(SafetensorsCheckpoint(folder.path()));
+  expect_four_tensors(TensorCheckpoint(folder.path()));
 }
 
 TEST(WriteCheckpoint, LeavesTheOldOneWhenALaterShardFails) {
@@ -179,7 +181,7 @@ TEST(WriteCheckpoint, LeavesTheOldOneWhenALaterShardFails) {
                                            {"b", at::kFloat, {20}, fail}};
   expect_error([&] { stream_checkpoint(folder.path(), tensors, 100); }, "disk on fire");
   EXPECT_EQ(folder.names(), before);
-  expect_four_tensors(SafetensorsCheckpoint(folder.path()));
+  expect_four_tensors(TensorCheckpoint(folder.path()));
 }
 
 TEST(WriteCheckpoint, RefusesOneNameTwiceAcrossShards) {

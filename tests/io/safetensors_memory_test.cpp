@@ -5,6 +5,7 @@
 #include "support/tensors.h"
 
 #include <reprise/io/safetensors.h>
+#include <reprise/io/tensor_file.h>
 
 #include <gtest/gtest.h>
 
@@ -41,7 +42,7 @@ TEST(SafetensorsMemory, CopyingAddsNothingToThePeak) {
                       }});
   }
   stream_checkpoint(folder.path(), source);
-  const SafetensorsCheckpoint checkpoint(folder.path());
+  const TensorCheckpoint checkpoint(folder.path());
   std::vector<at::Tensor> targets;
   for (int64_t i = 0; i < kTensors; ++i) {
     targets.push_back(torch::zeros({kTensorBytes}, at::kByte).fill_(9));  // touched: resident

@@ -3,7 +3,9 @@
 #include "support/temporary_folder.h"
 #include "support/tensors.h"
 
+#include <reprise/io/file.h>
 #include <reprise/io/safetensors.h>
+#include <reprise/io/tensor_file.h>
 
 #include <gtest/gtest.h>
 
@@ -13,7 +15,7 @@
 namespace reprise::testing {
 namespace {
 
-NamedTensors all_of(const SafetensorsFile& file) {
+NamedTensors all_of(const TensorFile& file) {
   NamedTensors tensors;
   for (const TensorInfo& info : file.tensors()) {
     tensors.emplace_back(info.name, file.view(info));
@@ -21,8 +23,8 @@ NamedTensors all_of(const SafetensorsFile& file) {
   return tensors;
 }
 
-TEST(SafetensorsFile, ReadsEveryDtypeThatPythonWrites) {
-  const SafetensorsFile file(fixtures() / "io/reference.safetensors");
+TEST(TensorFile, ReadsEveryDtypeThatPythonWrites) {
+  const TensorFile file(fixtures() / "io/reference.safetensors");
   EXPECT_EQ(file.tensors().size(), 34u);
   EXPECT_EQ(file.metadata().at("format"), "pt");
   for (const auto dtype : {"uint8",
@@ -48,17 +50,17 @@ TEST(SafetensorsFile, ReadsEveryDtypeThatPythonWrites) {
   EXPECT_EQ(file.find("none"), nullptr);
 }
 
-TEST(SafetensorsFile, ViewsKeepTheMappingAlive) {
+TEST(TensorFile, ViewsKeepTheMappingAlive) {
   at::Tensor view;
   {
-    const SafetensorsFile file(fixtures() / "io/reference.safetensors");
+    const TensorFile file(fixtures() / "io/reference.safetensors");
     view = file.view(*file.find("float32.weight"));
   }
   EXPECT_EQ(view[3].item<float>(), 3.F);
 }
 
-TEST(SafetensorsFile, CopiesIntoAnyDtypeAndLayout) {
-  const SafetensorsFile file(fixtures() / "io/reference.safetensors");
+TEST(TensorFile, CopiesIntoAnyDtypeAndLayout) {
+  const TensorFile file(fixtures() / "io/reference.safetensors");
   const TensorInfo& info = *file.find("a.11");
   const at::Tensor expected = torch::arange(6, at::kFloat).view({2, 3});
   at::Tensor same = torch::zeros({2, 3});
@@ -75,8 +77,8 @@ TEST(SafetensorsFile, CopiesIntoAnyDtypeAndLayout) {
   EXPECT_TRUE(parameter.is_leaf() && parameter.detach().equal(expected));
 }
 
-TEST(SafetensorsFile, RefusesATargetOfAnotherShape) {
-  const SafetensorsFile file(fixtures() / "io/reference.safetensors");
+TEST(TensorFile, RefusesATargetOfAnotherShape) {
+  const TensorFile file(fixtures() / "io/reference.safetensors");
   expect_error(
       [&] {
         file.copy_to(*file.find("a.11"), torch::zeros({3, 2}));
@@ -84,7 +86,7 @@ TEST(SafetensorsFile, RefusesATargetOfAnotherShape) {
       "tensor \"a.11\": expected shape [3, 2], found [2, 3]");
 }
 
-TEST(SafetensorsFile, ReadsTensorsThatAreNotAligned) {
+TEST(TensorFile, ReadsTensorsThatAreNotAligned) {
   const TemporaryFolder folder;
   const std::string header = R"({"a":{"dtype":"I8","shape":[1],"data_offsets":[0,1]},)"
                              R"("b":{"dtype":"F32","shape":[2],"data_offsets":[1,9]}})";
@@ -93,14 +95,14 @@ TEST(SafetensorsFile, ReadsTensorsThatAreNotAligned) {
   const float values[] = {1.5F, -2.F};
   bytes += header + "\7" + std::string(reinterpret_cast<const char*>(values), sizeof(values));
   write_file(folder / "x", bytes);
-  const SafetensorsFile file(folder / "x");
+  const TensorFile file(folder / "x");
   EXPECT_TRUE(file.view(*file.find("b")).equal(torch::tensor({1.5F, -2.F})));
 }
 
 TEST(WriteSafetensors, GivesTheBytesThatPythonGives) {
   const TemporaryFolder folder;
   const auto reference = fixtures() / "io/reference.safetensors";
-  NamedTensors tensors = all_of(SafetensorsFile(reference));
+  NamedTensors tensors = all_of(TensorFile(reference));
   std::reverse(tensors.begin(), tensors.end());
   write_safetensors(folder / "x", tensors);
   EXPECT_EQ(read_file(folder / "x"), read_file(reference));
@@ -109,7 +111,7 @@ TEST(WriteSafetensors, GivesTheBytesThatPythonGives) {
 TEST(WriteSafetensors, KeepsMetadataAndItsFormat) {
   const TemporaryFolder folder;
   write_safetensors(folder / "x", {{"a", torch::ones(1)}}, {{"step", "3"}, {"format", "np"}});
-  EXPECT_EQ(SafetensorsFile(folder / "x").metadata(),
+  EXPECT_EQ(TensorFile(folder / "x").metadata(),
             (std::map<std::string, std::string>{{"format", "np"}, {"step", "3"}}));
 }
 
@@ -118,7 +120,7 @@ TEST(WriteSafetensors, WritesWhatIsNotContiguous) {
   const at::Tensor values = torch::arange(12, at::kFloat).view({3, 4});
   write_safetensors(folder / "x",
                     {{"t", values.t()}, {"part", values.slice(1, 1, 3)}, {"one", values[0][1]}});
-  const SafetensorsFile file(folder / "x");
+  const TensorFile file(folder / "x");
   EXPECT_TRUE(file.view(*file.find("t")).equal(values.t()));
   EXPECT_TRUE(file.view(*file.find("part")).equal(values.slice(1, 1, 3)));
   EXPECT_TRUE(file.view(*file.find("one")).equal(values[0][1]));
@@ -164,7 +166,7 @@ TEST(StreamSafetensors, HoldsOneTensorAtATime) {
                        }});
   }
   stream_safetensors(folder / "x", tensors);
-  const SafetensorsFile file(folder / "x");
+  const TensorFile file(folder / "x");
   EXPECT_EQ(file.view(*file.find("3"))[2].item<float>(), 3.F);
 }
 

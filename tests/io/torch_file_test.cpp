@@ -5,6 +5,7 @@
 
 #include <reprise/io/file.h>
 #include <reprise/io/safetensors.h>
+#include <reprise/io/tensor_file.h>
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -86,8 +87,8 @@ std::string file_with(const std::string& data, const std::string& storage = std:
 }
 
 TEST(TorchFile, HasTheTensorsThatPyTorchWrote) {
-  const SafetensorsFile file(torch_fixtures() / "pytorch_model.bin");
-  const SafetensorsFile expected(torch_fixtures() / "expected.safetensors");
+  const TensorFile file(torch_fixtures() / "pytorch_model.bin");
+  const TensorFile expected(torch_fixtures() / "expected.safetensors");
   ASSERT_EQ(file.tensors().size(), expected.tensors().size());
   for (const TensorInfo& wanted : expected.tensors()) {
     const TensorInfo* const found = file.find(wanted.name);
@@ -102,31 +103,31 @@ TEST(TorchFile, HasTheTensorsThatPyTorchWrote) {
 }
 
 TEST(TorchFile, TiedTensorsShareBytes) {
-  const SafetensorsFile file(torch_fixtures() / "pytorch_model.bin");
+  const TensorFile file(torch_fixtures() / "pytorch_model.bin");
   EXPECT_EQ(file.find("embedding.weight")->begin, file.find("head.weight")->begin);
 }
 
 TEST(TorchFile, IsACheckpointWhereThereAreNoSafetensors) {
   const TemporaryFolder folder;
   std::filesystem::copy_file(torch_fixtures() / "pytorch_model.bin", folder / "pytorch_model.bin");
-  EXPECT_EQ(SafetensorsCheckpoint(folder.path()).names().size(), 19u);
+  EXPECT_EQ(TensorCheckpoint(folder.path()).names().size(), 19u);
   write_file(folder / "pytorch_model.bin.index.json", R"({"weight_map": {}})");
-  EXPECT_EQ(SafetensorsCheckpoint(folder.path()).names().size(), 19u);  // the file counts more
+  EXPECT_EQ(TensorCheckpoint(folder.path()).names().size(), 19u);  // the file counts more
   write_safetensors(folder / "model.safetensors", {{"only", torch::ones(1)}});
-  EXPECT_EQ(SafetensorsCheckpoint(folder.path()).names().size(), 1u);
+  EXPECT_EQ(TensorCheckpoint(folder.path()).names().size(), 1u);
 }
 
 TEST(TorchFile, MayBeAShard) {
   const TemporaryFolder folder;
   const std::string shard = "pytorch_model-00001-of-00001.bin";
   std::filesystem::copy_file(torch_fixtures() / "pytorch_model.bin", folder / shard);
-  const SafetensorsFile file(folder / shard);
+  const TensorFile file(folder / shard);
   std::string map;
   for (const TensorInfo& info : file.tensors()) {
     map += (map.empty() ? "\"" : ", \"") + info.name + "\": \"" + shard + "\"";
   }
   write_file(folder / "pytorch_model.bin.index.json", "{\"weight_map\": {" + map + "}}");
-  EXPECT_EQ(SafetensorsCheckpoint(folder.path()).names().size(), 19u);
+  EXPECT_EQ(TensorCheckpoint(folder.path()).names().size(), 19u);
 }
 
 TEST(TorchFile, RefusesWhatIsNoDictionaryOfContiguousTensors) {
@@ -144,12 +145,10 @@ TEST(TorchFile, RefusesWhatIsNoDictionaryOfContiguousTensors) {
       {"sparse", "torch.serialization _get_layout\", which is not run"}};
   for (const auto& [name, message] : cases) {
     expect_error(
-        [name = name] {
-          SafetensorsFile{torch_fixtures() / "refused" / (std::string(name) + ".bin")};
-        },
+        [name = name] { TensorFile{torch_fixtures() / "refused" / (std::string(name) + ".bin")}; },
         message);
   }
-  expect_error([] { SafetensorsFile{torch_fixtures() / "legacy.bin"}; },
+  expect_error([] { TensorFile{torch_fixtures() / "legacy.bin"}; },
                "was written by torch.save of PyTorch before 1.6. Convert it with: python3 -c");
 }
 

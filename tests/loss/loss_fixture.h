@@ -6,7 +6,7 @@
 #include "support/tensors.h"
 
 #include <reprise/io/json.h>
-#include <reprise/io/safetensors.h>
+#include <reprise/io/tensor_file.h>
 
 #include <gtest/gtest.h>
 
@@ -46,7 +46,7 @@ class LossFixture {
   }
 
  private:
-  SafetensorsFile file_;
+  TensorFile file_;
   Json cases_;
 };
 

@@ -4,6 +4,7 @@
 
 #include <reprise/io/file.h>
 #include <reprise/io/safetensors.h>
+#include <reprise/io/tensor_file.h>
 
 #include <gtest/gtest.h>
 
@@ -42,7 +43,7 @@ std::string refusal_of_tensors(const std::function<void(NamedTensors&)>& change,
                                const std::string& base = "llama") {
   const TemporaryFolder folder;
   fs::copy(adapter_folder("llama_qv") / "adapter_config.json", folder.path());
-  const SafetensorsFile file(adapter_folder("llama_qv") / "adapter_model.safetensors");
+  const TensorFile file(adapter_folder("llama_qv") / "adapter_model.safetensors");
   NamedTensors tensors;
   for (const auto& info : file.tensors()) {
     tensors.emplace_back(info.name, file.view(info).clone());
@@ -111,7 +112,7 @@ TEST(AdapterFolder, HoldsTheHeadOfARewardModelAndOfACritic) {
     const auto json = read_json(folder.path() / "adapter_config.json");
     EXPECT_EQ(json["task_type"], "SEQ_CLS");
     EXPECT_EQ(json["modules_to_save"], Json::array({"score"}));
-    const SafetensorsFile file(folder.path() / "adapter_model.safetensors");
+    const TensorFile file(folder.path() / "adapter_model.safetensors");
     EXPECT_NE(file.find("base_model.model.score.weight"), nullptr);
     auto other = open_model("llama_score", {.head = head});
     load_adapter(*other, folder.path());
@@ -137,7 +138,7 @@ TEST(AdapterFolder, IsSavedInTheAdaptersOwnType) {
   const auto model = adapted_model("llama", config);
   const TemporaryFolder folder, again;
   save_adapter(*model, folder.path(), config);
-  const SafetensorsFile file(folder.path() / "adapter_model.safetensors");
+  const TensorFile file(folder.path() / "adapter_model.safetensors");
   EXPECT_EQ(file.tensors().front().dtype, at::kBFloat16);
 
   auto other = open_model("llama");
@@ -220,7 +221,17 @@ TEST(AdapterTensors, OfWholeNumbersAreRefused) {
   EXPECT_TRUE(contains(message, "expected floating point numbers"));
 }
 
-TEST(AdapterTensors, InAPickleOrNotAtAllAreRefused) {
+TEST(AdapterTensors, AreReadFromAFileOfTorchSave) {
+  const TemporaryFolder folder;
+  fs::copy(adapter_folder("llama_qv") / "adapter_config.json", folder.path());
+  fs::copy(testing::fixtures() / "io" / "torch" / "adapter_model.bin", folder.path());
+  auto pickled = open_model("llama"), safe = open_model("llama");
+  load_adapter(*pickled, folder.path());
+  load_adapter(*safe, adapter_folder("llama_qv"));
+  EXPECT_TRUE(bitwise_equal(logits_of(*pickled, plain_input()), logits_of(*safe, plain_input())));
+}
+
+TEST(AdapterTensors, ThatAreNoDictionaryOrNotThereAreRefused) {
   const TemporaryFolder folder;
   auto model = open_model("llama");
   const auto refusal = [&] {
@@ -230,7 +241,7 @@ TEST(AdapterTensors, InAPickleOrNotAtAllAreRefused) {
   fs::copy(adapter_folder("llama_qv") / "adapter_config.json", folder.path());
   EXPECT_TRUE(contains(refusal(), "adapter_model.safetensors"));
   write_file(folder.path() / "adapter_model.bin", "pickle");
-  EXPECT_TRUE(contains(refusal(), "adapter_model.bin only"));
+  EXPECT_TRUE(contains(refusal(), "adapter_model.bin: "));
 }
 
 }  // namespace

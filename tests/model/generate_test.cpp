@@ -3,7 +3,7 @@
 #include "support/fixtures.h"
 #include "support/tensors.h"
 
-#include <reprise/io/safetensors.h>
+#include <reprise/io/tensor_file.h>
 #include <reprise/model/generate.h>
 #include <reprise/model/pretrained.h>
 #include <reprise/stats.h>
@@ -29,7 +29,7 @@ std::shared_ptr<Model> open_case(const std::string& name) {
 }
 
 at::Tensor expected(const std::string& name, const std::string& tensor) {
-  const SafetensorsFile file(testing::fixtures() / "models" / name / "expected.safetensors");
+  const TensorFile file(testing::fixtures() / "models" / name / "expected.safetensors");
   const auto* info = file.find(tensor);
   TORCH_CHECK(info != nullptr, "fixture has no tensor ", tensor);
   return file.view(*info).clone();

@@ -104,8 +104,8 @@ TEST_P(PeftInit, GivesPeftsLossAndGradientsAfterItHasMoved) {
   const auto own = LoraConfig::read(folder.path()), peft = LoraConfig::read(folder_);
   EXPECT_EQ(own.rank, peft.rank);
   EXPECT_DOUBLE_EQ(own.scale(), peft.scale());
-  const SafetensorsFile found(folder.path() / "adapter_model.safetensors");
-  const SafetensorsFile wanted(folder_ / "adapter_model.safetensors");
+  const TensorFile found(folder.path() / "adapter_model.safetensors");
+  const TensorFile wanted(folder_ / "adapter_model.safetensors");
   ASSERT_EQ(found.tensors().size(), wanted.tensors().size());
   // peft's half of where the adapter began has the signs that ours had before they were changed.
   for (const auto& info : wanted.tensors()) {

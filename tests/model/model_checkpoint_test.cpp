@@ -8,6 +8,7 @@
 
 #include <reprise/io/json.h>
 #include <reprise/io/safetensors.h>
+#include <reprise/io/tensor_file.h>
 #include <reprise/model/pretrained.h>
 
 #include <gtest/gtest.h>
@@ -25,7 +26,7 @@ using testing::message_of;
 using testing::model_folder;
 
 void expect_same_tensors(const fs::path& a, const fs::path& b) {
-  const SafetensorsCheckpoint x(a), y(b);
+  const TensorCheckpoint x(a), y(b);
   EXPECT_EQ(x.names(), y.names());
   for (const auto& name : x.names()) {
     EXPECT_TRUE(bitwise_equal(x.view(name), y.view(name))) << name;
@@ -114,7 +115,7 @@ TEST(Heads, KeepTheNamesOfTheirLabels) {
 class TiedWithHead {
  public:
   TiedWithHead(const at::Tensor& head, bool keeps_embedding) {
-    const SafetensorsCheckpoint whole(model_folder("llama"));
+    const TensorCheckpoint whole(model_folder("llama"));
     NamedTensors tensors;
     for (const auto& name : whole.names()) {
       if (keeps_embedding || name != "model.embed_tokens.weight") {
@@ -133,7 +134,7 @@ class TiedWithHead {
 
 TEST(TiedHead, ThatIsStoredIsTheEmbeddingOrAHeadOfItsOwn) {
   const auto embedding =
-      SafetensorsCheckpoint(model_folder("llama")).view("model.embed_tokens.weight").clone();
+      TensorCheckpoint(model_folder("llama")).view("model.embed_tokens.weight").clone();
   const TiedWithHead same(embedding, /*keeps_embedding=*/true);
   EXPECT_TRUE(same.load().warnings.empty());
   EXPECT_TRUE(same.load().model->has_tied_head());
@@ -150,7 +151,7 @@ TEST(TiedHead, ThatIsStoredIsTheEmbeddingOrAHeadOfItsOwn) {
 
 TEST(OldCheckpoints, OfTheBareBackboneWithComputedBuffersOpen) {
   const testing::TemporaryFolder folder;
-  const SafetensorsCheckpoint whole(model_folder("gpt2"));
+  const TensorCheckpoint whole(model_folder("gpt2"));
   NamedTensors bare;
   for (const auto& name : whole.names()) {
     bare.emplace_back(name.substr(std::string("transformer.").size()), whole.view(name));
@@ -169,7 +170,7 @@ TEST(OldCheckpoints, OfTheBareBackboneWithComputedBuffersOpen) {
 class Broken {
  public:
   explicit Broken(const std::function<void(NamedTensors&)>& change) {
-    const SafetensorsCheckpoint whole(model_folder("llama_untied"));
+    const TensorCheckpoint whole(model_folder("llama_untied"));
     NamedTensors tensors;
     for (const auto& name : whole.names()) {
       tensors.emplace_back(name, whole.view(name));

@@ -27,7 +27,7 @@ class QuantizedModel : public ::testing::TestWithParam<testing::QuantizedCase> {
 
 TEST_P(QuantizedModel, GivesTheLogitsLossAndGradientsOfTransformersPeftAndBitsandbytes) {
   const auto model = testing::open_adapted(GetParam().name);
-  const SafetensorsFile expected(quant_folder(GetParam().name) / "expected.safetensors");
+  const TensorFile expected(quant_folder(GetParam().name) / "expected.safetensors");
   const auto value = [&](const std::string& name) { return expected.view(*expected.find(name)); };
   const auto ids = value("input_ids").clone();
   const auto logits = model->forward({.input_ids = ids});

@@ -3,7 +3,7 @@
 #include "support/tensors.h"
 
 #include <reprise/io/json.h>
-#include <reprise/io/safetensors.h>
+#include <reprise/io/tensor_file.h>
 #include <reprise/model/generate.h>
 
 #include <gtest/gtest.h>
@@ -46,7 +46,7 @@ class SamplingFixture : public ::testing::Test {
   }
 
  private:
-  SafetensorsFile file_{testing::fixtures() / "sampling" / "expected.safetensors"};
+  TensorFile file_{testing::fixtures() / "sampling" / "expected.safetensors"};
 };
 
 TEST_F(SamplingFixture, EqualsTransformersInEveryCase) {

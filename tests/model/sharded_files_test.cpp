@@ -10,6 +10,7 @@
 
 #include <reprise/io/file.h>
 #include <reprise/io/safetensors.h>
+#include <reprise/io/tensor_file.h>
 #include <reprise/memory.h>
 #include <reprise/model/lora.h>
 #include <reprise/model/pretrained.h>
@@ -78,7 +79,7 @@ TEST(Mapped, KeepTheStoredTypesAndMakeAHeadInMemory) {
   const auto source = load_model(model_folder("llama")).model;
   save_model(*source, folder.path(), {.dtype = at::kBFloat16});
   NamedTensors mixed;
-  const SafetensorsCheckpoint saved(folder.path());
+  const TensorCheckpoint saved(folder.path());
   for (const auto& name : saved.names()) {
     const bool is_norm = name.ends_with("norm.weight");
     mixed.emplace_back(name, saved.view(name).to(is_norm ? at::kFloat : at::kBFloat16).clone());

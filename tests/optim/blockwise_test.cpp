@@ -6,6 +6,7 @@
 #include "support/tensors.h"
 
 #include <reprise/io/safetensors.h>
+#include <reprise/io/tensor_file.h>
 #include <reprise/optim/optimizer.h>
 
 #include <gtest/gtest.h>
@@ -116,7 +117,7 @@ TEST_F(Blockwise, RefusesTheStateOfOtherMoments) {
     write_safetensors(folder / "state", make(saved)->state());
     for (const auto loaded : kinds) {
       if (loaded != saved) {
-        expect_error([&] { make(loaded)->load(SafetensorsFile(folder / "state")); },
+        expect_error([&] { make(loaded)->load(TensorFile(folder / "state")); },
                      "resume with the same `optim` and `dtype`, or begin a new run");
       }
     }

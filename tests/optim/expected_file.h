@@ -4,7 +4,7 @@
 #include "support/fixtures.h"
 
 #include <reprise/io/json.h>
-#include <reprise/io/safetensors.h>
+#include <reprise/io/tensor_file.h>
 
 #include <c10/util/Exception.h>
 
@@ -26,7 +26,7 @@ class ExpectedFile {
   Json fact(const std::string& name) const { return parse_json(file_.metadata().at(name), name); }
 
  private:
-  SafetensorsFile file_;
+  TensorFile file_;
 };
 
 }  // namespace reprise::testing

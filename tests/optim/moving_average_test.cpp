@@ -131,7 +131,7 @@ TEST(MovingAverage, ComesBackFromAFileUnderTheNamesOfTheParameters) {
   saved.update();
   write_safetensors(folder / "ema", saved.state());
   MovingAverage loaded({{"model.w", weight}}, 0.9);
-  const SafetensorsFile file(folder / "ema");
+  const TensorFile file(folder / "ema");
   ASSERT_NE(file.find("model.w"), nullptr);
   loaded.load(file);
   EXPECT_TRUE(bitwise_equal(average_of(loaded), average_of(saved)));
@@ -165,7 +165,7 @@ TEST(MovingAverage, OfPartsIsPartsOfTheAverage) {
       }
     }
     MovingAverage loaded(*optimizer, 0.5);
-    loaded.load(SafetensorsFile(folder / "parts"), world);
+    loaded.load(TensorFile(folder / "parts"), world);
     for (const TensorPart& part : loaded.state_parts()) {
       EXPECT_TRUE(part.values.eq(2).all().item<bool>());
     }

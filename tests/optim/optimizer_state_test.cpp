@@ -8,6 +8,7 @@
 
 #include <reprise/io/file.h>
 #include <reprise/io/safetensors.h>
+#include <reprise/io/tensor_file.h>
 #include <reprise/optim/optimizer.h>
 #include "io/safetensors/distributed_write.h"
 
@@ -84,7 +85,7 @@ TEST(OptimizerState, ContinuesBitwiseAfterSaveAndLoad) {
     train(*begun, 0, 3);
     write_safetensors(folder / "state", begun->state());
     const auto resumed = Optimizer::make(copy_of(begun->parameters()), options);
-    resumed->load(SafetensorsFile(folder / "state"));
+    resumed->load(TensorFile(folder / "state"));
     expect_same(resumed->state(), begun->state());
     train(*resumed, 3, 6);
     expect_same(resumed->parameters(), whole->parameters());
@@ -99,7 +100,7 @@ TEST(OptimizerState, SetsSixteenBitParametersToTheRoundingOfTheirCopies) {
   write_safetensors(folder / "state", trained->state());
   const auto fresh = Optimizer::make(parameters(), {});
   ASSERT_FALSE(bitwise_equal(fresh->parameters()[2].second, trained->parameters()[2].second));
-  fresh->load(SafetensorsFile(folder / "state"));
+  fresh->load(TensorFile(folder / "state"));
   EXPECT_TRUE(bitwise_equal(fresh->parameters()[2].second, trained->parameters()[2].second));
 }
 
@@ -116,7 +117,7 @@ void expect_refused(const std::function<void(NamedTensors&)>& change, const std:
   write_safetensors(folder / "state", state);
   const NamedTensors before = copy_of(optimizer->state());
   const NamedTensors values = copy_of(optimizer->parameters());
-  expect_error([&] { optimizer->load(SafetensorsFile(folder / "state")); }, message);
+  expect_error([&] { optimizer->load(TensorFile(folder / "state")); }, message);
   expect_same(optimizer->state(), before);
   expect_same(optimizer->parameters(), values);
 }
@@ -154,7 +155,7 @@ TEST(OptimizerState, RefusesTheStateOfAnotherOptimizer) {
   const OptimizerOptions rms_prop = {.kind = OptimizerKind::RmsProp};
   write_safetensors(folder / "state", Optimizer::make(parameters(), rms_prop)->state());
   const auto adamw = Optimizer::make(parameters(), {});
-  expect_error([&] { adamw->load(SafetensorsFile(folder / "state")); },
+  expect_error([&] { adamw->load(TensorFile(folder / "state")); },
                "expected a tensor \"a.weight/exp_avg\", found none. Was the state saved with the "
                "same parameters and options?");
 }
@@ -208,7 +209,7 @@ void step_in_world(int64_t size,
     }
     const auto optimizer = Optimizer::make(parts, options);
     if (step > 0) {
-      optimizer->load(SafetensorsFile(state), world);
+      optimizer->load(TensorFile(state), world);
     }
     world.barrier("reading");
     optimizer->step(kRate);
@@ -244,7 +245,7 @@ TEST(OptimizerState, RefusesInAllProcessesWhatOneOfThemMisses) {
       auto parts = parts_here(all, world);
       std::erase_if(parts, [](const TensorPart& part) { return part.values.numel() == 0; });
       const auto optimizer = Optimizer::make(parts, {});
-      const SafetensorsFile file(folder / "state");
+      const TensorFile file(folder / "state");
       expect_error([&] { optimizer->load(file, world); }, message);
     });
   };

@@ -10,7 +10,7 @@
 #include "train/collecting_observer.h"
 
 #include <reprise/io/json.h>
-#include <reprise/io/safetensors.h>
+#include <reprise/io/tensor_file.h>
 #include <reprise/model/lora.h>
 #include <reprise/optim/optimizer.h>
 #include <reprise/parallel/shard.h>
@@ -135,7 +135,7 @@ TEST_P(ShardedOptimizerTest, HasItsStateReadByWorldsOfOtherSizes) {
     io::write_safetensors_distributed(world, folder / "state", optimizer.state_parts());
   });
   in_world(2, [&](const World& world, Optimizer& optimizer, ShardedModel&) {
-    optimizer.load(SafetensorsFile(folder / "state"), world);
+    optimizer.load(TensorFile(folder / "state"), world);
     expect_parts_of(whole, optimizer.state_parts());
   });
 }

@@ -4,6 +4,7 @@
 #include "support/temporary_folder.h"
 
 #include <reprise/io/file.h>
+#include <reprise/io/safetensors.h>
 
 #include <gtest/gtest.h>
 
@@ -25,7 +26,7 @@ using Tensors = std::map<std::string, at::Tensor>;
 constexpr const char* kWeight = "model.layers.0.mlp.up_proj.weight";
 
 Tensors tensors_of(const fs::path& folder) {
-  const SafetensorsCheckpoint checkpoint(folder);
+  const TensorCheckpoint checkpoint(folder);
   Tensors tensors;
   for (const auto& name : checkpoint.names()) {
     tensors[name] = checkpoint.view(name).clone();
@@ -252,7 +253,7 @@ TEST(DamagedQuantizedFolder, IsStoredInAnotherOrder) {
 TEST(Adapters, OfAnotherWidthAreRefusedOnAQuantizedBase) {
   const testing::TemporaryFolder folder;
   fs::copy(quant_folder("llama_adapter"), folder.path(), fs::copy_options::recursive);
-  const SafetensorsFile file(folder.path() / "adapter_model.safetensors");
+  const TensorFile file(folder.path() / "adapter_model.safetensors");
   NamedTensors tensors;
   for (const auto& info : file.tensors()) {
     tensors.emplace_back(info.name, torch::zeros({4, 8}));

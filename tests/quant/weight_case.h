@@ -6,7 +6,7 @@
 #include "support/tensors.h"
 
 #include <reprise/io/json.h>
-#include <reprise/io/safetensors.h>
+#include <reprise/io/tensor_file.h>
 
 #include <string>
 #include <vector>
@@ -24,7 +24,7 @@ inline QuantFormat format_named(const std::string& name) {
 }
 
 inline std::vector<WeightCase> weight_cases() {
-  const SafetensorsFile file(fixtures() / "quant" / "weights.safetensors");
+  const TensorFile file(fixtures() / "quant" / "weights.safetensors");
   const auto tensor = [&](const std::string& name) {
     const TensorInfo* info = file.find(name);
     return info == nullptr ? at::Tensor() : file.view(*info).clone();

@@ -4,7 +4,7 @@
 #include "support/tensors.h"
 
 #include <reprise/io/json.h>
-#include <reprise/io/safetensors.h>
+#include <reprise/io/tensor_file.h>
 
 #include <gtest/gtest.h>
 
@@ -56,7 +56,7 @@ class Expected {
   double bfloat16_error(const std::string& name) const { return bfloat16_errors_.at(name); }
 
  private:
-  SafetensorsFile file_;
+  TensorFile file_;
   Json bfloat16_errors_;
 };
 

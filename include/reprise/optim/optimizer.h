@@ -9,6 +9,7 @@
 #include <reprise/dist/world.h>
 #include <reprise/export.h>
 #include <reprise/io/safetensors.h>
+#include <reprise/io/tensor_file.h>
 #include <reprise/io/tensor_part.h>
 
 #include <ATen/core/Tensor.h>
@@ -116,12 +117,12 @@ class REPRISE_API Optimizer {
   /// naming what is missing or unexpected, before it changes anything. It rounds 16-bit parameters
   /// from their copies.
   virtual NamedTensors state() const = 0;
-  void load(const SafetensorsFile& file) { load(file, World::single()); }
+  void load(const TensorFile& file) { load(file, World::single()); }
   /// The same over a world. The file has the state of whole parameters, however they were sharded:
   /// state_parts() are this process's parts of it, and load() reads only these. load() is a
   /// collective.
   virtual std::vector<TensorPart> state_parts() const = 0;
-  virtual void load(const SafetensorsFile& file, const World& world) = 0;
+  virtual void load(const TensorFile& file, const World& world) = 0;
   /// Bytes of the state, including the float32 copies.
   virtual int64_t bytes() const;
   /// What step() takes at most in addition to parameters, gradients and state. Bounded by a slice
@@ -168,10 +169,10 @@ class REPRISE_API MovingAverage {
   /// The averages, not copied, with the parameters' names, so they can be saved as a model's
   /// weights.
   NamedTensors state() const;
-  void load(const SafetensorsFile& file) { load(file, World::single()); }
+  void load(const TensorFile& file) { load(file, World::single()); }
   /// See Optimizer::state_parts.
   std::vector<TensorPart> state_parts() const;
-  void load(const SafetensorsFile& file, const World& world);
+  void load(const TensorFile& file, const World& world);
   /// Puts the averages into the parameters. The destructor of the returned object restores the
   /// parameters. Until then update(), swap(), state() and load() throw. float32 parameters are
   /// exchanged with their averages and parameters with a float32 copy are rounded from it again, so

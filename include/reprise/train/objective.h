@@ -23,6 +23,7 @@
 #include <reprise/data/batch.h>
 #include <reprise/export.h>
 #include <reprise/io/safetensors.h>
+#include <reprise/io/tensor_file.h>
 #include <reprise/loss/metric.h>
 #include <reprise/model/model.h>
 
@@ -95,7 +96,7 @@ class REPRISE_API TrainingObjective {
   /// Tensors to save in checkpoints besides the model's, such as a reference that changes. load()
   /// restores them when a run is resumed. Empty by default.
   virtual NamedTensors state() const;
-  virtual void load(const SafetensorsFile& file);
+  virtual void load(const TensorFile& file);
 
   /// Bytes of frozen parameters besides the trained model's, such as a reference's. For the memory
   /// metrics.

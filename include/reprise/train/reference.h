@@ -55,7 +55,7 @@ class REPRISE_API Reference {
   /// The parameters, if they change during the run (`sync`); otherwise nothing. Always whole: if
   /// the model is sharded over processes, this is a collective.
   NamedTensors state() const;
-  void load(const SafetensorsFile& file);
+  void load(const TensorFile& file);
   int64_t bytes() const;  ///< parameter bytes of a model of its own; 0 if it is the policy
 
  private:
@@ -82,7 +82,7 @@ class REPRISE_API ReferencedObjective : public TrainingObjective {
   double evaluation_weight(const Batch& batch) const override;
   void after_step(int64_t step) override;
   NamedTensors state() const override;
-  void load(const SafetensorsFile& file) override;
+  void load(const TensorFile& file) override;
   int64_t frozen_bytes() const override;
 
  protected:

@@ -11,6 +11,7 @@
 #include <reprise/dist/world.h>
 #include <reprise/export.h>
 #include <reprise/io/safetensors.h>
+#include <reprise/io/tensor_file.h>
 #include <reprise/io/tensor_part.h>
 
 #include <cstdint>

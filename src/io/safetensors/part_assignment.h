@@ -2,7 +2,7 @@
 #pragma once
 
 #include <reprise/dist/world.h>
-#include <reprise/io/safetensors.h>
+#include <reprise/io/tensor_file.h>
 #include <reprise/io/tensor_part.h>
 
 #include <cstddef>

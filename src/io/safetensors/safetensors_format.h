@@ -1,7 +1,7 @@
 // What the reader and the writer of safetensors share: constants, dtypes and tensor sizes.
 #pragma once
 
-#include <reprise/io/safetensors.h>
+#include <reprise/io/tensor_file.h>
 
 #include <c10/core/ScalarType.h>
 

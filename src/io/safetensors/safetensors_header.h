@@ -2,7 +2,7 @@
 // tensor, so that the parser can be fuzzed by itself.
 #pragma once
 
-#include <reprise/io/safetensors.h>
+#include <reprise/io/tensor_file.h>
 
 #include <cstddef>
 #include <cstdint>

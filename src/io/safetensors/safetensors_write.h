@@ -4,6 +4,7 @@
 
 #include <reprise/io/file.h>
 #include <reprise/io/safetensors.h>
+#include <reprise/io/tensor_file.h>
 
 #include <map>
 #include <string>

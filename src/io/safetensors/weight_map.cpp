@@ -11,7 +11,7 @@ void check_shard_name(const std::string& name, const std::string& source) {
   const bool plain = !name.empty() && name != "." && name != ".." &&
                      name.find_first_of(std::string_view("/\\\0", 3)) == std::string::npos;
   TORCH_CHECK(plain,
-              "[safetensors] ",
+              "[tensors] ",
               source,
               ": weight_map: expected the name of a file in the same folder, found \"",
               name,
@@ -22,10 +22,10 @@ void check_shard_name(const std::string& name, const std::string& source) {
 
 WeightMap read_weight_map(const Json& json, const std::string& source) {
   TORCH_CHECK(
-      json.is_object(), "[safetensors] ", source, ": expected an object, found ", kind_of(json));
+      json.is_object(), "[tensors] ", source, ": expected an object, found ", kind_of(json));
   const auto map = json.find("weight_map");
   TORCH_CHECK(map != json.end() && map->is_object(),
-              "[safetensors] ",
+              "[tensors] ",
               source,
               ": weight_map: expected an object, found ",
               map == json.end() ? "none" : kind_of(*map));
@@ -33,7 +33,7 @@ WeightMap read_weight_map(const Json& json, const std::string& source) {
   shards.reserve(map->size());
   for (const auto& [name, value] : map->items()) {
     TORCH_CHECK(value.is_string(),
-                "[safetensors] ",
+                "[tensors] ",
                 source,
                 ": weight_map: \"",
                 name,

@@ -4,7 +4,7 @@
 
 #include "model/lora/lora_plan.h"
 
-#include <reprise/io/safetensors.h>
+#include <reprise/io/tensor_file.h>
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
@@ -40,7 +40,7 @@ Shapes expected_shapes(const LoraPlan& plan, const LoraConfig& config) {
 // peft also stores base weights that may have changed: those of an adapted embedding or head
 // (…base_layer.weight), or of a vocabulary that was resized. They are accepted if they equal the
 // base model's.
-bool repeats_the_base(const SafetensorsFile& file, const TensorInfo& info, const Model& model) {
+bool repeats_the_base(const TensorFile& file, const TensorInfo& info, const Model& model) {
   constexpr std::string_view kPrefix = "base_model.model.", kWrapped = ".base_layer.weight";
   if (!info.name.starts_with(kPrefix)) {
     return false;
@@ -55,7 +55,7 @@ bool repeats_the_base(const SafetensorsFile& file, const TensorInfo& info, const
          at::equal(base->detach().to(at::kCPU), file.view(info).to(base->scalar_type()));
 }
 
-void check_tensors(const SafetensorsFile& file, const Shapes& expected, const Model& model) {
+void check_tensors(const TensorFile& file, const Shapes& expected, const Model& model) {
   const std::string source = file.path().string();
   for (const auto& [name, shape] : expected) {
     const TensorInfo* info = file.find(name);
@@ -93,14 +93,11 @@ void check_tensors(const SafetensorsFile& file, const Shapes& expected, const Mo
   }
 }
 
-SafetensorsFile open_tensors(const std::filesystem::path& folder) {
-  const auto path = folder / "adapter_model.safetensors";
-  TORCH_CHECK(
-      std::filesystem::exists(path) || !std::filesystem::exists(folder / "adapter_model.bin"),
-      "[lora] ",
-      folder.string(),
-      ": has adapter_model.bin only, a pickle: save it again with safetensors.");
-  return SafetensorsFile(path);
+// peft writes safetensors; before 2023, and where it is asked to, a file of torch.save.
+TensorFile open_tensors(const std::filesystem::path& folder) {
+  const auto safe = folder / "adapter_model.safetensors", pickled = folder / "adapter_model.bin";
+  return TensorFile(std::filesystem::exists(safe) || !std::filesystem::exists(pickled) ? safe
+                                                                                       : pickled);
 }
 
 // An adapter of a language model fits a model with any head: it adapts the layers below.
@@ -129,7 +126,7 @@ LoraConfig load_adapter(Model& model,
   forget_task_of_language_models(model, config);
   config = with_task(model, std::move(config));
   LoraPlan plan = plan_lora(model, config, UnmatchedName::Allowed);
-  const SafetensorsFile file = open_tensors(folder);
+  const TensorFile file = open_tensors(folder);
   check_tensors(file, expected_shapes(plan, config), model);
   if (options.is_trainable) {
     config = with_head(model, std::move(config));

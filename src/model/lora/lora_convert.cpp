@@ -43,7 +43,7 @@ at::Tensor whole_of(const Model& model, const std::string& name, const at::Tenso
   return sharded->world().sum(flat, "the values of " + name).view(parameter.sizes());
 }
 
-at::Tensor read(const SafetensorsCheckpoint& saved,
+at::Tensor read(const TensorCheckpoint& saved,
                 const std::string& name,
                 const std::vector<int64_t>& shape,
                 const at::TensorOptions& options) {
@@ -91,7 +91,7 @@ std::map<std::string, at::Tensor> converted_tensors(const Model& model) {
 }
 
 std::map<std::string, at::Tensor> restore_starts(const Model& model,
-                                                 const SafetensorsCheckpoint& saved) {
+                                                 const TensorCheckpoint& saved) {
   const at::NoGradGuard no_grad;
   std::map<std::string, at::Tensor> values;
   for_each_with_start(model, [&](const std::string& path, LoraBranch& branch) {

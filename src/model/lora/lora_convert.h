@@ -4,7 +4,7 @@
 #pragma once
 
 #include <reprise/export.h>
-#include <reprise/io/safetensors.h>
+#include <reprise/io/tensor_file.h>
 #include <reprise/model/lora.h>
 #include <reprise/model/model.h>
 
@@ -26,6 +26,6 @@ std::map<std::string, at::Tensor> converted_tensors(const Model& model);
 /// values of A and B by name, in the types and on the devices of the model's. Throws if the file
 /// does not have them.
 REPRISE_API std::map<std::string, at::Tensor> restore_starts(const Model& model,
-                                                             const SafetensorsCheckpoint& saved);
+                                                             const TensorCheckpoint& saved);
 
 }  // namespace reprise

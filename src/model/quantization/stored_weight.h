@@ -11,6 +11,7 @@
 #include "quant/quantized_weight.h"
 
 #include <reprise/io/safetensors.h>
+#include <reprise/io/tensor_file.h>
 #include <reprise/model/quantization_config.h>
 
 #include <cstdint>
@@ -25,7 +26,7 @@ namespace reprise {
 class NamedStore {
  public:
   /// `names`: from the model's name to that in the checkpoint.
-  NamedStore(const SafetensorsCheckpoint& checkpoint, std::map<std::string, std::string>& names)
+  NamedStore(const TensorCheckpoint& checkpoint, std::map<std::string, std::string>& names)
       : checkpoint_(checkpoint), names_(names) {}
 
   const TensorInfo* find(const std::string& name) const;
@@ -39,7 +40,7 @@ class NamedStore {
  private:
   at::Tensor take_out(const std::string& name, const TensorInfo& info, at::ScalarType type);
 
-  const SafetensorsCheckpoint& checkpoint_;
+  const TensorCheckpoint& checkpoint_;
   std::map<std::string, std::string>& names_;
 };
 

@@ -45,7 +45,7 @@ void set_seed(at::Generator generator, uint64_t seed) {
   generator.set_current_seed(seed);
 }
 
-void set_state(at::Generator generator, const SafetensorsFile& file, const TensorInfo& info) {
+void set_state(at::Generator generator, const TensorFile& file, const TensorInfo& info) {
   const std::scoped_lock lock(generator.mutex());
   const auto size = generator.get_state().numel();
   TORCH_CHECK(info.dtype == at::kByte && info.shape == std::vector<int64_t>{size},
@@ -90,7 +90,7 @@ NamedTensors rng_state(const at::Device& device, const World& world) {
   return state;
 }
 
-void restore_rng(const SafetensorsFile& file,
+void restore_rng(const TensorFile& file,
                  const at::Device& device,
                  const World& world,
                  uint64_t seed,

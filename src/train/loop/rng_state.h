@@ -6,6 +6,7 @@
 
 #include <reprise/dist/world.h>
 #include <reprise/io/safetensors.h>
+#include <reprise/io/tensor_file.h>
 
 #include <c10/core/Device.h>
 
@@ -21,7 +22,7 @@ NamedTensors rng_state(const at::Device& device, const World& world);
 
 /// Restores this process's generators. If the file was written by fewer processes and has no state
 /// for this rank, they are seeded anew from seed, rank and step. Throws if rank 0 has no state.
-void restore_rng(const SafetensorsFile& file,
+void restore_rng(const TensorFile& file,
                  const at::Device& device,
                  const World& world,
                  uint64_t seed,

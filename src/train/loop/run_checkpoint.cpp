@@ -55,7 +55,7 @@ void write_parameter(const at::Tensor& values,
   }
 }
 
-void load_parameter(const SafetensorsCheckpoint& saved,
+void load_parameter(const TensorCheckpoint& saved,
                     const fs::path& checkpoint,
                     const std::string& name,
                     const at::Tensor& parameter,
@@ -91,8 +91,8 @@ void save_learner(const Learner& learner, const fs::path& folder, const World& w
   }
 }
 
-SafetensorsFile open_together(const World& world, const fs::path& path) {
-  std::optional<SafetensorsFile> file;
+TensorFile open_together(const World& world, const fs::path& path) {
+  std::optional<TensorFile> file;
   world.run_on_all("opening " + path.string(), [&] { file.emplace(path); });
   return *file;
 }
@@ -116,7 +116,7 @@ void load_trained(const Model& model, const fs::path& checkpoint) {
   ShardedParameters* const sharded = model.sharded_parameters();
   const World& world = sharded == nullptr ? World::single() : sharded->world();
   world.run_on_all("loading " + checkpoint.string(), [&] {
-    const SafetensorsCheckpoint saved(checkpoint, has_lora(model) ? "adapter_model" : "model");
+    const TensorCheckpoint saved(checkpoint, has_lora(model) ? "adapter_model" : "model");
     const auto restored = restore_starts(model, saved);
     for (const auto& [name, parameter] : trained_parameters(model)) {
       const auto own = restored.find(name);
@@ -179,9 +179,9 @@ RunState load_run_checkpoint(const fs::path& folder,
   }
   world.run_on_all("reading " + folder.string(), [&] {
     if (!run.extra_state().empty()) {
-      run.load_extra_state(SafetensorsFile(folder / kExtraStateFile));
+      run.load_extra_state(TensorFile(folder / kExtraStateFile));
     }
-    const SafetensorsFile rng(folder / "rng.safetensors");
+    const TensorFile rng(folder / "rng.safetensors");
     restore_rng(rng, device_of(run), world, seed, state.step);
   });
   return state;

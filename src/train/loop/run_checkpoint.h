@@ -15,6 +15,7 @@
 
 #include <reprise/dist/world.h>
 #include <reprise/io/safetensors.h>
+#include <reprise/io/tensor_file.h>
 #include <reprise/train/trainer.h>
 
 #include <cstdint>
@@ -34,7 +35,7 @@ class CheckpointedRun {
   virtual void save_models(const std::filesystem::path& folder) = 0;
   /// Further tensors to save, the same in all processes; may be empty.
   virtual NamedTensors extra_state() const = 0;
-  virtual void load_extra_state(const SafetensorsFile& file) = 0;
+  virtual void load_extra_state(const TensorFile& file) = 0;
 };
 
 /// Writes output/checkpoint-<step> and returns its path. If that fails, all processes throw and no

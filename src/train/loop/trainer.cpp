@@ -95,7 +95,7 @@ class DatasetRun final : public RunLoop {
   }
 
   NamedTensors extra_state() const override { return job_.objective.state(); }
-  void load_extra_state(const SafetensorsFile& file) override { job_.objective.load(file); }
+  void load_extra_state(const TensorFile& file) override { job_.objective.load(file); }
 
   void save_averaged_models(const std::filesystem::path& folder) override {
     job_.save_model(folder);

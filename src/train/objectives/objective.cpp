@@ -30,7 +30,7 @@ NamedTensors TrainingObjective::state() const {
   return {};
 }
 
-void TrainingObjective::load(const SafetensorsFile& /*file*/) {}
+void TrainingObjective::load(const TensorFile& /*file*/) {}
 
 int64_t TrainingObjective::frozen_bytes() const {
   return 0;

@@ -8,6 +8,7 @@
 #include <reprise/autocast.h>
 #include <reprise/io/file.h>
 #include <reprise/io/safetensors.h>
+#include <reprise/io/tensor_file.h>
 
 #include <ATen/ATen.h>
 
@@ -30,7 +31,7 @@ std::string checksum_of(const at::Tensor& contiguous) {
   return std::to_string(crc32_z(crc32_z(0, nullptr, 0), bytes, contiguous.nbytes()));
 }
 
-std::string metadata_of(const SafetensorsFile& file, const char* name) {
+std::string metadata_of(const TensorFile& file, const char* name) {
   const auto found = file.metadata().find(name);
   return found == file.metadata().end() ? std::string() : found->second;
 }
@@ -42,7 +43,7 @@ at::Tensor read_cache(const std::filesystem::path& path, const std::string& key,
     return {};
   }
   try {
-    const SafetensorsFile file(path);
+    const TensorFile file(path);
     const auto* info = file.find(kTensor);
     if (file.is_private() && info != nullptr && info->dtype == at::kFloat &&
         info->shape == std::vector<int64_t>{size, 2} && metadata_of(file, kKey) == key) {

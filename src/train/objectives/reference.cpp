@@ -132,7 +132,7 @@ NamedTensors Reference::state() const {
   return state;
 }
 
-void Reference::load(const SafetensorsFile& file) {
+void Reference::load(const TensorFile& file) {
   if (!sync_) {
     return;
   }
@@ -179,7 +179,7 @@ NamedTensors ReferencedObjective::state() const {
   return reference_ ? reference_->state() : NamedTensors();
 }
 
-void ReferencedObjective::load(const SafetensorsFile& file) {
+void ReferencedObjective::load(const TensorFile& file) {
   if (reference_) {
     reference_->load(file);
   }

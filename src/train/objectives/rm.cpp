@@ -76,7 +76,7 @@ class Rm final : public TrainingObjective {
 
   NamedTensors state() const override { return {{"reward_moments", moments_tensor(moments_)}}; }
 
-  void load(const SafetensorsFile& file) override {
+  void load(const TensorFile& file) override {
     const auto* info = file.find("reward_moments");
     TORCH_CHECK(info != nullptr && info->shape == std::vector<int64_t>{3},
                 file.path().string(),

@@ -95,7 +95,7 @@ NamedTensors Experience::state() const {
   return state;
 }
 
-void Experience::load(const SafetensorsFile& file) {
+void Experience::load(const TensorFile& file) {
   for (const auto& field : kFields) {
     const auto* info = file.find(std::string(kPrefix) + field.name);
     this->*field.member = info == nullptr ? at::Tensor() : file.view(*info).clone();

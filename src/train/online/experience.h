@@ -8,6 +8,7 @@
 #include <reprise/data/batch.h>
 #include <reprise/export.h>
 #include <reprise/io/safetensors.h>
+#include <reprise/io/tensor_file.h>
 #include <reprise/loss/targets.h>
 
 #include <ATen/core/Tensor.h>
@@ -34,7 +35,7 @@ struct REPRISE_API Experience {
   /// The defined tensors under their names. load() restores them and throws if their shapes do not
   /// match.
   NamedTensors state() const;
-  void load(const SafetensorsFile& file);
+  void load(const TensorFile& file);
 
   /// Permutes the rows.
   void reorder(const at::Tensor& order);

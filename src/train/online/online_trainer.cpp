@@ -256,7 +256,7 @@ class OnlineRun final : public RunLoop {
     return state;
   }
 
-  void load_extra_state(const SafetensorsFile& file) override {
+  void load_extra_state(const TensorFile& file) override {
     const auto read = [&](const char* name, at::ScalarType dtype) {
       const auto* info = file.find(name);
       TORCH_CHECK(info != nullptr && info->dtype == dtype && info->shape.empty(),

@@ -5,7 +5,7 @@
 #include "train/training_case.h"
 
 #include <reprise/io/json.h>
-#include <reprise/io/safetensors.h>
+#include <reprise/io/tensor_file.h>
 #include <reprise/report/metrics_file.h>
 
 #include <gtest/gtest.h>
@@ -169,7 +169,7 @@ TEST_F(Evaluation, OfTheBestCheckpointComesBackWithItsScaleOfRewards) {
   one.save(folder_ / "last");
   one.objective->save_extras(folder_ / "last");
   load_trained(*one.model, summary.best_checkpoint);
-  one.objective->load(SafetensorsFile(summary.best_checkpoint / "objective.safetensors"));
+  one.objective->load(TensorFile(summary.best_checkpoint / "objective.safetensors"));
   one.save(folder_ / "best");
   one.objective->save_extras(folder_ / "best");
   ASSERT_GT(std::abs(mean_of(0) - mean_of(2)), 1e-4);

@@ -5,7 +5,7 @@
 #include "train/collecting_observer.h"
 #include "train/training_case.h"
 
-#include <reprise/io/safetensors.h>
+#include <reprise/io/tensor_file.h>
 
 #include <gtest/gtest.h>
 
@@ -143,7 +143,7 @@ TEST_F(Trainer, AveragesTheWeightsOfAllSteps) {
     }
   };
   one.train(observer);
-  const SafetensorsFile saved(one.options.output / "checkpoint-4" / "ema.safetensors");
+  const TensorFile saved(one.options.output / "checkpoint-4" / "ema.safetensors");
   for (const auto& [name, weight] : average) {
     const auto* info = saved.find(name);
     ASSERT_NE(info, nullptr) << name;

@@ -90,7 +90,7 @@ TEST(WorldCheckpoints, AnyNumberOfProcessesGoesOn) {
   train_in_world(folder, {.size = 3, .output = folder / "output"});
   const auto checkpoint = folder / "output/checkpoint-2";
   EXPECT_EQ(read_json(checkpoint / "trainer_state.json")["world_size"], 3);
-  const SafetensorsFile rng(checkpoint / "rng.safetensors");
+  const TensorFile rng(checkpoint / "rng.safetensors");
   EXPECT_TRUE(rng.find("cpu") != nullptr && rng.find("cpu.1") != nullptr &&
               rng.find("cpu.2") != nullptr);
   for (const int64_t size : {1, 2, 4}) {

@@ -74,7 +74,7 @@ TEST(OnlineResumed, ADamagedGenerationBatchIsRefusedByName) {
   const auto file = folder / "output" / "checkpoint-1" / "objective.safetensors";
   NamedTensors tensors;
   {
-    const SafetensorsFile saved(file);
+    const TensorFile saved(file);
     for (const auto& info : saved.tensors()) {
       auto tensor = saved.view(info).clone();
       tensors.emplace_back(info.name, info.name == "experience/lengths" ? tensor + 1000 : tensor);

@@ -7,7 +7,7 @@
 #include "reprise/training/setup/open_data.h"
 #include "reprise/training/setup/open_model.h"
 
-#include <reprise/io/safetensors.h>
+#include <reprise/io/tensor_file.h>
 #include <reprise/train/trainer.h>
 
 #include <filesystem>
@@ -44,7 +44,7 @@ void run_training(const TrainingFlags& flags, const Json& configuration, const R
     if (run.takes_best(summary)) {
       load_trained(*trained.model, summary.best_checkpoint);
       if (!objective->state().empty()) {
-        objective->load(SafetensorsFile(summary.best_checkpoint / "objective.safetensors"));
+        objective->load(TensorFile(summary.best_checkpoint / "objective.safetensors"));
       }
       run.line().print("using the best model, of " + summary.best_checkpoint.string());
     }

@@ -5,7 +5,7 @@
 
 #include <reprise/data/dataset.h>
 #include <reprise/io/file_format.h>
-#include <reprise/io/safetensors.h>
+#include <reprise/io/tensor_file.h>
 #include <reprise/model/config.h>
 #include <reprise/model/lora.h>
 #include <reprise/text/tokenizer.h>
@@ -64,10 +64,10 @@ void check_model(const char* flag, const std::string& name) {
               fs::exists(name) ? ": is a file, not a model's folder" : ": no such folder");
   const auto folders = model_folders({name, ""}, "");
   ModelConfig::read(folders.model);
-  const SafetensorsCheckpoint weights(folders.model);
+  const TensorCheckpoint weights(folders.model);
   if (!folders.adapter.empty()) {
     LoraConfig::read(folders.adapter);
-    const SafetensorsCheckpoint adapter(folders.adapter, "adapter_model");
+    const TensorCheckpoint adapter(folders.adapter, "adapter_model");
   }
 }
 

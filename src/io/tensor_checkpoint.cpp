@@ -3,7 +3,7 @@
 #include "io/safetensors/weight_map.h"
 
 #include <reprise/io/json.h>
-#include <reprise/io/safetensors.h>
+#include <reprise/io/tensor_file.h>
 
 #include <c10/util/Exception.h>
 
@@ -44,12 +44,10 @@ std::filesystem::path first_file(const std::filesystem::path& folder, const std:
       return folder / name;
     }
   }
-  TORCH_CHECK(std::filesystem::exists(folder),
-              "[safetensors] ",
-              folder.string(),
-              ": no such file or folder");
+  TORCH_CHECK(
+      std::filesystem::exists(folder), "[tensors] ", folder.string(), ": no such file or folder");
   TORCH_CHECK(false,
-              "[safetensors] ",
+              "[tensors] ",
               folder.string(),
               ": expected one of ",
               c10::Join(", ", files),
@@ -58,8 +56,7 @@ std::filesystem::path first_file(const std::filesystem::path& folder, const std:
 
 }  // namespace
 
-SafetensorsCheckpoint::SafetensorsCheckpoint(const std::filesystem::path& path,
-                                             const std::string& stem) {
+TensorCheckpoint::TensorCheckpoint(const std::filesystem::path& path, const std::string& stem) {
   const bool is_file = std::filesystem::is_regular_file(path);
   const auto first = is_file ? path : first_file(path, stem);
   if (is_file || !first.string().ends_with(kIndexEnd)) {
@@ -72,7 +69,7 @@ SafetensorsCheckpoint::SafetensorsCheckpoint(const std::filesystem::path& path,
   open_shards(first);
 }
 
-void SafetensorsCheckpoint::open_shards(const std::filesystem::path& index) {
+void TensorCheckpoint::open_shards(const std::filesystem::path& index) {
   std::unordered_map<std::string, size_t> shards;
   std::vector<std::string> missing;
   for (const auto& [name, shard] : io::read_weight_map(read_json(index), index.string())) {
@@ -88,14 +85,14 @@ void SafetensorsCheckpoint::open_shards(const std::filesystem::path& index) {
     }
   }
   TORCH_CHECK(missing.empty(),
-              "[safetensors] ",
+              "[tensors] ",
               index.string(),
               ": expected in the shards that it names, and missing there: ",
               first_names(missing));
   refuse_extra(index);
 }
 
-void SafetensorsCheckpoint::refuse_extra(const std::filesystem::path& index) const {
+void TensorCheckpoint::refuse_extra(const std::filesystem::path& index) const {
   std::vector<std::string> extra;
   for (size_t i = 0; i < files_.size(); ++i) {
     for (const TensorInfo& info : files_[i].tensors()) {
@@ -106,13 +103,13 @@ void SafetensorsCheckpoint::refuse_extra(const std::filesystem::path& index) con
     }
   }
   TORCH_CHECK(extra.empty(),
-              "[safetensors] ",
+              "[tensors] ",
               index.string(),
               ": in the shards but not given to them by weight_map: ",
               first_names(extra));
 }
 
-std::vector<std::string> SafetensorsCheckpoint::names() const {
+std::vector<std::string> TensorCheckpoint::names() const {
   std::vector<std::string> names;
   names.reserve(index_.size());
   for (const auto& [name, location] : index_) {
@@ -121,16 +118,16 @@ std::vector<std::string> SafetensorsCheckpoint::names() const {
   return names;
 }
 
-const TensorInfo* SafetensorsCheckpoint::find(const std::string& name) const {
+const TensorInfo* TensorCheckpoint::find(const std::string& name) const {
   const auto found = index_.find(name);
   return found == index_.end() ? nullptr : found->second.second;
 }
 
-const std::pair<size_t, const TensorInfo*>& SafetensorsCheckpoint::locate(
+const std::pair<size_t, const TensorInfo*>& TensorCheckpoint::locate(
     const std::string& name) const {
   const auto found = index_.find(name);
   TORCH_CHECK(found != index_.end(),
-              "[safetensors] ",
+              "[tensors] ",
               files_.empty() ? "an empty checkpoint" : files_[0].path().string(),
               files_.size() > 1 ? " and its other shards" : "",
               ": expected a tensor \"",
@@ -139,24 +136,24 @@ const std::pair<size_t, const TensorInfo*>& SafetensorsCheckpoint::locate(
   return found->second;
 }
 
-at::Tensor SafetensorsCheckpoint::view(const std::string& name) const {
+at::Tensor TensorCheckpoint::view(const std::string& name) const {
   const auto& [file, info] = locate(name);
   return files_[file].view(*info);
 }
 
-void SafetensorsCheckpoint::copy_to(const std::string& name, at::Tensor target) const {
+void TensorCheckpoint::copy_to(const std::string& name, at::Tensor target) const {
   const auto& [file, info] = locate(name);
   files_[file].copy_to(*info, std::move(target));
 }
 
-void SafetensorsCheckpoint::copy_part_to(const std::string& name,
-                                         int64_t begin,
-                                         const at::Tensor& target) const {
+void TensorCheckpoint::copy_part_to(const std::string& name,
+                                    int64_t begin,
+                                    const at::Tensor& target) const {
   const auto& [file, info] = locate(name);
   files_[file].copy_part_to(*info, begin, target);
 }
 
-uint64_t SafetensorsCheckpoint::total_bytes() const {
+uint64_t TensorCheckpoint::total_bytes() const {
   uint64_t bytes = 0;
   for (const auto& [name, location] : index_) {
     bytes += location.second->end - location.second->begin;

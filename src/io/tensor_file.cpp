@@ -5,7 +5,8 @@
 #include "io/random_access_file.h"
 #include "io/safetensors/safetensors_header.h"
 
-#include <reprise/io/safetensors.h>
+#include <reprise/io/file.h>
+#include <reprise/io/tensor_file.h>
 
 #include <ATen/Functions.h>
 #include <c10/core/GradMode.h>
@@ -21,7 +22,7 @@
 namespace reprise {
 namespace {
 
-constexpr int64_t kChunkBytes = int64_t{8} << 20;
+constexpr int64_t kPieceBytes = int64_t{8} << 20;
 constexpr uint64_t kMappedBytes = uint64_t{1} << 20;  // smaller tensors are read by view() too
 
 std::span<std::byte> bytes_of(const at::Tensor& contiguous) {
@@ -41,7 +42,7 @@ io::SafetensorsHeader header_of(const io::RandomAccessFile& file) {
 
 }  // namespace
 
-struct SafetensorsFile::Contents {
+struct TensorFile::Contents {
   explicit Contents(const std::filesystem::path& path) : file(path), header(header_of(file)) {
     for (const TensorInfo& info : header.tensors) {
       by_name.emplace(info.name, &info);
@@ -53,7 +54,7 @@ struct SafetensorsFile::Contents {
     std::call_once(is_mapped, [this] {
       mapping = std::make_unique<const MappedFile>(file.path());
       TORCH_CHECK(mapping->bytes().size() == file.size(),
-                  "[safetensors] ",
+                  "[tensors] ",
                   file.path().string(),
                   ": was replaced while it was in use");
     });
@@ -67,31 +68,31 @@ struct SafetensorsFile::Contents {
   mutable std::unique_ptr<const MappedFile> mapping;
 };
 
-SafetensorsFile::SafetensorsFile(const std::filesystem::path& path)
+TensorFile::TensorFile(const std::filesystem::path& path)
     : contents_(std::make_shared<const Contents>(path)) {}
 
-const std::vector<TensorInfo>& SafetensorsFile::tensors() const {
+const std::vector<TensorInfo>& TensorFile::tensors() const {
   return contents_->header.tensors;
 }
 
-const TensorInfo* SafetensorsFile::find(const std::string& name) const {
+const TensorInfo* TensorFile::find(const std::string& name) const {
   const auto found = contents_->by_name.find(name);
   return found == contents_->by_name.end() ? nullptr : found->second;
 }
 
-const std::map<std::string, std::string>& SafetensorsFile::metadata() const {
+const std::map<std::string, std::string>& TensorFile::metadata() const {
   return contents_->header.metadata;
 }
 
-const std::filesystem::path& SafetensorsFile::path() const {
+const std::filesystem::path& TensorFile::path() const {
   return contents_->file.path();
 }
 
-bool SafetensorsFile::is_private() const {
+bool TensorFile::is_private() const {
   return contents_->file.is_private();
 }
 
-at::Tensor SafetensorsFile::view(const TensorInfo& info) const {
+at::Tensor TensorFile::view(const TensorInfo& info) const {
   TORCH_INTERNAL_ASSERT(info.begin <= info.end && info.end <= contents_->file.size());
   const uint64_t bytes = info.end - info.begin;
   const bool is_aligned = info.begin % c10::elementSize(info.dtype) == 0;  // pages are
@@ -106,9 +107,9 @@ at::Tensor SafetensorsFile::view(const TensorInfo& info) const {
       data, info.shape, [keep = contents_](void*) {}, at::TensorOptions().dtype(info.dtype));
 }
 
-void SafetensorsFile::copy_to(const TensorInfo& info, at::Tensor target) const {
+void TensorFile::copy_to(const TensorInfo& info, at::Tensor target) const {
   TORCH_CHECK(target.sizes() == at::IntArrayRef(info.shape),
-              "[safetensors] ",
+              "[tensors] ",
               path().string(),
               ": tensor \"",
               info.name,
@@ -126,14 +127,14 @@ void SafetensorsFile::copy_to(const TensorInfo& info, at::Tensor target) const {
   copy_part_to(info, 0, target);
 }
 
-void SafetensorsFile::copy_part_to(const TensorInfo& info,
-                                   int64_t begin,
-                                   const at::Tensor& target) const {
+void TensorFile::copy_part_to(const TensorInfo& info,
+                              int64_t begin,
+                              const at::Tensor& target) const {
   const c10::NoGradGuard no_grad;
   const auto item = static_cast<int64_t>(c10::elementSize(info.dtype));
   const int64_t available = static_cast<int64_t>(info.end - info.begin) / item;
   TORCH_CHECK(begin >= 0 && begin <= available && target.numel() <= available - begin,
-              "[safetensors] ",
+              "[tensors] ",
               path().string(),
               ": tensor \"",
               info.name,
@@ -149,7 +150,7 @@ void SafetensorsFile::copy_part_to(const TensorInfo& info,
     contents_->file.read(first, bytes_of(to));
     return;
   }
-  const int64_t chunk = std::min(kChunkBytes / item, to.numel());
+  const int64_t chunk = std::min(kPieceBytes / item, to.numel());
   const at::Tensor piece = at::empty({chunk}, info.dtype);
   for (int64_t done = 0; done < to.numel(); done += chunk) {
     const at::Tensor from = piece.narrow(0, 0, std::min(chunk, to.numel() - done));
