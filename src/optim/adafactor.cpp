@@ -75,6 +75,7 @@ class Adafactor final : public UpdateRule {
   }
 
   bool has_copies() const override { return false; }
+  bool needs_all_of(const ParameterState&) const override { return true; }
 
   std::vector<StateSpec> state_of(const TensorPart& part) const override {
     if (part.shape.size() < 2) {

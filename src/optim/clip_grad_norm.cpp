@@ -1,5 +1,7 @@
 // Clips by the total norm with the same operators as torch.nn.utils.clip_grad_norm_, which rounds
 // the norm of 16-bit gradients to their dtype.
+#include "optim/gradient_norm.h"
+
 #include <reprise/optim/optimizer.h>
 
 #include <ATen/ops/_foreach_mul.h>
@@ -47,7 +49,7 @@ at::Tensor total_norm(const std::vector<Group>& groups) {
       norms.push_back(norm.to(groups.front().front().device()));
     }
   }
-  return at::linalg_vector_norm(at::stack(norms), 2);
+  return norm_of_norms(norms);
 }
 
 double sum_of_squares(const at::Tensor& norms) {
@@ -83,12 +85,6 @@ double sum_of_squares(const std::vector<Group>& groups) {
   return sum;
 }
 
-void check_max_norm(double max_norm) {
-  TORCH_CHECK(max_norm >= 0,
-              "[clip_grad_norm] max_norm: expected at least 0 (0 measures only), got ",
-              max_norm);
-}
-
 at::Tensor norm_of(double value, const Optimizer::Parameters& parameters) {
   const at::Device device =
       parameters.empty() ? at::Device(at::kCPU) : parameters.front().second.device();
@@ -103,13 +99,27 @@ void clip(const std::vector<Group>& groups, const at::Tensor& norm, double max_n
     return;
   }
   // Multiplying by 1 if nothing is clipped costs less than a GPU synchronization.
-  const at::Tensor factor = at::clamp(norm.add(1e-6).reciprocal().mul(max_norm), {}, 1.0);
+  const at::Tensor factor = clip_factor(norm, max_norm);
   for (const Group& group : groups) {
     at::_foreach_mul_(group, factor.to(group.front().device()));
   }
 }
 
 }  // namespace
+
+void check_max_norm(double max_norm) {
+  TORCH_CHECK(max_norm >= 0,
+              "[clip_grad_norm] max_norm: expected at least 0 (0 measures only), got ",
+              max_norm);
+}
+
+at::Tensor norm_of_norms(const std::vector<at::Tensor>& norms) {
+  return at::linalg_vector_norm(at::stack(norms), 2);
+}
+
+at::Tensor clip_factor(const at::Tensor& norm, double max_norm) {
+  return at::clamp(norm.add(1e-6).reciprocal().mul(max_norm), {}, 1.0);
+}
 
 at::Tensor clip_grad_norm(const Optimizer::Parameters& parameters, double max_norm) {
   check_max_norm(max_norm);

@@ -1,6 +1,8 @@
 // The moving average of parameters over training. 16-bit parameters are cast in slices, and
 // averages are exchanged with float32 parameters in slices: neither an update nor a swap needs the
-// memory of a second float32 model.
+// memory of a second float32 model. Where the optimizer's state is in host memory, so are the
+// averages; they are computed on the device, a slice at a time.
+#include "memory/host_memory.h"
 #include "optim/state_file.h"
 
 #include <reprise/optim/optimizer.h>
@@ -16,13 +18,29 @@ namespace {
 
 constexpr int64_t kSliceElements = int64_t{1} << 22;
 
-void move_towards(const at::Tensor& average, const at::Tensor& value, double share) {
+void move_towards(const at::Tensor& average,
+                  const at::Tensor& value,
+                  double share,
+                  const at::Device& device) {
   const at::Tensor to = average.view({-1});
   const at::Tensor from = value.reshape({-1});
   for (int64_t done = 0; done < to.numel(); done += kSliceElements) {
     const int64_t count = std::min(kSliceElements, to.numel() - done);
-    to.narrow(0, done, count).lerp_(from.narrow(0, done, count).to(at::kFloat), share);
+    const at::Tensor kept = to.narrow(0, done, count);
+    const at::Tensor here = kept.to(device);
+    here.lerp_(from.narrow(0, done, count).to(device, at::kFloat), share);
+    if (!here.is_same(kept)) {
+      kept.copy_(here);
+    }
   }
+}
+
+at::Tensor float_copy(const at::Tensor& value, bool is_on_host, const at::Device& device) {
+  if (is_on_host) {
+    return memory::empty_on_host(value.sizes(), at::kFloat, device).copy_(value.detach());
+  }
+  return value.detach().to(
+      at::kFloat, /*non_blocking=*/false, /*copy=*/true, at::MemoryFormat::Contiguous);
 }
 
 /// Exchanges the values of two tensors in slices. Both keep their storage, because a part of a
@@ -41,23 +59,27 @@ void exchange(const at::Tensor& one, const at::Tensor& other) {
 }  // namespace
 
 MovingAverage::MovingAverage(const Optimizer& optimizer, double decay)
-    : MovingAverage(optimizer.parts(), optimizer.wide_parameters(), decay) {}
+    : MovingAverage(optimizer.parts(),
+                    optimizer.wide_parameters(),
+                    decay,
+                    /*is_on_host=*/optimizer.host_bytes() > 0) {}
 
 MovingAverage::MovingAverage(const Optimizer::Parameters& parameters, double decay)
-    : MovingAverage(whole_parts(parameters), parameters, decay) {}
+    : MovingAverage(whole_parts(parameters), parameters, decay, /*is_on_host=*/false) {}
 
 MovingAverage::MovingAverage(std::vector<TensorPart> parts,
                              const Optimizer::Parameters& values,
-                             double decay)
+                             double decay,
+                             bool is_on_host)
     : parts_(std::move(parts)), decay_(decay) {
   TORCH_CHECK(decay >= 0 && decay < 1,
               "[optim] decay of a moving average: expected at least 0 and below 1, got ",
               decay);
   const c10::NoGradGuard no_grad;
-  for (const auto& [name, value] : values) {
+  for (size_t i = 0; i < values.size(); ++i) {
+    const at::Tensor& value = values[i].second;
     values_.push_back(value);
-    averages_.push_back(value.detach().to(
-        at::kFloat, /*non_blocking=*/false, /*copy=*/true, at::MemoryFormat::Contiguous));
+    averages_.push_back(float_copy(value, is_on_host, parts_[i].values.device()));
   }
 }
 
@@ -72,7 +94,7 @@ void MovingAverage::update() {
   check_not_swapped();
   const c10::NoGradGuard no_grad;
   for (size_t i = 0; i < values_.size(); ++i) {
-    move_towards(averages_[i], values_[i], 1 - decay_);
+    move_towards(averages_[i], values_[i], 1 - decay_, parts_[i].values.device());
   }
 }
 
@@ -116,7 +138,7 @@ MovingAverage::Swap::Swap(const MovingAverage& average) : token_(std::make_share
   for (size_t i = 0; i < average.parts_.size(); ++i) {
     const at::Tensor& parameter = average.parts_[i].values;
     const at::Tensor& own = average.averages_[i];
-    if (parameter.scalar_type() == at::kFloat && parameter.device() == own.device()) {
+    if (parameter.scalar_type() == at::kFloat) {
       exchanged_.emplace_back(parameter, own);
       continue;
     }

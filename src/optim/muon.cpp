@@ -67,11 +67,15 @@ class Muon final : public UpdateRule {
     return adamw_->state_of(part);
   }
 
+  bool needs_all_of(const ParameterState& state) const override {
+    return state.buffers.size() == 1;
+  }
+
   void step(const std::vector<const ParameterState*>& parameters,
             double learning_rate) const override {
     std::vector<const ParameterState*> others;
     for (const ParameterState* state : parameters) {
-      if (state->buffers.size() == 1) {
+      if (needs_all_of(*state)) {
         update(*state, learning_rate);
       } else {
         others.push_back(state);
@@ -85,7 +89,7 @@ class Muon final : public UpdateRule {
     int64_t bytes = 0;
     std::vector<const ParameterState*> others;
     for (const ParameterState* state : parameters) {
-      if (state->buffers.size() > 1) {
+      if (!needs_all_of(*state)) {
         others.push_back(state);
         continue;
       }

@@ -1,12 +1,18 @@
 // What all optimizers have in common.
 #include <reprise/optim/optimizer.h>
 
+#include "memory/host_memory.h"
+#include "optim/host_gradients.h"
 #include "optim/rule_optimizer.h"
 #include "optim/state_file.h"
 
 #include <utility>
 
 namespace reprise {
+
+bool can_offload(const at::Device& device) {
+  return memory::has_host_tier(device);
+}
 
 Optimizer::Optimizer(std::vector<TensorPart> parts) : parts_(std::move(parts)) {
   for (const TensorPart& part : parts_) {
@@ -30,6 +36,14 @@ void Optimizer::zero_grad() {
   for (const auto& [name, parameter] : parameters_) {
     parameter.mutable_grad().reset();
   }
+  if (host_gradients() != nullptr) {
+    host_gradients()->zero();
+  }
+}
+
+at::Tensor Optimizer::clip(double max_norm) const {
+  return host_gradients() != nullptr ? host_gradients()->clip(max_norm)
+                                     : clip_grad_norm(parameters_, max_norm);
 }
 
 int64_t Optimizer::bytes() const {
@@ -42,15 +56,6 @@ int64_t Optimizer::bytes_of(const NamedTensors& tensors) {
     bytes += static_cast<int64_t>(tensor.nbytes());
   }
   return bytes;
-}
-
-void Optimizer::move_state(const at::Device& device) {
-  // state() returns the optimizer's own tensors, so their data can be replaced.
-  for (const auto& [name, tensor] : state()) {
-    if (tensor.device() != device) {
-      tensor.set_data(tensor.to(device));
-    }
-  }
 }
 
 }  // namespace reprise

@@ -28,6 +28,7 @@ struct ParameterState {
   at::Tensor master;                ///< float32 copy of a 16-bit parameter; otherwise undefined
   std::vector<StateSpec> specs;     ///< UpdateRule::state_of()
   std::vector<at::Tensor> buffers;  ///< one for each of specs
+  at::Tensor host_gradient;         ///< instead of parameter.grad(), if gradients are on the host
   at::Tensor step;                  ///< number of updates: float32, one element, on its device
   int64_t updates = 0;              ///< the same number, for rules that compute with it on the CPU
   double weight_decay = 0;

@@ -2,6 +2,7 @@
 // training begins and a saved state can be loaded into it.
 #include "optim/rule_optimizer.h"
 
+#include "memory/host_memory.h"
 #include "optim/state_file.h"
 
 #include <ATen/ops/_foreach_add.h>
@@ -93,7 +94,9 @@ int64_t count_of_steps(const TensorFile& file, const std::string& name) {
 }  // namespace
 
 RuleOptimizer::RuleOptimizer(std::vector<TensorPart> parameters, const OptimizerOptions& options)
-    : Optimizer(std::move(parameters)), rule_(make_update_rule(options)) {
+    : Optimizer(std::move(parameters)),
+      rule_(make_update_rule(options)),
+      is_offloaded_(options.offload_state && !parts_.empty()) {
   const c10::NoGradGuard no_grad;
   std::for_each(parts_.begin(), parts_.end(), check_parameter);
   check_all_differ(parameters_);
@@ -102,11 +105,40 @@ RuleOptimizer::RuleOptimizer(std::vector<TensorPart> parameters, const Optimizer
     const bool is_decayed = decays(part.name, std::ssize(part.shape));
     states_.push_back(make_state(part, is_decayed ? options.weight_decay : 0));
   }
+  check_offload();
   order_.resize(states_.size());
   std::iota(order_.begin(), order_.end(), size_t{0});
   std::stable_sort(order_.begin(), order_.end(), [this](size_t a, size_t b) {
     return comes_before(states_[a], states_[b]);
   });
+  if (options.offload_gradients && !parts_.empty()) {
+    gradients_ = std::make_unique<HostGradients>(parameters_);
+    for (size_t i = 0; i < states_.size(); ++i) {
+      states_[i].host_gradient = gradients_->gradient(i);
+    }
+  }
+  if (is_offloaded_ || gradients_ != nullptr) {
+    std::vector<const ParameterState*> sorted;
+    for (const size_t i : order_) {
+      sorted.push_back(&states_[i]);
+    }
+    const at::Device device = states_.front().parameter.device();
+    stages_ = std::make_unique<StagedUpdate>(*rule_, device, is_offloaded_, sorted);
+  }
+}
+
+void RuleOptimizer::check_offload() const {
+  if (!is_offloaded_) {
+    return;
+  }
+  const at::Device device = states_.front().parameter.device();
+  TORCH_CHECK(device.is_meta() || can_offload(device),
+              "[optim] `optimizer_offload` has no effect: the parameters are on ",
+              device,
+              ", and so everything is in CPU memory already");
+  TORCH_CHECK(host_bytes() > 0,
+              "[optim] `optimizer_offload` has no effect: this optimizer keeps no state for these "
+              "parameters");
 }
 
 ParameterState RuleOptimizer::make_state(const TensorPart& part, double weight_decay) const {
@@ -117,17 +149,27 @@ ParameterState RuleOptimizer::make_state(const TensorPart& part, double weight_d
   state.parameter = part.values;
   state.weight_decay = weight_decay;
   if (rule_->has_copies() && is_16_bit(part.values.scalar_type())) {
-    state.master = part.values.detach().to(at::kFloat);
+    state.master = empty_state(part.values.sizes(), at::kFloat, part.values);
+    if (!part.values.is_meta()) {
+      state.master.copy_(part.values.detach());
+    }
   }
   const auto options = part.values.options().requires_grad(false);
   state.specs = rule_->state_of(part);
   for (const StateSpec& spec : state.specs) {
     const bool is_whole = spec.count == c10::multiply_integers(spec.shape);
-    state.buffers.push_back(at::empty(is_whole ? spec.shape : std::vector<int64_t>{spec.count},
-                                      options.dtype(spec.dtype)));
+    state.buffers.push_back(empty_state(
+        is_whole ? spec.shape : std::vector<int64_t>{spec.count}, spec.dtype, part.values));
   }
   state.step = at::zeros({}, options.dtype(at::kFloat));
   return state;
+}
+
+at::Tensor RuleOptimizer::empty_state(at::IntArrayRef sizes,
+                                      at::ScalarType dtype,
+                                      const at::Tensor& like) const {
+  return is_offloaded_ ? memory::empty_on_host(sizes, dtype, like.device())
+                       : at::empty(sizes, like.options().requires_grad(false).dtype(dtype));
 }
 
 // Note [State is zeroed when it is first used]
@@ -148,7 +190,34 @@ int64_t RuleOptimizer::bytes() const {
   return bytes_of(tensors());
 }
 
+int64_t RuleOptimizer::host_bytes() const {
+  int64_t bytes = 0;
+  if (is_offloaded_) {
+    for (const ParameterState& state : states_) {
+      bytes += state.master.defined() ? static_cast<int64_t>(state.master.nbytes()) : 0;
+      for (const at::Tensor& buffer : state.buffers) {
+        bytes += static_cast<int64_t>(buffer.nbytes());
+      }
+    }
+  }
+  return bytes;
+}
+
+int64_t RuleOptimizer::moved_bytes() const {
+  return (stages_ == nullptr ? 0 : stages_->copies().bytes()) +
+         (gradients_ == nullptr ? 0 : gradients_->moved_bytes());
+}
+
+void RuleOptimizer::settle() const {
+  if (stages_ != nullptr) {
+    stages_->copies().synchronize();
+  }
+}
+
 int64_t RuleOptimizer::update_bytes() const {
+  if (stages_ != nullptr) {
+    return stages_->update_bytes();
+  }
   std::vector<const ParameterState*> all;
   for (const ParameterState& state : states_) {
     all.push_back(&state);
@@ -165,8 +234,10 @@ void RuleOptimizer::step(double learning_rate) {
   std::vector<at::Tensor> steps;
   for (const size_t i : order_) {
     const ParameterState& state = states_[i];
-    if (state.parameter.grad().defined()) {
-      check_gradient(state.name, state.parameter);
+    if (has_gradient(i)) {
+      if (gradients_ == nullptr) {
+        check_gradient(state.name, state.parameter);
+      }
       updated.push_back(&state);
       steps.push_back(state.step);
     }
@@ -177,12 +248,23 @@ void RuleOptimizer::step(double learning_rate) {
   zero_fresh_state();
   at::_foreach_add_(steps, 1);
   for (const size_t i : order_) {
-    states_[i].updates += states_[i].parameter.grad().defined() ? 1 : 0;
+    states_[i].updates += has_gradient(i) ? 1 : 0;
   }
-  rule_->step(updated, learning_rate);
+  if (stages_ != nullptr) {
+    stages_->step(
+        updated, learning_rate, gradients_ != nullptr ? gradients_->factor() : at::Tensor());
+  } else {
+    rule_->step(updated, learning_rate);
+  }
+}
+
+bool RuleOptimizer::has_gradient(size_t parameter) const {
+  return gradients_ != nullptr ? gradients_->has(parameter)
+                               : states_[parameter].parameter.grad().defined();
 }
 
 NamedTensors RuleOptimizer::state() const {
+  settle();
   zero_fresh_state();
   return tensors();
 }
@@ -211,6 +293,7 @@ NamedTensors RuleOptimizer::tensors() const {
 
 // Every process with a part of a parameter has the same step count for it.
 std::vector<TensorPart> RuleOptimizer::state_parts() const {
+  settle();
   zero_fresh_state();
   std::vector<TensorPart> state;
   for_each_tensor([&](TensorPart part) {

@@ -26,6 +26,9 @@ class UpdateRule {
   /// Whether a 16-bit parameter is updated in a float32 copy. A rule without copies rounds
   /// stochastically (stochastic_rounding.h).
   virtual bool has_copies() const { return true; }
+  /// Whether the parameter must be updated as a whole. Others may be updated in slices that begin
+  /// at multiples of kChunkElements, with the state that state_of() has for them.
+  virtual bool needs_all_of(const ParameterState&) const { return false; }
   /// Updates parameters, all of which have gradients and are counted, and their state. They are
   /// sorted by comes_before(). Does not synchronize with a GPU.
   virtual void step(const std::vector<const ParameterState*>& parameters,

@@ -27,7 +27,9 @@ int kills_of(const std::string& objective) {
 class ResumedRun : public ::testing::Test {
  protected:
   std::vector<std::string> command(const fs::path& output) const {
-    return testing::small_run(objective_, output, folder_.path());
+    auto words = testing::small_run(objective_, output, folder_.path());
+    words.insert(words.end(), more_flags_.begin(), more_flags_.end());
+    return words;
   }
 
   void expect_same_as_undisturbed(const fs::path& output) const {
@@ -41,6 +43,7 @@ class ResumedRun : public ::testing::Test {
   }
 
   std::string objective_ = "sft";
+  std::vector<std::string> more_flags_;
   TemporaryFolder folder_;
 };
 
@@ -106,6 +109,28 @@ TEST_F(ResumedRun, StopsCleanlyWhenAskedTo) {
   EXPECT_FALSE(fs::exists(output / "model.safetensors"));
   Running again(command(output), log());
   ASSERT_EQ(again.wait(), 0) << testing::read_text(log());
+  expect_same_as_undisturbed(output);
+}
+
+/// Killed while everything is on the host, at any moment of an update, and between places.
+TEST_F(ResumedRun, EndsWithTheSameBytesWhereverItsStateIs) {
+  run_undisturbed();
+  ::setenv("REPRISE_CPU_TIERS", "1", /*replace=*/1);
+  const fs::path output = folder_.path() / "offloaded";
+  for (const int64_t until : {3, 6, 9}) {
+    more_flags_ = until == 6
+                      ? std::vector<std::string>{"--gradient_offload"}
+                      : std::vector<std::string>{"--optimizer_offload", "--gradient_offload"};
+    Running process(command(output), log());
+    while (!process.has_ended() && !fs::exists(output / ("checkpoint-" + std::to_string(until)))) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    process.kill(SIGKILL);
+    process.wait();
+  }
+  Running last(command(output), log());
+  ASSERT_EQ(last.wait(), 0) << testing::read_text(log());
+  ::unsetenv("REPRISE_CPU_TIERS");
   expect_same_as_undisturbed(output);
 }
 

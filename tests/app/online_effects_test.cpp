@@ -77,7 +77,7 @@ const Refusal kOnlineRefusals[] = {
     {Grpo, {"--critic_learning_rate", "1e-5"}, "means nothing for grpo: it is a flag of ppo"},
     {Ppo, {"--advantage_estimator", "rloo"}, "means nothing for ppo: it is a flag of grpo"},
     // Memory
-    {Ppo, {"--device", "cpu", "--offload_optimizer"}, "--offload_optimizer has no effect with"},
+    {Ppo, {"--device", "cpu", "--offload_optimizer"}, "--optimizer_offload has no effect with"},
     {Ppo, {"--device", "cpu", "--offload_reference"}, "--offload_reference has no effect with"},
     {Ppo,
      {"--device", "cpu", "--reward_model", "r", "--offload_reward"},

@@ -93,7 +93,7 @@ TEST_F(OnlineRefusals, ToOffloadWhereThereIsNoGpu) {
                                             "--reward_function",
                                             "length:limit=1",
                                             "--offload_optimizer"});
-  expect_refused(result, "--offload_optimizer has no effect without a GPU");
+  expect_refused(result, "--optimizer_offload has no effect without a GPU");
 }
 
 TEST_F(OnlineRefusals, PromptsThatAreAllTooLong) {

@@ -175,27 +175,6 @@ TEST(Optimizer, CountsTheBytesOfStateWithoutCopies) {
   EXPECT_EQ(bytes(OptimizerKind::Muon), 8 * kMatrix + 12 * 10 + kSteps);
 }
 
-// As --offload_optimizer does it: all that a step needs is in the state.
-TEST(Optimizer, OfEveryKindStepsOnStateThatWasMovedAway) {
-  for (const auto kind : kKinds) {
-    SCOPED_TRACE(name_of(kind));
-    const at::Tensor weight = parameter({64, 128}, at::kBFloat16);
-    const at::Tensor twin = weight.detach().clone().set_requires_grad(true);
-    const auto stays = Optimizer::make({{"w", weight}}, {.kind = kind});
-    const auto moves = Optimizer::make({{"w", twin}}, {.kind = kind});
-    for (int step = 1; step < 4; ++step) {
-      for (const auto& optimizer : {stays.get(), moves.get()}) {
-        set_grad(optimizer->parameters()[0].second, step);
-        optimizer->step(0.1);
-      }
-      for (const auto& [name, tensor] : moves->state()) {
-        tensor.set_data(tensor.clone());  // other memory, as after a move and back
-      }
-    }
-    EXPECT_TRUE(bitwise_equal(weight, twin));
-  }
-}
-
 // A plan makes an optimizer without memory to learn its size.
 TEST(Optimizer, OfEveryKindIsAsLargeOnTheMetaDevice) {
   for (const auto kind : kKinds) {

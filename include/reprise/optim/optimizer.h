@@ -80,7 +80,19 @@ struct OptimizerOptions {
   /// Of the stochastic rounding of 16-bit parameters and moments. Together with the state it
   /// determines the result.
   uint64_t seed = 0;
+
+  /// Keep the state and the float32 copies in host memory. Updates are computed on the device,
+  /// which gets the state a slice at a time: the same bits.
+  bool offload_state = false;
+  /// Keep gradients in host memory: each leaves the device as soon as backward has computed it.
+  /// Sums, norms and updates are computed on the device: the same bits. See
+  /// Optimizer::host_gradients().
+  bool offload_gradients = false;
 };
+
+/// Whether offload_state and offload_gradients have an effect: not on a CPU, where everything is in
+/// host memory, unless its memory is divided for tests (docs/offload.md).
+REPRISE_API bool can_offload(const at::Device& device);
 
 /// Adafactor's own learning rate for update number `updates`, from 1.
 REPRISE_API double relative_step_size(const OptimizerOptions& options, int64_t updates);
@@ -89,6 +101,8 @@ REPRISE_API double relative_step_size(const OptimizerOptions& options, int64_t u
 /// transformers, it does not apply to biases and to the weights of norms.
 REPRISE_API bool decays(const std::string& name, int64_t dimensions);
 REPRISE_API bool decays(const std::string& name, const at::Tensor& parameter);
+
+class HostGradients;
 
 /// A 16-bit parameter gets a float32 master copy. Updates go to the copy, and the parameter is
 /// rounded from it. AdamW8bit, AdamWBf16 and Adafactor keep no copy: they update a bfloat16
@@ -109,6 +123,11 @@ class REPRISE_API Optimizer {
   /// Updates the parameters with their gradients. A parameter without a gradient is not changed.
   virtual void step(double learning_rate) = 0;
   void zero_grad();
+  /// The norm of the gradients, after clipping to `max_norm`: see clip_grad_norm(), which does not
+  /// see gradients in host memory.
+  at::Tensor clip(double max_norm) const;
+  /// Null unless OptimizerOptions::offload_gradients. It wants to hear of every backward.
+  virtual HostGradients* host_gradients() const = 0;
 
   /// The state to save, not copied: "<parameter>/exp_avg" and so on with torch.optim's names, for
   /// 8 bits "<parameter>/exp_avg" (codes) and "<parameter>/exp_avg/absmax" (maxima of blocks),
@@ -123,14 +142,15 @@ class REPRISE_API Optimizer {
   /// collective.
   virtual std::vector<TensorPart> state_parts() const = 0;
   virtual void load(const TensorFile& file, const World& world) = 0;
-  /// Bytes of the state, including the float32 copies.
+  /// Bytes of the state, including the float32 copies, wherever they are.
   virtual int64_t bytes() const;
-  /// What step() takes at most in addition to parameters, gradients and state. Bounded by a slice
-  /// of the parameters, for Muon by the largest hidden matrix.
+  /// Those of them in host memory: OptimizerOptions::offload_state.
+  virtual int64_t host_bytes() const = 0;
+  /// Bytes that updates have moved between host and device so far, both ways together.
+  virtual int64_t moved_bytes() const = 0;
+  /// What step() takes at most on the device in addition to parameters, gradients and state.
+  /// Bounded by a slice of the parameters, for Muon by the largest hidden matrix.
   virtual int64_t update_bytes() const = 0;
-  /// Moves the state to a device: for example to the CPU while it is not needed, and back before
-  /// the next step.
-  void move_state(const at::Device& device);
 
   const Parameters& parameters() const { return parameters_; }
   /// The same with their positions in the whole parameters.
@@ -161,7 +181,8 @@ REPRISE_API at::Tensor clip_grad_norm(const Optimizer::Parameters& parameters,
 class REPRISE_API MovingAverage {
  public:
   /// Averages the optimizer's parameters. For 16-bit parameters it averages their float32 copies,
-  /// because the rounded values would miss small changes.
+  /// because the rounded values would miss small changes. The averages are in host memory if the
+  /// optimizer's state is.
   MovingAverage(const Optimizer& optimizer, double decay);
   MovingAverage(const Optimizer::Parameters& parameters, double decay);
   /// average = decay * average + (1 - decay) * parameter
@@ -184,7 +205,10 @@ class REPRISE_API MovingAverage {
  private:
   void check_not_swapped() const;
 
-  MovingAverage(std::vector<TensorPart> parts, const Optimizer::Parameters& values, double decay);
+  MovingAverage(std::vector<TensorPart> parts,
+                const Optimizer::Parameters& values,
+                double decay,
+                bool is_on_host);
 
   std::vector<TensorPart> parts_;   ///< the parameters, which a swap changes
   std::vector<at::Tensor> values_;  ///< what is averaged: parameters or their float32 copies

@@ -96,7 +96,6 @@ struct OnlineOptions {
   double pretraining_coef = 0;
 
   bool offload_reference = false;  ///< keep the reference on the CPU between its passes
-  bool offload_optimizer = false;  ///< keep the optimizer state on the CPU outside of updates
   int64_t samples_steps = 10;  ///< write completions to samples.jsonl every so many steps; 0: never
   int64_t samples_shown = 4;   ///< completions written each time
 };

@@ -51,7 +51,14 @@ std::vector<ChartPlan> memory_plans(const Runs& runs) {
     activations.curves.push_back(
         {"estimated_activation_bytes", "kept without checkpointing", Stroke::Dashed});
   }
-  return {phase_peaks(), peak, activations};
+  const ChartPlan offload{.title = "Offload",
+                          .note =
+                              "Gradients and optimizer state in host memory, and what a step "
+                              "moves between host and device",
+                          .curves = {{"host_bytes", "in host memory"}, {"moved_bytes", "moved"}},
+                          .unit = Unit::Bytes,
+                          .start = AxisStart::AtZero};
+  return {phase_peaks(), peak, activations, offload};
 }
 
 std::vector<ChartPlan> speed_plans() {

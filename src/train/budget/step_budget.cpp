@@ -1,6 +1,7 @@
 #include "train/budget/step_budget.h"
 
 #include "memory/device_memory.h"
+#include "memory/host_memory.h"
 #include "train/budget/budget_files.h"
 
 #include <reprise/memory.h>
@@ -64,14 +65,23 @@ StepBudget::StepBudget(const MemoryLimits& limits,
   }
   TORCH_CHECK(limits_.activations.has_value() != limits_.total.has_value(),
               "[budget] give a budget for activations or a total budget, not both.");
-  for (const auto& [name, parameter] : optimizer.parameters()) {
-    trained_.push_back(parameter);
-    gradient_bytes_ += gradient_bytes_of(parameter);
+  if (optimizer.host_gradients() == nullptr) {  // otherwise none stays on the device
+    for (const auto& [name, parameter] : optimizer.parameters()) {
+      trained_.push_back(parameter);
+      gradient_bytes_ += gradient_bytes_of(parameter);
+    }
   }
   if (limits_.host_bytes > 0) {
     settings_before_ = offload_settings();
     auto settings = *settings_before_;
-    settings.host_budget = limits_.host_bytes;
+    // The pages of activations have what gradients and optimizer state have left.
+    settings.host_budget = limits_.host_bytes - memory::host_bytes();
+    TORCH_CHECK(settings.host_budget > 0,
+                "`host_memory_budget` ",
+                bytes_text(limits_.host_bytes),
+                " is too small: gradients and optimizer state take ",
+                bytes_text(memory::host_bytes()),
+                ", and nothing is left for activations.");
     set_offload_settings(settings);
   }
   const auto memory = memory::device_memory(model.device());

@@ -99,7 +99,7 @@ class StepBudget {
   const ShapePlans& plans() const { return plans_; }
   int64_t budget_bytes() const { return budget_bytes_; }
   int64_t gradient_bytes() const { return gradient_bytes_; }
-  int64_t optimizer_bytes() const { return optimizer_.bytes(); }
+  int64_t optimizer_bytes() const { return optimizer_.bytes() - optimizer_.host_bytes(); }
   /// Measured peaks of the first thousand steps.
   const std::vector<int64_t>& measured() const { return measured_; }
 
@@ -119,7 +119,7 @@ class StepBudget {
   MemoryLimits limits_;
   const Model& model_;
   const Optimizer& optimizer_;
-  std::vector<at::Tensor> trained_;
+  std::vector<at::Tensor> trained_;  // whose gradients stay on the device
   int64_t gradient_bytes_ = 0;
   ShapePlans plans_;
   int64_t budget_bytes_ = 0;     // grows with the shapes if the budget is relative

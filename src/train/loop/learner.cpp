@@ -1,5 +1,7 @@
 #include "train/loop/learner.h"
 
+#include "memory/host_memory.h"
+#include "optim/host_gradients.h"
 #include "train/budget/out_of_memory.h"
 #include "train/objectives/forward_passes.h"
 
@@ -28,6 +30,9 @@ std::unique_ptr<Optimizer> make_optimizer(const Model& model, const OptimizerOpt
               " updates whole parameters, and under ",
               name_of(sharded->strategy()),
               " a process has parts of them: use ddp, or adamw_8bit.");
+  TORCH_CHECK(sharded == nullptr || !options.offload_gradients,
+              "[train] `gradient_offload` is for a process that is not part of a world: gradients "
+              "are summed over processes on the device.");
   return sharded == nullptr ? Optimizer::make(trained_parameters(model), options)
                             : Optimizer::make(sharded->trained(), options);
 }
@@ -48,6 +53,7 @@ Learner::Learner(std::string name,
       schedule_(options.schedule),
       effect_(model),
       meter_(model.device()),
+      host_limit_(options.memory.host_bytes),
       optimizer_(make_optimizer(model, options.optimizer)) {
   TORCH_CHECK(world.size() == 1 || sharded_ != nullptr,
               "[train] in a world of ",
@@ -72,7 +78,8 @@ StepOutcome Learner::step(int64_t step, MicroBatches& micro_batches) {
   TORCH_CHECK(total_weight > 0, "[train] step ", step + 1, ": no token of its rows is trained on.");
   plan_step(micro_batches, total_weight);
   effect_.begin_step();
-  meter_.begin_step({resident_bytes(micro_batches), optimizer_->bytes()});
+  meter_.begin_step({resident_bytes(micro_batches), optimizer_bytes()});
+  moved_before_ = optimizer_->moved_bytes();
   try {
     update(step, micro_batches, total_weight, outcome);
   } catch (const std::exception& error) {
@@ -106,7 +113,7 @@ StepTrial Learner::trial_step(MicroBatches& micro_batches) {
   using Clock = std::chrono::steady_clock;
   const double total_weight = micro_batches.total_weight();
   plan_step(micro_batches, total_weight);
-  meter_.begin_step({resident_bytes(micro_batches), optimizer_->bytes()});
+  meter_.begin_step({resident_bytes(micro_batches), optimizer_bytes()});
   MetricSums ignored;
   const auto start = Clock::now();
   try {
@@ -127,6 +134,10 @@ std::vector<StepBudget::MicroBatch> Learner::to_plan(MicroBatches& micro_batches
   std::vector<StepBudget::MicroBatch> planned;
   for (size_t i = 0; i < micro_batches.size(); ++i) {
     planned.push_back({micro_batches.shape(i), [this, i, &micro_batches, total_weight] {
+                         std::optional<HostGradients::Rehearsal> rehearsal;
+                         if (auto* gradients = optimizer_->host_gradients()) {
+                           rehearsal.emplace(*gradients, /*adds=*/micro_batches.size() > 1);
+                         }
                          forward(i, micro_batches, StepContext{total_weight}).part.backward();
                        }});
   }
@@ -179,8 +190,12 @@ double Learner::clip_gradients() const {
   const auto& parameters = optimizer_->parameters();
   const auto norm = sharded_ != nullptr && sharded_->is_sharded()
                         ? clip_grad_norm(parameters, options_.max_grad_norm, world_)
-                        : clip_grad_norm(parameters, options_.max_grad_norm);
+                        : optimizer_->clip(options_.max_grad_norm);
   return norm.item<double>();
+}
+
+int64_t Learner::optimizer_bytes() const {
+  return optimizer_->bytes() - optimizer_->host_bytes();
 }
 
 int64_t Learner::resident_bytes(const MicroBatches& micro_batches) const {
@@ -246,6 +261,9 @@ BatchLoss Learner::measured(size_t index, MicroBatches& micro_batches, const Ste
       plain_bytes_,
       meter_.latest_activation_bytes() + bytes_dropped(checkpoint_stats().total) - dropped_before);
   result.part.backward();
+  if (auto* gradients = optimizer_->host_gradients()) {
+    gradients->end_backward();
+  }
   if (plan) {
     plan->end_backward();
   }
@@ -299,6 +317,10 @@ void Learner::write_metrics(const StepOutcome& outcome, Json& record) const {
   }
   if (outcome.budget) {
     record["budget"] = outcome.budget->to_json();
+  }
+  if (const int64_t moved = optimizer_->moved_bytes() - moved_before_; moved > 0) {
+    record["moved_bytes"] = moved;
+    record["host_bytes"] = most(memory::host_bytes());
   }
   outcome.metrics.write_to(record, world_);
   record["memory"] = largest_memory();

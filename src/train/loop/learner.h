@@ -6,6 +6,7 @@
 #pragma once
 
 #include "plan/measure/gradient_hooks.h"
+#include "train/budget/host_limit.h"
 #include "train/budget/memory_meter.h"
 #include "train/budget/step_budget.h"
 #include "train/loop/effect_check.h"
@@ -88,6 +89,7 @@ class Learner {
   BatchLoss forward_backward(size_t index, MicroBatches& micro_batches, const StepContext& context);
   BatchLoss measured(size_t index, MicroBatches& micro_batches, const StepContext& context);
   double clip_gradients() const;
+  int64_t optimizer_bytes() const;  ///< on the device
   Json largest_memory() const;
   int64_t resident_bytes(const MicroBatches& micro_batches) const;
 
@@ -111,12 +113,14 @@ class Learner {
   ScheduleOptions schedule_;
   EffectCheck effect_;
   MemoryMeter meter_;
+  HostLimit host_limit_;
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<MovingAverage> average_;
   std::unique_ptr<StepBudget> budget_;  // null: none
   std::vector<at::Tensor> trained_;
-  size_t micro_batch_ = 0;   // the index that is being processed
-  int64_t plain_bytes_ = 0;  // that forward would keep without regions; most of the step so far
+  size_t micro_batch_ = 0;    // the index that is being processed
+  int64_t moved_before_ = 0;  // bytes that the optimizer had moved when the step began
+  int64_t plain_bytes_ = 0;   // that forward would keep without regions; most of the step so far
   MemoryClasses most_;
 };
 

@@ -77,7 +77,6 @@ class OnlineRun final : public RunLoop {
         update_(job, options, total_, world) {
     check_job();
     generation_.kl_coef = options.kl_reward_coef;
-    update_.move_optimizers(at::kCPU);
     if (job.reference && options.offload_reference) {
       job.reference->move_to(at::kCPU);
     }
@@ -109,14 +108,10 @@ class OnlineRun final : public RunLoop {
     const auto batch = update_batch(position);
     {
       const Stopwatch watch(update_ms);
-      update_.move_optimizers(job_.policy->device());
       if (const auto outcome = update_.step(state_.step, batch, record)) {
         note_outcome(*outcome, update_.policy());
       }
       ++state_.step;
-      if (state_.step % sizes_.steps == 0) {
-        update_.move_optimizers(at::kCPU);
-      }
     }
     update_ms -= update_.planning_ms();
     state_.tokens += batch.text_tokens;

@@ -65,16 +65,6 @@ std::optional<StepOutcome> OnlineUpdate::step(int64_t step,
   return outcome;
 }
 
-void OnlineUpdate::move_optimizers(const at::Device& device) {
-  if (!options_.offload_optimizer) {
-    return;
-  }
-  policy_.optimizer().move_state(device);
-  if (critic_ != nullptr) {
-    critic_->optimizer().move_state(device);
-  }
-}
-
 StepOutcome OnlineUpdate::step_policy(int64_t step, const UpdateBatch& batch, Json& record) {
   const auto pretraining = pretraining_batches(step);
   PolicyMicroBatches micro_batches(job_, options_, batch, pretraining, pretraining_.get(), world_);

@@ -31,9 +31,6 @@ class OnlineUpdate {
   /// Milliseconds that the latest step spent planning.
   double planning_ms() const { return planning_ms_; }
 
-  /// Moves the optimizers' state to a device, if offload_optimizer is set.
-  void move_optimizers(const at::Device& device);
-
  private:
   StepOutcome step_policy(int64_t step, const UpdateBatch& batch, Json& record);
   /// Returns the time spent planning.

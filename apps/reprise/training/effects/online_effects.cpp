@@ -216,7 +216,7 @@ void check_online_effects(const TrainingFlags& flags) {
   }
   if (flags.device == "cpu") {
     refuse(flags,
-           {"offload_reference", "offload_reward", "offload_optimizer"},
+           {"offload_reference", "offload_reward"},
            "with --device cpu: everything is already in CPU memory");
   }
   const auto rendezvous = rendezvous_from_environment();

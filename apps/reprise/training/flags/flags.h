@@ -125,6 +125,9 @@ struct TrainingFlags : OnlineFlags {
   std::string memory_plan;
   bool auto_batch = false;
 
+  // Offload
+  bool optimizer_offload = false, gradient_offload = false;
+
   // Several processes
   std::string parallel;      ///< ddp, zero2, fsdp; empty: ddp
   std::string reduce_dtype;  ///< of gradients; empty: float32

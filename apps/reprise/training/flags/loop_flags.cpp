@@ -90,7 +90,7 @@ void add_schedule(FlagList& list) {
       .at_least(0);
 }
 
-void add_optimizer(FlagList& list, Objective objective) {
+void add_optimizer(FlagList& list) {
   list.add("optim",
            &Flags::optim,
            "NAME",
@@ -152,12 +152,6 @@ void add_optimizer(FlagList& list, Objective objective) {
            "Also save an exponential moving average of the weights, with this decay per step; 0: "
            "none")
       .between(0, 1);
-  if (is_online(objective)) {
-    list.add("offload_optimizer",
-             &Flags::offload_optimizer,
-             "BOOL",
-             "Keep the optimizer state in CPU memory while completions are generated and scored");
-  }
 }
 
 void add_checkpointing(FlagList& list, Objective objective) {
@@ -216,7 +210,7 @@ void add_loop_flags(FlagList& list, Objective objective) {
   list.begin_group("Training");
   add_amounts(list, objective);
   add_schedule(list);
-  add_optimizer(list, objective);
+  add_optimizer(list);
   add_checkpointing(list, objective);
   add_memory_flags(list);
   add_parallel_flags(list);

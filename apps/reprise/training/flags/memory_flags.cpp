@@ -4,6 +4,8 @@
 #include "reprise/training/effects/flag_effects.h"
 #include "reprise/training/flags/flag_table.h"
 
+#include <reprise/optim/optimizer.h>
+
 #include <c10/util/Exception.h>
 
 namespace reprise::app {
@@ -47,7 +49,8 @@ void add_memory_flags(FlagList& list) {
   list.add("host_memory_budget",
            &Flags::host_memory_budget,
            "BYTES",
-           "CPU memory that plans may offload activations of a GPU to, such as 64GiB");
+           "Most CPU memory for what is offloaded from a GPU, such as 64GiB: activations of plans, "
+           "gradients, optimizer state");
   list.add("allow_lossy",
            &Flags::allow_lossy,
            "BOOL",
@@ -61,6 +64,18 @@ void add_memory_flags(FlagList& list) {
            "BOOL",
            "Choose the micro-batch size that is fastest within the budget, for the same rows per "
            "optimizer step");
+  list.begin_group("Offload to CPU memory");
+  list.add("optimizer_offload",
+           &Flags::optimizer_offload,
+           "BOOL",
+           "Keep the optimizer state and float32 copies of weights in CPU memory. The GPU computes "
+           "the update on a piece at a time: the same weights to the last bit")
+      .aliases({"offload_optimizer", "adam_offload"});
+  list.add("gradient_offload",
+           &Flags::gradient_offload,
+           "BOOL",
+           "Keep gradients in CPU memory: each leaves the GPU as soon as backward has computed it, "
+           "and comes back to be added to, and for the update");
 }
 
 bool has_memory_budget(const TrainingFlags& flags) {
@@ -86,19 +101,29 @@ MemoryLimits memory_limits(const TrainingFlags& flags) {
 
 void check_memory_effects(const TrainingFlags& flags) {
   const auto limits = memory_limits(flags);
+  if (flags.device == "cpu" && !can_offload(c10::kCPU)) {
+    refuse(flags,
+           {"optimizer_offload", "gradient_offload"},
+           "with --device cpu: everything is already in CPU memory");
+  }
   TORCH_CHECK(!limits.activations || !limits.total,
               "--activation_memory_budget and --memory_budget: give one of them");
   if (!limits.is_set()) {
     refuse(flags,
-           {"host_memory_budget", "allow_lossy", "auto_batch"},
+           {"allow_lossy", "auto_batch"},
            "without --activation_memory_budget or --memory_budget");
+    if (!flags.optimizer_offload && !flags.gradient_offload) {
+      refuse(flags,
+             {"host_memory_budget"},
+             "without a memory budget, --optimizer_offload or --gradient_offload");
+    }
     return;
   }
   refuse_own_checkpointing(flags);
   TORCH_CHECK(!flags.auto_batch || !is_online(flags.objective),
               "--auto_batch: how long completions become is not known beforehand, so sizes of ",
               "micro-batches cannot be tried. Give --per_device_train_batch_size");
-  if (flags.device == "cpu") {
+  if (flags.device == "cpu" && !flags.optimizer_offload && !flags.gradient_offload) {
     refuse(
         flags, {"host_memory_budget"}, "with --device cpu: activations are already in CPU memory");
   }

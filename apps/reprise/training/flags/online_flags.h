@@ -83,7 +83,7 @@ struct OnlineFlags {
   int64_t ptx_max_length = 1024;
 
   // Memory
-  bool offload_reference = false, offload_reward = false, offload_optimizer = false;
+  bool offload_reference = false, offload_reward = false;
   // Gradient checkpointing of one role: role_checkpointing.h
   std::optional<bool> actor_checkpointing, critic_checkpointing;
   std::optional<bool> actor_use_reentrant, critic_use_reentrant;

@@ -88,7 +88,9 @@ void check_fsdp(const TrainingFlags& flags) {
          "with --parallel fsdp: each process stores only its shard of every model. "
          "--fsdp_cpu_offload keeps the shards in CPU memory");
   if (flags.fsdp_cpu_offload) {
-    refuse(flags, {"offload_optimizer"}, "with --fsdp_cpu_offload: it is always in CPU memory");
+    refuse(flags,
+           {"optimizer_offload", "gradient_offload"},
+           "with --fsdp_cpu_offload: they are always in CPU memory");
   }
   if (flags.device == "cpu") {
     refuse(flags, {"fsdp_cpu_offload"}, "with --device cpu: everything is already in CPU memory");
@@ -180,6 +182,10 @@ void check_world_effects(const TrainingFlags& flags, std::optional<int64_t> worl
            "several processes in one, with reprise launch --nproc 1 -- ...");
     return;
   }
+  refuse(flags,
+         {"gradient_offload"},
+         "in a process of a world: gradients are summed over processes on the device. "
+         "--fsdp_cpu_offload keeps their shards in CPU memory");
   for (const char* name :
        {"activation_memory_budget", "memory_budget", "memory_plan", "auto_batch"}) {
     TORCH_CHECK(

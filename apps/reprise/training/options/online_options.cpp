@@ -161,7 +161,6 @@ OnlineOptions online_options(const TrainingFlags& flags) {
   options.training.batch_size = flags.per_device_train_batch_size;
   options.training.accumulation = flags.gradient_accumulation_steps;
   options.offload_reference = flags.offload_reference;
-  options.offload_optimizer = flags.offload_optimizer;
   options.samples_steps = flags.samples_steps;
   options.samples_shown = flags.samples_shown;
   return options;

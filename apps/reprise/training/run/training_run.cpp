@@ -12,6 +12,7 @@
 #include <reprise/io/file.h>
 #include <reprise/memory.h>
 #include <reprise/ops/products.h>
+#include <reprise/optim/optimizer.h>
 #include <reprise/report/metrics_file.h>
 #include <reprise/report/report.h>
 
@@ -33,7 +34,6 @@ void check_device_effects(const TrainingFlags& flags) {
   const std::pair<const char*, bool> offloads[] = {{"teacher_offload", flags.teacher_offload},
                                                    {"offload_reference", flags.offload_reference},
                                                    {"offload_reward", flags.offload_reward},
-                                                   {"offload_optimizer", flags.offload_optimizer},
                                                    {"fsdp_cpu_offload", flags.fsdp_cpu_offload}};
   for (const auto& [name, is_on] : offloads) {
     TORCH_CHECK(!is_on || !choose_device(flags.device).is_cpu(),
@@ -41,9 +41,19 @@ void check_device_effects(const TrainingFlags& flags) {
                 name,
                 " has no effect without a GPU: everything is already in CPU memory");
   }
-  TORCH_CHECK(flags.host_memory_budget.empty() || !choose_device(flags.device).is_cpu(),
-              "--host_memory_budget has no effect without a GPU: activations are already in CPU "
-              "memory");
+  const std::pair<const char*, bool> tiers[] = {{"optimizer_offload", flags.optimizer_offload},
+                                                {"gradient_offload", flags.gradient_offload}};
+  for (const auto& [name, is_on] : tiers) {
+    TORCH_CHECK(!is_on || can_offload(choose_device(flags.device)),
+                "--",
+                name,
+                " has no effect without a GPU: everything is already in CPU memory");
+  }
+  const bool offloads_state = flags.optimizer_offload || flags.gradient_offload;
+  TORCH_CHECK(
+      flags.host_memory_budget.empty() || offloads_state || !choose_device(flags.device).is_cpu(),
+      "--host_memory_budget has no effect without a GPU: activations are already in CPU "
+      "memory");
   const bool is_of_gpu = flags.attention == "flash" || flags.attention == "cudnn";
   TORCH_CHECK(!is_of_gpu || !choose_device(flags.device).is_cpu(),
               "--attention ",
