@@ -17,6 +17,7 @@ LAYERS = [
     ("src/reward", "include/reprise/reward"),
     ("src/loss", "include/reprise/loss"),
     ("src/data", "include/reprise/data"),
+    ("src/convert", "include/reprise/convert"),
     ("src/text", "include/reprise/text"),
     ("src/jinja", "include/reprise/jinja"),
     ("src/text/unicode",),

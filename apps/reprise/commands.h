@@ -8,6 +8,7 @@ namespace reprise::app {
 
 void add_chat(CLI::App& app);
 void add_demo(CLI::App& app);
+void add_export(CLI::App& app);
 void add_generate(CLI::App& app);
 void add_import(CLI::App& app);
 void add_init(CLI::App& app);

@@ -2,8 +2,8 @@
 #include "reprise/commands.h"
 #include "reprise/model_options.h"
 
+#include <reprise/convert/gguf.h>
 #include <reprise/io/atomic_folder.h>
-#include <reprise/io/gguf_import.h>
 
 #include <filesystem>
 #include <iostream>
@@ -36,9 +36,7 @@ void run_import(const ImportCommand& options) {
 void add_import(CLI::App& app) {
   auto options = std::make_shared<ImportCommand>();
   auto* command = app.add_subcommand("import", "Convert a GGUF file to a Hugging Face folder.");
-  command->add_option("file", options->file, "GGUF file of a llama model")
-      ->required()
-      ->type_name("FILE");
+  command->add_option("file", options->file, "GGUF file")->required()->type_name("FILE");
   command->add_option("folder", options->folder, "Output folder, new or empty")
       ->required()
       ->type_name("DIR");

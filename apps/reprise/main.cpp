@@ -30,7 +30,7 @@ void check_runs_once(const CLI::App& command) {
               command.get_name(),
               ": ",
               rendezvous->size,
-              " processes would write one folder; run it once");
+              " processes would write the same files; run it once");
 }
 
 int run(const std::vector<std::string>& words) {
@@ -48,9 +48,10 @@ int run(const std::vector<std::string>& words) {
   reprise::app::add_inspect(app);
   reprise::app::add_init(app);
   reprise::app::add_import(app);
+  reprise::app::add_export(app);
   reprise::app::add_merge(app);
   reprise::app::add_demo(app);
-  for (const char* name : {"init", "import", "merge"}) {
+  for (const char* name : {"init", "import", "export", "merge"}) {
     auto* command = app.get_subcommand(name);
     command->preparse_callback([command](size_t) { check_runs_once(*command); });
   }

@@ -54,7 +54,7 @@ TEST_F(Commands, InitIsNotForSeveralProcesses) {
   for (const char* name : {"PMI_RANK", "PMI_SIZE", "MASTER_ADDR"}) {
     ::unsetenv(name);
   }
-  expect_refused(result, "init: 3 processes would write one folder; run it once");
+  expect_refused(result, "init: 3 processes would write the same files; run it once");
   EXPECT_EQ(entries(), before);
 }
 

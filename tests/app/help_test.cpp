@@ -28,6 +28,7 @@ const std::vector<std::string> kOthers = {"launch",
                                           "inspect",
                                           "init",
                                           "import",
+                                          "export",
                                           "merge",
                                           "demo"};
 

@@ -2,8 +2,10 @@
 // tokenizer_config.json. They are refused with c10::Error; what is made of them can be written.
 #include "fuzzed_file.h"
 
-#include "io/gguf/gguf_config.h"
-#include "io/gguf/gguf_tokenizer.h"
+#include "convert/gguf_config.h"
+#include "convert/gguf_tokenizer.h"
+
+#include <reprise/model/config.h>
 
 #include <c10/util/Exception.h>
 
@@ -17,12 +19,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   try {
     const reprise::io::GgufFile file(bytes.path());
     std::vector<std::string> warnings;
-    const auto tokenizer = reprise::io::tokenizer_files(file, warnings);
+    const auto tokenizer = reprise::convert::imported_tokenizer(file, warnings);
     reprise::json_text(tokenizer.tokenizer, "fuzz");
     reprise::json_text(tokenizer.tokenizer_config, "fuzz");
-    const auto sizes = reprise::io::llama_sizes(file);
-    reprise::json_text(reprise::io::llama_config(file, sizes, at::kFloat, warnings), "fuzz");
-    reprise::json_text(reprise::io::generation_config(file), "fuzz");
+    const auto config = reprise::convert::imported_config(file, at::kFloat, warnings);
+    reprise::json_text(config, "fuzz");
+    reprise::ModelConfig::from_json(config, "fuzz");
+    reprise::json_text(reprise::convert::generation_config(file), "fuzz");
   } catch (const c10::Error&) {
   }
   return 0;

@@ -127,6 +127,8 @@ std::vector<HelpPage> all_pages() {
       other(
           "import",
           {"reprise import model.gguf model", "reprise import model.gguf model --dtype bfloat16"}),
+      other("export",
+            {"reprise export MODEL model.gguf", "reprise export MODEL model.gguf --type q8_0"}),
       other("merge",
             {"reprise merge --model MODEL --adapter tuned --output merged",
              "reprise merge --model MODEL --adapter tuned --output merged \\\n"

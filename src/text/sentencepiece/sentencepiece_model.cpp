@@ -96,6 +96,8 @@ SentencePieceModel::Entry read_piece(std::string_view message, const std::string
     if (field.number == 1 && field.wire == Wire::Bytes) {
       check_utf8(field.bytes, "file " + source + ": a piece");
       entry.text = field.bytes;
+    } else if (field.number == 2 && field.wire == Wire::Fixed32) {
+      std::memcpy(&entry.score, field.bytes.data(), sizeof(entry.score));
     } else if (field.number == 3 && field.wire == Wire::Varint) {
       TORCH_CHECK(field.value >= 1 && field.value <= 6,
                   "[tokenizer] file ",
@@ -158,7 +160,7 @@ void read_normalizer(std::string_view message, const std::string& source, bool& 
   }
 }
 
-void check_trainer(std::string_view message, const std::string& source) {
+void read_trainer(std::string_view message, const std::string& source, bool& is_bpe) {
   for (WireReader reader(message, source); !reader.done();) {
     const Field field = reader.next();
     if (field.number == 3 && field.wire == Wire::Varint) {
@@ -167,6 +169,7 @@ void check_trainer(std::string_view message, const std::string& source) {
                   source,
                   ": model_type: expected 1 (unigram), 2 (bpe), 3 (word) or 4 (char), found ",
                   field.value);
+      is_bpe = field.value == 2;
     }
   }
 }
@@ -214,7 +217,7 @@ SentencePieceModel read_sentencepiece_model(std::string_view bytes, const std::s
         model.pieces.push_back(read_piece(field.bytes, source));
         break;
       case 2:
-        check_trainer(field.bytes, source);
+        read_trainer(field.bytes, source, model.is_bpe);
         break;
       case 3:
         read_normalizer(field.bytes, source, model.add_dummy_prefix);

@@ -22,9 +22,11 @@ struct SentencePieceModel {
   struct Entry {
     std::string text;
     PieceType type = PieceType::Normal;
+    float score = 0;
   };
   std::vector<Entry> pieces;
   bool add_dummy_prefix = true;
+  bool is_bpe = false;  ///< else unigram, words or characters
 };
 
 /// Throws c10::Error with `source`, the byte and what is wrong.

@@ -47,16 +47,6 @@ std::map<std::string, text::TemplateText> read_template_files(const fs::path& fo
   return templates;
 }
 
-text::TokenizerFiles read_files(const fs::path& folder) {
-  text::TokenizerFiles files;
-  files.folder = folder.string();
-  files.config = read_optional(folder / "tokenizer_config.json");
-  files.special_tokens_map = read_optional(folder / "special_tokens_map.json");
-  files.added_tokens = read_optional(folder / "added_tokens.json");
-  files.templates = read_template_files(folder, files.config);
-  return files;
-}
-
 std::shared_ptr<Tokenizer> open_files(const fs::path& folder,
                                       const text::TokenizerFiles& files,
                                       const text::TokenizerConfig& config) {
@@ -76,9 +66,19 @@ std::shared_ptr<Tokenizer> open_files(const fs::path& folder,
 
 }  // namespace
 
+text::TokenizerFiles text::read_tokenizer_files(const fs::path& folder) {
+  TokenizerFiles files;
+  files.folder = folder.string();
+  files.config = read_optional(folder / "tokenizer_config.json");
+  files.special_tokens_map = read_optional(folder / "special_tokens_map.json");
+  files.added_tokens = read_optional(folder / "added_tokens.json");
+  files.templates = read_template_files(folder, files.config);
+  return files;
+}
+
 std::shared_ptr<const Tokenizer> Tokenizer::open(const fs::path& folder) {
   refuse_foreign_model(folder);
-  const text::TokenizerFiles files = read_files(folder);
+  const text::TokenizerFiles files = text::read_tokenizer_files(folder);
   const text::TokenizerConfig config = text::read_tokenizer_config(files);
   const std::shared_ptr<Tokenizer> tokenizer = open_files(folder, files, config);
   tokenizer->configure(config);

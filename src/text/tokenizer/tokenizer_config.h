@@ -5,6 +5,7 @@
 
 #include "text/tokenizer/added_tokens.h"
 
+#include <filesystem>
 #include <map>
 #include <string>
 #include <vector>
@@ -26,6 +27,9 @@ struct TokenizerFiles {
 
   std::string source(const char* file) const;
 };
+
+/// Those of a model's folder.
+TokenizerFiles read_tokenizer_files(const std::filesystem::path& folder);
 
 struct TokenizerConfig {
   Json variables = Json::object();  ///< for templates: bos_token and the like

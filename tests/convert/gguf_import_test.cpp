@@ -1,5 +1,4 @@
-// GGUF tensors bit for bit as the gguf package gives them, and whole models as Hugging Face
-// folders.
+// GGUF files as Hugging Face folders.
 #include "io/gguf_bytes.h"
 #include "support/fixtures.h"
 #include "support/temporary_folder.h"
@@ -8,7 +7,7 @@
 #include <reprise/io/file.h>
 #include "io/gguf/gguf_file.h"
 
-#include <reprise/io/gguf_import.h>
+#include <reprise/convert/gguf.h>
 #include <reprise/io/tensor_file.h>
 
 #include <gtest/gtest.h>
@@ -25,18 +24,6 @@ const std::vector<std::string> kFolder = {"config.json",
                                           "tokenizer.json",
                                           "tokenizer_config.json"};
 
-TEST(GgufFile, DequantizesToTheLastBit) {
-  const io::GgufFile file(fixtures() / "io/quantized.gguf");
-  const TensorFile expected(fixtures() / "io/quantized.safetensors");
-  ASSERT_EQ(file.tensors().size(), 7u);
-  for (const io::GgufTensor& tensor : file.tensors()) {
-    const at::Tensor values = file.load(tensor);
-    const at::Tensor want = expected.view(*expected.find(tensor.name));
-    EXPECT_TRUE(values.view(at::kInt).equal(want.view(at::kInt))) << tensor.name;
-  }
-  EXPECT_EQ(file.find("none"), nullptr);
-}
-
 class ImportedModel : public ::testing::Test {
  protected:
   void import(const std::string& name, const ImportOptions& options = {}) {
@@ -47,7 +34,7 @@ class ImportedModel : public ::testing::Test {
   }
 
   TemporaryFolder folder_;
-  ImportReport report_;
+  ConvertReport report_;
   Json config_, tokenizer_, tokenizer_config_;
 };
 
@@ -90,7 +77,7 @@ TEST_F(ImportedModel, HasAConfigThatSaysTheSame) {
                      "original_max_position_embeddings": 8192, "rope_type": "llama3"},
     "rope_theta": 500000.0, "tie_word_embeddings": false, "torch_dtype": "float32",
     "use_cache": true, "vocab_size": 265})");
-  EXPECT_EQ(config_, expected);
+  EXPECT_EQ(nlohmann::json(config_), nlohmann::json(expected));
   EXPECT_EQ(read_json(folder_ / "model/generation_config.json")["eos_token_id"], (Json{261, 262}));
   EXPECT_TRUE(report_.warnings.empty());
 }
@@ -166,11 +153,11 @@ struct Edit {
 TEST(ImportGguf, RefusesByNameAndWritesNothing) {
   const std::vector<Edit> edits = {
       {packed_string("llama") + packed_string("llama.block_count"),
-       packed_string("gemma"),
-       "general.architecture: expected \"llama\", found \"gemma\""},
+       packed_string("mamba"),
+       "general.architecture: expected one of llama, qwen2, qwen3, gpt2, gptneox"},
       {integer("llama.block_count", 2),
        integer("llama.block_count", 3),
-       "expected a tensor \"blk.2.attn_q.weight\", found none"},
+       "expected a tensor \"blk.2."},
       {integer("llama.block_count", 2),
        integer("llama.block_count", 1),
        "not part of a llama model of 1 layers"},
@@ -201,10 +188,7 @@ TEST(ImportGguf, RefusesByNameAndWritesNothing) {
       {packed_string("gpt2"),
        packed_string("bert"),
        "tokenizer.ggml.model: expected \"gpt2\" or \"llama\", found \"bert\""},
-      {"llama-bpe",
-       "llama-xyz",
-       "tokenizer.ggml.pre: expected \"gpt-2\", \"smollm\", \"llama-bpe\" or \"qwen2\", found "
-       "\"llama-xyz\""},
+      {"llama-bpe", "llama-xyz", "\"stablelm2\" or \"chatglm-bpe\", found \"llama-xyz\""},
       {packed_string("h e"),
        packed_string("h_e"),
        "tokenizer.ggml.merges: expected two tokens with a space between them, found \"h_e\""},

@@ -3,8 +3,8 @@
 #include "support/fixtures.h"
 #include "support/temporary_folder.h"
 
+#include <reprise/convert/gguf.h>
 #include <reprise/io/file.h>
-#include <reprise/io/gguf_import.h>
 #include <reprise/io/json.h>
 
 #include <gtest/gtest.h>

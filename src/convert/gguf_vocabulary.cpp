@@ -1,6 +1,6 @@
 // The vocabulary and merges of a GGUF file. Merges only use tokens of the vocabulary: Hugging
 // Face's library refuses a tokenizer.json with any other.
-#include "io/gguf/gguf_vocabulary.h"
+#include "convert/gguf_vocabulary.h"
 
 #include <algorithm>
 #include <string_view>
@@ -8,8 +8,10 @@
 #include <unordered_map>
 #include <unordered_set>
 
-namespace reprise::io {
+namespace reprise::convert {
 namespace {
+
+using io::GgufFields;
 
 constexpr const char* kTokensKey = "tokenizer.ggml.tokens";
 constexpr const char* kKindsKey = "tokenizer.ggml.token_type";
@@ -109,22 +111,11 @@ Merges read_merges(const GgufFields& fields, const GgufVocabulary& vocabulary) {
   return merges;
 }
 
-Merges merges_from_scores(const GgufFields& fields, const GgufVocabulary& vocabulary) {
-  const auto scores = fields.required(fields.numbers(kScoresKey), kScoresKey);
-  if (scores.size() != vocabulary.tokens.size()) {
-    fields.refuse(kScoresKey,
-                  found_size(vocabulary.tokens.size()) + " scores, one per token",
-                  found_size(scores.size()));
-  }
+Merges merges_by_score(const GgufVocabulary& vocabulary, const std::vector<double>& scores) {
   // Only normal pieces are made by merges. The others are matched whole or stand for a byte.
   Scores score_of;
   for (size_t i = 0; i < scores.size(); ++i) {
     if (vocabulary.kinds[i] == TokenKind::Normal) {
-      if (vocabulary.tokens[i].size() > kMaxPieceBytes) {
-        fields.refuse(kTokensKey,
-                      "pieces of at most " + std::to_string(kMaxPieceBytes) + " bytes",
-                      std::to_string(vocabulary.tokens[i].size()));
-      }
       score_of.emplace(vocabulary.tokens[i], scores[i]);
     }
   }
@@ -146,4 +137,21 @@ Merges merges_from_scores(const GgufFields& fields, const GgufVocabulary& vocabu
   return merges;
 }
 
-}  // namespace reprise::io
+Merges merges_from_scores(const GgufFields& fields, const GgufVocabulary& vocabulary) {
+  const auto scores = fields.required(fields.numbers(kScoresKey), kScoresKey);
+  if (scores.size() != vocabulary.tokens.size()) {
+    fields.refuse(kScoresKey,
+                  found_size(vocabulary.tokens.size()) + " scores, one per token",
+                  found_size(scores.size()));
+  }
+  for (size_t i = 0; i < scores.size(); ++i) {
+    if (vocabulary.kinds[i] == TokenKind::Normal && vocabulary.tokens[i].size() > kMaxPieceBytes) {
+      fields.refuse(kTokensKey,
+                    "pieces of at most " + std::to_string(kMaxPieceBytes) + " bytes",
+                    std::to_string(vocabulary.tokens[i].size()));
+    }
+  }
+  return merges_by_score(vocabulary, scores);
+}
+
+}  // namespace reprise::convert

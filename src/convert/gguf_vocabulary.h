@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-namespace reprise::io {
+namespace reprise::convert {
 
 /// The values are those of the format.
 enum class TokenKind : int {
@@ -25,15 +25,18 @@ struct GgufVocabulary {
   std::vector<TokenKind> kinds;     ///< by id
 };
 
-GgufVocabulary read_vocabulary(const GgufFields& fields);
+GgufVocabulary read_vocabulary(const io::GgufFields& fields);
 
 using Merges = std::vector<std::pair<std::string, std::string>>;
 
 /// The merges that the file lists. Both parts and their concatenation are tokens.
-Merges read_merges(const GgufFields& fields, const GgufVocabulary& vocabulary);
+Merges read_merges(const io::GgufFields& fields, const GgufVocabulary& vocabulary);
 
-/// The merges of a sentencepiece model, which has scores instead: two tokens merge if their
+/// The merges of a sentencepiece model, given a score by id. Two tokens merge if their
 /// concatenation is a token, and those with the highest score first.
-Merges merges_from_scores(const GgufFields& fields, const GgufVocabulary& vocabulary);
+Merges merges_by_score(const GgufVocabulary& vocabulary, const std::vector<double>& scores);
 
-}  // namespace reprise::io
+/// The merges of a sentencepiece model, which has scores instead.
+Merges merges_from_scores(const io::GgufFields& fields, const GgufVocabulary& vocabulary);
+
+}  // namespace reprise::convert

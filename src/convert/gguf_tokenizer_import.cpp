@@ -1,81 +1,44 @@
-// Rebuilds tokenizer.json. A GGUF file only names its pre-tokenizer; what the name means is in
-// llama.cpp's source. Each name known here stands for the pipeline in the tokenizer.json of the
-// original models; an unknown name is refused.
-#include "io/gguf/gguf_tokenizer.h"
-
+// Rebuilds tokenizer.json. A pre-tokenizer whose name is not known is refused.
+#include "convert/gguf_pipelines.h"
+#include "convert/gguf_tokenizer.h"
+#include "convert/gguf_vocabulary.h"
 #include "io/gguf/gguf_fields.h"
-#include "io/gguf/gguf_vocabulary.h"
 
 #include <optional>
 #include <string_view>
 #include <utility>
 
-namespace reprise::io {
+namespace reprise::convert {
 namespace {
 
+using io::GgufFields;
+
 constexpr const char* kModelKey = "tokenizer.ggml.model";
-constexpr const char* kContextKey = "llama.context_length";
 constexpr const char* kPreKey = "tokenizer.ggml.pre";
 
-/// What differs between tokenizers of one kind of model.
-struct Pipeline {
-  Json normalizer;
-  Json pre_tokenizer;
+struct Parts {
+  Pipeline pipeline;
   Json decoder;
-  bool ignore_merges = false;
-  bool adds_bos = false;  // default if the file does not say
 };
-
-Json byte_level(bool use_regex) {
-  return {{"type", "ByteLevel"},
-          {"add_prefix_space", false},
-          {"trim_offsets", true},
-          {"use_regex", use_regex}};
-}
 
 Json sequence(const char* part, Json::array_t steps) {
   return {{"type", "Sequence"}, {part, std::move(steps)}};
 }
 
-/// The split pattern of OpenAI's cl100k. Models differ in how many digits stay together.
-Json words_and_digits(const std::string& digits) {
-  const std::string pattern = "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|" +
-                              digits +
-                              "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
-  const Json split = {{"type", "Split"},
-                      {"pattern", {{"Regex", pattern}}},
-                      {"behavior", "Isolated"},
-                      {"invert", false}};
-  return sequence("pretokenizers", {split, byte_level(false)});
-}
-
-Pipeline byte_level_pipeline(const GgufFields& fields, std::vector<std::string>& warnings) {
+Parts byte_level_parts(const GgufFields& fields, std::vector<std::string>& warnings) {
   const std::string pre = fields.string(kPreKey).value_or("default");
-  Pipeline pipeline;
-  pipeline.decoder = byte_level(true);
-  if (pre == "gpt-2") {
-    pipeline.pre_tokenizer = byte_level(true);
-  } else if (pre == "default") {
-    pipeline.pre_tokenizer = byte_level(true);
+  if (pre == "default") {
     warnings.push_back(std::string(kPreKey) + " names no pre-tokenizer; GPT-2's is assumed");
-  } else if (pre == "smollm") {
-    const Json digits = {{"type", "Digits"}, {"individual_digits", true}};
-    pipeline.pre_tokenizer = sequence("pretokenizers", {digits, byte_level(true)});
-  } else if (pre == "llama-bpe" || pre == "llama3" || pre == "llama-v3") {
-    pipeline.pre_tokenizer = words_and_digits("\\p{N}{1,3}");
-    pipeline.ignore_merges = true;
-    pipeline.adds_bos = true;
-  } else if (pre == "qwen2") {
-    pipeline.normalizer = {{"type", "NFC"}};
-    pipeline.pre_tokenizer = words_and_digits("\\p{N}");
-  } else {
-    fields.refuse(kPreKey, "\"gpt-2\", \"smollm\", \"llama-bpe\" or \"qwen2\"", "\"" + pre + "\"");
   }
-  return pipeline;
+  auto pipeline = pipeline_named(pre == "default" ? "gpt-2" : pre);
+  if (!pipeline) {
+    fields.refuse(kPreKey, pipeline_names(), "\"" + pre + "\"");
+  }
+  return {*std::move(pipeline), byte_level(true)};
 }
 
 /// Spaces are written as U+2581, and one is put before the text.
-Pipeline sentencepiece_pipeline(const GgufFields& fields) {
+Parts sentencepiece_parts(const GgufFields& fields) {
   const char* const mark = "\u2581";
   const bool prefix = fields.boolean("tokenizer.ggml.add_space_prefix").value_or(true);
   const Json to_mark = {{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", mark}};
@@ -87,11 +50,10 @@ Pipeline sentencepiece_pipeline(const GgufFields& fields) {
     decoders.push_back({{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}});
   }
   normalizers.push_back(to_mark);
-  Pipeline pipeline;
-  pipeline.normalizer = sequence("normalizers", std::move(normalizers));
-  pipeline.decoder = sequence("decoders", std::move(decoders));
-  pipeline.adds_bos = true;
-  return pipeline;
+  return {{.normalizer = sequence("normalizers", std::move(normalizers)),
+           .pre_tokenizer = nullptr,
+           .adds_bos = true},
+          sequence("decoders", std::move(decoders))};
 }
 
 /// The token that a key such as tokenizer.ggml.bos_token_id names.
@@ -183,8 +145,10 @@ Json::object_t vocabulary_json(const GgufVocabulary& vocabulary) {
 Json tokenizer_config(const GgufFields& fields,
                       const GgufVocabulary& vocabulary,
                       std::vector<std::string>& warnings) {
+  const std::string context =
+      fields.string("general.architecture").value_or("") + ".context_length";
   Json config = {{"clean_up_tokenization_spaces", false},
-                 {"model_max_length", fields.required(fields.integer(kContextKey), kContextKey)},
+                 {"model_max_length", fields.required(fields.integer(context), context)},
                  {"tokenizer_class", "PreTrainedTokenizerFast"}};
   for (const auto& [name, key] : {std::pair("bos_token", "tokenizer.ggml.bos_token_id"),
                                   std::pair("eos_token", "tokenizer.ggml.eos_token_id"),
@@ -205,16 +169,20 @@ Json tokenizer_config(const GgufFields& fields,
 
 }  // namespace
 
-GgufTokenizer tokenizer_files(const GgufFile& file, std::vector<std::string>& warnings) {
+GgufTokenizer imported_tokenizer(const io::GgufFile& file, std::vector<std::string>& warnings) {
   const GgufFields fields(file);
   const std::string kind = fields.required(fields.string(kModelKey), kModelKey);
+  if (kind == "none" || kind == "no_vocab") {
+    warnings.emplace_back("the file has no tokenizer");
+    return {};
+  }
   const bool is_byte_level = kind == "gpt2";
   if (!is_byte_level && kind != "llama") {
     fields.refuse(kModelKey, "\"gpt2\" or \"llama\"", "\"" + kind + "\"");
   }
   const GgufVocabulary vocabulary = read_vocabulary(fields);
-  Pipeline pipeline =
-      is_byte_level ? byte_level_pipeline(fields, warnings) : sentencepiece_pipeline(fields);
+  Parts parts = is_byte_level ? byte_level_parts(fields, warnings) : sentencepiece_parts(fields);
+  Pipeline& pipeline = parts.pipeline;
   const auto unknown = token_named(fields, vocabulary, "tokenizer.ggml.unknown_token_id");
   Json model = {{"type", "BPE"},
                 {"dropout", nullptr},
@@ -233,10 +201,10 @@ GgufTokenizer tokenizer_files(const GgufFile& file, std::vector<std::string>& wa
   files.tokenizer["normalizer"] = std::move(pipeline.normalizer);
   files.tokenizer["pre_tokenizer"] = pipeline.pre_tokenizer;
   files.tokenizer["post_processor"] = post_processor(fields, vocabulary, pipeline);
-  files.tokenizer["decoder"] = std::move(pipeline.decoder);
+  files.tokenizer["decoder"] = std::move(parts.decoder);
   files.tokenizer["model"] = std::move(model);
   files.tokenizer_config = tokenizer_config(fields, vocabulary, warnings);
   return files;
 }
 
-}  // namespace reprise::io
+}  // namespace reprise::convert
