@@ -64,7 +64,7 @@ inline std::vector<Row> norm_rows(const Sizes& s) {
            .bytes = 2 * values * kNarrow + scales,
            .make = [=]() -> Call {
              return [=, x = rows(), weight = s.random({s.model.hidden})]() {
-               auto [normed, scale] = forward.call(x, weight, kEpsilon);
+               auto [normed, scale] = forward.call(x, weight, kEpsilon, /*offset=*/0);
                return std::vector{normed, scale};
              };
            }},
@@ -72,10 +72,10 @@ inline std::vector<Row> norm_rows(const Sizes& s) {
            .bytes = 4 * values * kNarrow + scales,
            .make = [=]() -> Call {
              const auto x = rows(), weight = s.random({s.model.hidden});
-             const auto scale = std::get<1>(forward.call(x, weight, kEpsilon));
+             const auto scale = std::get<1>(forward.call(x, weight, kEpsilon, /*offset=*/0));
              return [=, gradient = rows(), stream = rows()]() {
                auto [for_x, for_weight] =
-                   backward.call(gradient, stream, x, weight, scale, /*needs_weight=*/true);
+                   backward.call(gradient, stream, x, weight, scale, /*needs_weight=*/true, 0);
                return std::vector{for_x, for_weight};
              };
            }}};

@@ -53,6 +53,15 @@ auto make_node(Args&&... args) {
 #endif
 }
 
+/// A pointer to a node, as SavedVariable::unpack takes it for an output of the node.
+inline NodePtr pointer_to(torch::autograd::Node& node) {
+#if REPRISE_SHARED_NODES
+  return node.getptr();
+#else
+  return NodePtr::reclaim_copy(&node);
+#endif
+}
+
 /// In its scope, names of dimensions are ignored.
 #if REPRISE_NAMED_TENSORS
 using IgnoredNames = at::NoNamesGuard;

@@ -14,7 +14,8 @@ namespace reprise::ops::reference {
 
 REPRISE_API std::tuple<at::Tensor, at::Tensor> rms_norm(const at::Tensor& x,
                                                         const at::Tensor& weight,
-                                                        double epsilon);
+                                                        double epsilon,
+                                                        double offset = 0);
 
 REPRISE_API std::tuple<at::Tensor, at::Tensor> rms_norm_backward(
     const at::Tensor& gradient,
@@ -22,7 +23,8 @@ REPRISE_API std::tuple<at::Tensor, at::Tensor> rms_norm_backward(
     const at::Tensor& x,
     const at::Tensor& weight,
     const at::Tensor& scale,
-    bool needs_weight);
+    bool needs_weight,
+    double offset = 0);
 
 REPRISE_API at::Tensor gated(const at::Tensor& gate_up, int64_t activation);
 REPRISE_API at::Tensor gated_backward(const at::Tensor& gradient,

@@ -14,12 +14,23 @@ namespace reprise::ops {
 
 namespace reference {
 
+namespace {
+
+// weight + offset, summed in the wide type.
+at::Tensor norm_factors(const at::Tensor& weight, double offset, at::ScalarType type) {
+  return offset == 0 ? weight : weight.to(type) + offset;
+}
+
+}  // namespace
+
 std::tuple<at::Tensor, at::Tensor> rms_norm(const at::Tensor& x,
                                             const at::Tensor& weight,
-                                            double epsilon) {
+                                            double epsilon,
+                                            double offset) {
   const auto wide = x.to(wide_type(x));
   const auto scale = at::rsqrt(wide.square().mean({-1}, /*keepdim=*/true).add_(epsilon));
-  return {(wide * scale).mul_(weight).to(x.scalar_type()), scale};
+  return {(wide * scale).mul_(norm_factors(weight, offset, wide_type(x))).to(x.scalar_type()),
+          scale};
 }
 
 std::tuple<at::Tensor, at::Tensor> rms_norm_backward(
@@ -28,7 +39,8 @@ std::tuple<at::Tensor, at::Tensor> rms_norm_backward(
     const at::Tensor& x,
     const at::Tensor& weight,
     const at::Tensor& scale,
-    bool needs_weight) {
+    bool needs_weight,
+    double offset) {
   const auto type = wide_type(x);
   const auto normed = x.to(type) * scale;
   const auto wide = gradient.to(type);
@@ -36,7 +48,7 @@ std::tuple<at::Tensor, at::Tensor> rms_norm_backward(
   if (needs_weight) {
     for_weight = (wide * normed).reshape({-1, x.size(-1)}).sum(0).to(weight.scalar_type());
   }
-  const auto slope = wide * weight.to(type);
+  const auto slope = wide * norm_factors(weight, offset, type).to(type);
   const auto mean = (slope * normed).mean({-1}, /*keepdim=*/true);
   auto for_x = slope.sub_(normed * mean).mul_(scale);
   if (residual_gradient) {
@@ -51,6 +63,7 @@ namespace {
 
 struct RmsNormBackward : torch::autograd::Node {
   SavedVariable x, weight, scale;
+  double offset = 0;
 
   // Gradients of the residual (if it is an output) and of the normed rows.
   variable_list apply(variable_list&& gradients) override {
@@ -67,7 +80,8 @@ struct RmsNormBackward : torch::autograd::Node {
                                        x.unpack(),
                                        weight.unpack(),
                                        scale.unpack(),
-                                       task_should_compute_output(1));
+                                       task_should_compute_output(1),
+                                       offset);
     return {for_x, for_weight};
   }
   void release_variables() override {
@@ -80,9 +94,10 @@ struct RmsNormBackward : torch::autograd::Node {
 
 // `residual`: null, or where to put an alias of x that has the node as its history.
 at::Tensor normed_of(const at::Tensor& x,
-                     const at::Tensor& weight,
+                     const NormWeight& norm,
                      double epsilon,
                      at::Tensor* residual) {
+  const at::Tensor& weight = norm.weight;
   TORCH_CHECK(x.dim() > 0 && weight.dim() == 1 && weight.size(0) == x.size(-1),
               "[rms_norm] expected x (..., width) and a weight (width), got ",
               x.sizes(),
@@ -93,11 +108,12 @@ at::Tensor normed_of(const at::Tensor& x,
   if (node != nullptr) {
     node->x = saved_input(x);
     node->weight = saved_input(weight);
+    node->offset = norm.offset;
   }
   at::Tensor normed, scale;
   {
     const at::AutoDispatchBelowADInplaceOrView below_autograd;
-    std::tie(normed, scale) = op.call(x, weight, epsilon);
+    std::tie(normed, scale) = op.call(x, weight, epsilon, norm.offset);
     if (residual != nullptr) {
       *residual = node == nullptr ? x : at::alias(x);
     }
@@ -116,21 +132,23 @@ at::Tensor normed_of(const at::Tensor& x,
 
 }  // namespace
 
-Fork fork_rms_norm(const at::Tensor& x, const at::Tensor& weight, double epsilon) {
+Fork fork_rms_norm(const at::Tensor& x, const NormWeight& weight, double epsilon) {
   Fork fork;
   fork.normed = normed_of(x, weight, epsilon, &fork.residual);
   return fork;
 }
 
-at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double epsilon) {
+at::Tensor rms_norm(const at::Tensor& x, const NormWeight& weight, double epsilon) {
   return normed_of(x, weight, epsilon, nullptr);
 }
 
 TORCH_LIBRARY_FRAGMENT(reprise, library) {
-  library.def("rms_norm(Tensor x, Tensor weight, float epsilon) -> (Tensor normed, Tensor scale)");
+  library.def(
+      "rms_norm(Tensor x, Tensor weight, float epsilon, float offset=0) -> (Tensor normed, Tensor "
+      "scale)");
   library.def(
       "rms_norm_backward(Tensor gradient, Tensor? residual_gradient, Tensor x, Tensor weight, "
-      "Tensor scale, bool needs_weight) -> (Tensor, Tensor)");
+      "Tensor scale, bool needs_weight, float offset=0) -> (Tensor, Tensor)");
 }
 
 TORCH_LIBRARY_IMPL(reprise, CompositeExplicitAutograd, library) {

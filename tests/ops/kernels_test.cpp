@@ -39,9 +39,11 @@ TEST_F(Kernels, RmsNorm) {
       for (const auto& sizes : kRowShapes) {
         const auto x = random_on_gpu(sizes, type),
                    weight = random_on_gpu({sizes.back()}, weight_type);
+        const double offset = weight_type == type ? 0 : 1;
         poison();
-        const auto [normed, scale] = op.call(x, weight, 1e-5);
-        const auto [expected, expected_scale] = reference::rms_norm(wide(x), wide(weight), 1e-5);
+        const auto [normed, scale] = op.call(x, weight, 1e-5, offset);
+        const auto [expected, expected_scale] =
+            reference::rms_norm(wide(x), wide(weight), 1e-5, offset);
         const auto what = c10::str(type, " ", weight_type, " ", sizes);
         expect_close(normed, expected, what);
         expect_close(scale, expected_scale, what);
@@ -55,7 +57,7 @@ TEST_F(Kernels, RmsNormOfRowsThatAreNotAligned) {
   const auto x =
       random_on_gpu({65, 2049}, at::kBFloat16).flatten().narrow(0, 1, 64 * 2048).view({64, 2048});
   const auto weight = random_on_gpu({2049}, at::kBFloat16).narrow(0, 1, 2048);
-  const auto normed = std::get<0>(op.call(x, weight, 1e-5));
+  const auto normed = std::get<0>(op.call(x, weight, 1e-5, 0));
   expect_close(normed, std::get<0>(reference::rms_norm(wide(x), wide(weight), 1e-5)), "offset");
 }
 
@@ -68,16 +70,18 @@ TEST_F(Kernels, RmsNormBackward) {
         const auto gradient = random_on_gpu(sizes, type);
         const auto stream = has_stream ? std::optional(random_on_gpu(sizes, type)) : std::nullopt;
         const auto exact_scale = std::get<1>(reference::rms_norm(wide(x), wide(weight), 1e-5));
+        const double offset = has_stream ? 1 : 0;
         poison();
         const auto [for_x, for_weight] =
-            op.call(gradient, stream, x, weight, exact_scale.to(at::kFloat), has_stream);
+            op.call(gradient, stream, x, weight, exact_scale.to(at::kFloat), has_stream, offset);
         const auto [expected_x, expected_weight] =
             reference::rms_norm_backward(wide(gradient),
                                          stream ? std::optional(wide(*stream)) : std::nullopt,
                                          wide(x),
                                          wide(weight),
                                          exact_scale,
-                                         true);
+                                         true,
+                                         offset);
         const auto what = c10::str(type, " ", sizes, has_stream ? " stream" : "");
         expect_close(for_x, expected_x, what);
         EXPECT_EQ(for_weight.defined(), has_stream);
@@ -95,8 +99,8 @@ TEST_F(Kernels, RmsNormBackwardTwiceGivesTheSameBits) {
              weight = random_on_gpu({2048}, at::kBFloat16);
   const auto gradient = random_on_gpu({4096, 2048}, at::kBFloat16);
   const auto scale = std::get<1>(reference::rms_norm(x, weight, 1e-5));
-  const auto once = op.call(gradient, std::nullopt, x, weight, scale, true);
-  const auto twice = op.call(gradient, std::nullopt, x, weight, scale, true);
+  const auto once = op.call(gradient, std::nullopt, x, weight, scale, true, 0);
+  const auto twice = op.call(gradient, std::nullopt, x, weight, scale, true, 0);
   EXPECT_TRUE(testing::bitwise_equal(std::get<0>(once), std::get<0>(twice)));
   EXPECT_TRUE(testing::bitwise_equal(std::get<1>(once), std::get<1>(twice)));
 }
@@ -351,9 +355,10 @@ TEST_F(Kernels, TakeNoRows) {
   const auto empty = at::empty({0, 64}, at::device(at::kCUDA).dtype(at::kBFloat16));
   const auto weight = random_on_gpu({64}, at::kBFloat16),
              matrix = random_on_gpu({64, 64}, at::kBFloat16);
-  EXPECT_EQ(std::get<0>(kernel("reprise::rms_norm", reference::rms_norm).call(empty, weight, 1e-5))
-                .numel(),
-            0);
+  EXPECT_EQ(
+      std::get<0>(kernel("reprise::rms_norm", reference::rms_norm).call(empty, weight, 1e-5, 0))
+          .numel(),
+      0);
   EXPECT_EQ(kernel("reprise::gated", reference::gated).call(empty, 0).numel(), 0);
   EXPECT_EQ(kernel("reprise::linear_add", reference::linear_add)
                 .call(empty, matrix, std::nullopt, empty)

@@ -47,6 +47,21 @@ TEST_F(Operators, RmsNormHasItsGradients) {
                            {random_doubles({2, 3, 5}), random_doubles({5})});
 }
 
+TEST_F(Operators, RmsNormAddsAnOffsetToItsWeightWithoutRoundingTheSum) {
+  const auto x = random_doubles({2, 3, 5}), weight = random_doubles({5});
+  EXPECT_TRUE(at::allclose(rms_norm(x, {weight, 1.0}, 1e-3), rms_norm(x, weight + 1, 1e-3)));
+  expect_numeric_gradients(
+      [](const Inputs& in) {
+        const auto fork = fork_rms_norm(in[0], {in[1], 1.0}, 1e-3);
+        return fork.residual * 3 + fork.normed.square();
+      },
+      {random_doubles({2, 3, 5}), random_doubles({5})});
+  // 1 + 2^-9 is no bfloat16.
+  const auto small = torch::full({5}, 0x1p-9, at::kBFloat16), row = x.to(at::kFloat);
+  EXPECT_TRUE(
+      at::equal(rms_norm(row, {small, 1.0}, 1e-3), rms_norm(row, small.to(at::kFloat) + 1, 1e-3)));
+}
+
 TEST_F(Operators, AForkedStreamAddsItsGradientToTheNorms) {
   expect_numeric_gradients(
       [](const Inputs& in) {

@@ -39,7 +39,7 @@ constexpr std::array<std::string_view, 17> kMatmuls{"aten::mm",
 constexpr std::array<std::string_view, 3> kHiddenViews{
     "aten::_unsafe_view", "aten::unsafe_split", "aten::unsafe_split_with_sizes"};
 
-constexpr std::array<std::string_view, 8> kAttentions{
+constexpr std::array<std::string_view, 9> kAttentions{
     "aten::_scaled_dot_product_flash_attention",
     "aten::_scaled_dot_product_flash_attention_for_cpu",
     "aten::_scaled_dot_product_efficient_attention",
@@ -47,7 +47,8 @@ constexpr std::array<std::string_view, 8> kAttentions{
     "aten::_scaled_dot_product_fused_attention_overrideable",
     "aten::_flash_attention_forward",
     "aten::_efficient_attention_forward",
-    "aten::_cudnn_attention_forward"};
+    "aten::_cudnn_attention_forward",
+    "reprise::sliced_attention"};
 
 template <size_t N>
 bool is_in_list(const std::array<std::string_view, N>& names, std::string_view name) {

@@ -16,7 +16,8 @@ namespace reprise::cuda {
 
 enum class Type : uint8_t { BFloat16, Half, Float };
 
-/// y = x * scale * weight with scale = 1 / sqrt(mean(x^2) + epsilon), rounded once.
+/// y = x * scale * (weight + weight_offset) with scale = 1 / sqrt(mean(x^2) + epsilon), rounded
+/// once.
 struct RmsNorm {
   Type type, weight_type;
   const void* x;
@@ -25,6 +26,7 @@ struct RmsNorm {
   float* scale;  // (rows)
   int64_t rows, width;
   float epsilon;
+  float weight_offset;
 };
 void launch(const RmsNorm& job, cudaStream_t stream);
 
@@ -40,6 +42,7 @@ struct RmsNormBackward {
   float* partials;  // (rms_norm_partials(), width); null: no dweight
   void* dweight;    // (width) of weight_type; null: none
   int64_t rows, width;
+  float weight_offset;
 };
 int64_t rms_norm_partials(int64_t rows, int64_t width);
 void launch(const RmsNormBackward& job, cudaStream_t stream);

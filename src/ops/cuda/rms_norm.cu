@@ -26,7 +26,7 @@ __device__ __forceinline__ float squares(const Pack<T>& values, float sum) {
 template <class T, bool kAligned>
 __device__ __forceinline__ void store_normed(
     const RmsNorm& job, T* y, int at, int width, const Pack<T>& values, float scale) {
-  const auto weight = load_weight<T, kAligned>(job.weight_type, job.weight, at, width);
+  const auto weight = load_factors<T, kAligned>(job, at, width);
   auto floats = unpack(values);
 #pragma unroll
   for (int i = 0; i < kLanes<T>; ++i) {

@@ -78,4 +78,18 @@ __device__ __forceinline__ Floats<T> load_weight(Type type, const void* weight, 
   return result;
 }
 
+/// What the normalised values of a pack are multiplied by. Without an offset nothing is added: a
+/// weight of -0 stays one.
+template <class T, bool kAligned, class Job>
+__device__ __forceinline__ Floats<T> load_factors(const Job& job, int at, int width) {
+  auto factors = load_weight<T, kAligned>(job.weight_type, job.weight, at, width);
+  if (job.weight_offset != 0) {
+#pragma unroll
+    for (int i = 0; i < kLanes<T>; ++i) {
+      factors.at[i] += job.weight_offset;
+    }
+  }
+  return factors;
+}
+
 }  // namespace reprise::cuda

@@ -61,7 +61,7 @@ __global__ void __launch_bounds__(kThreads) rms_norm_backward(const RmsNormBackw
   const int width = static_cast<int>(job.width);
   const float inverse_width = 1.0f / static_cast<float>(width);
   const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.y;
-  const auto weight = load_weight<T, kAligned>(job.weight_type, job.weight, at, width);
+  const auto weight = load_factors<T, kAligned>(job, at, width);
   Floats<T> dweight{};
 
   int64_t row = static_cast<int64_t>(blockIdx.x) * blockDim.y + threadIdx.y;
@@ -117,7 +117,7 @@ __global__ void __launch_bounds__(kLooped) rms_norm_backward_looped(const RmsNor
     for (int at = first; at < width; at += kStep) {
       const auto grad = unpack(load<kAligned>(grad_row, at, width));
       const auto x = unpack(load<kAligned>(x_row, at, width));
-      const auto weight = load_weight<T, kAligned>(job.weight_type, job.weight, at, width);
+      const auto weight = load_factors<T, kAligned>(job, at, width);
 #pragma unroll
       for (int i = 0; i < kLanes<T>; ++i) {
         dot += grad.at[i] * weight.at[i] * (x.at[i] * scale);
@@ -127,7 +127,7 @@ __global__ void __launch_bounds__(kLooped) rms_norm_backward_looped(const RmsNor
     for (int at = first; at < width; at += kStep) {
       const auto grad = unpack(load<kAligned, Cache::Stream>(grad_row, at, width));
       const auto x = unpack(load<kAligned, Cache::Stream>(x_row, at, width));
-      const auto weight = load_weight<T, kAligned>(job.weight_type, job.weight, at, width);
+      const auto weight = load_factors<T, kAligned>(job, at, width);
       Floats<T> dx{};
       if (job.grad_residual != nullptr) {
         const T* passing = static_cast<const T*>(job.grad_residual) + row * job.width;

@@ -12,9 +12,10 @@ namespace {
 
 std::tuple<at::Tensor, at::Tensor> rms_norm(const at::Tensor& x,
                                             const at::Tensor& weight,
-                                            double epsilon) {
+                                            double epsilon,
+                                            double offset) {
   if (!ops::are_kernel_types(x, weight)) {
-    return ops::reference::rms_norm(x, weight, epsilon);
+    return ops::reference::rms_norm(x, weight, epsilon, offset);
   }
   const c10::DeviceGuard device(x.device());
   const auto [rows, normed, scale] = ops::rms_norm_tensors(x);
@@ -26,7 +27,8 @@ std::tuple<at::Tensor, at::Tensor> rms_norm(const at::Tensor& x,
                  .scale = scale.mutable_data_ptr<float>(),
                  .rows = rows_of(x),
                  .width = x.size(-1),
-                 .epsilon = static_cast<float>(epsilon)},
+                 .epsilon = static_cast<float>(epsilon),
+                 .weight_offset = static_cast<float>(offset)},
          stream_of(x));
   return {normed, scale};
 }
@@ -37,10 +39,11 @@ std::tuple<at::Tensor, at::Tensor> rms_norm_backward(
     const at::Tensor& x,
     const at::Tensor& weight,
     const at::Tensor& scale,
-    bool needs_weight) {
+    bool needs_weight,
+    double offset) {
   if (!ops::serves_rms_norm_backward(gradient, residual_gradient, x, weight)) {
     return ops::reference::rms_norm_backward(
-        gradient, residual_gradient, x, weight, scale, needs_weight);
+        gradient, residual_gradient, x, weight, scale, needs_weight, offset);
   }
   const c10::DeviceGuard device(x.device());
   const int64_t rows = rows_of(x), width = x.size(-1);
@@ -62,7 +65,8 @@ std::tuple<at::Tensor, at::Tensor> rms_norm_backward(
                          .partials = needs_weight ? t.partials.mutable_data_ptr<float>() : nullptr,
                          .dweight = needs_weight ? t.for_weight.mutable_data_ptr() : nullptr,
                          .rows = rows,
-                         .width = width},
+                         .width = width,
+                         .weight_offset = static_cast<float>(offset)},
          stream_of(x));
   return {t.for_x, t.for_weight};
 }

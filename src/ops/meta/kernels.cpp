@@ -148,9 +148,10 @@ void gated_backward_(at::Tensor& gradient, at::Tensor& gate_up, int64_t activati
 
 std::tuple<at::Tensor, at::Tensor> rms_norm(const at::Tensor& x,
                                             const at::Tensor& weight,
-                                            double epsilon) {
+                                            double epsilon,
+                                            double offset) {
   if (!is_for_gpu(x) || !are_kernel_types(x, weight)) {
-    return reference::rms_norm(x, weight, epsilon);
+    return reference::rms_norm(x, weight, epsilon, offset);
   }
   const auto tensors = rms_norm_tensors(x);
   return {tensors.out, tensors.scale};
@@ -162,10 +163,11 @@ std::tuple<at::Tensor, at::Tensor> rms_norm_backward(
     const at::Tensor& x,
     const at::Tensor& weight,
     const at::Tensor& scale,
-    bool needs_weight) {
+    bool needs_weight,
+    double offset) {
   if (!is_for_gpu(x) || !serves_rms_norm_backward(gradient, residual_gradient, x, weight)) {
     return reference::rms_norm_backward(
-        gradient, residual_gradient, x, weight, scale, needs_weight);
+        gradient, residual_gradient, x, weight, scale, needs_weight, offset);
   }
   const auto tensors = rms_norm_backward_tensors(
       gradient, residual_gradient, x, weight, needs_weight, kPlannedNormPartialRows);

@@ -79,7 +79,8 @@ double bool_argument(const OpCallView& call, std::string_view name, double if_tr
 // Only fused attention: the math variant is timed by the products that it calls.
 bool is_attention(const std::string& name) {
   return (name.starts_with("aten::_scaled_dot_product_") && !name.ends_with("_math")) ||
-         name == "aten::_flash_attention_forward" || name == "aten::_flash_attention_backward";
+         name == "aten::_flash_attention_forward" || name == "aten::_flash_attention_backward" ||
+         name == "reprise::sliced_attention" || name == "reprise::sliced_attention_backward";
 }
 
 double attention_ns(const OpCallView& call, const DeviceProfile& device) {
