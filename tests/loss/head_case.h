@@ -17,8 +17,9 @@ namespace reprise::testing {
 
 struct HeadCase {
   at::Tensor hidden, weight, bias, targets;
+  LogitShape shape = {};
 
-  LinearHead head() const { return {.weight = weight, .bias = bias}; }
+  LinearHead head() const { return {.weight = weight, .bias = bias, .shape = shape}; }
   /// What gradients are taken of.
   std::vector<at::Tensor> leaves() const {
     std::vector<at::Tensor> list{hidden, weight};
@@ -31,7 +32,7 @@ struct HeadCase {
   /// Targets that can be indexed with.
   at::Tensor safe_targets() const { return targets.clamp_min(0).unsqueeze(-1); }
   at::Tensor logits(double temperature = 1) const {
-    return at::linear(hidden, weight, bias) / temperature;
+    return shaped_logits(at::linear(hidden, weight, bias), shape) / temperature;
   }
 };
 
@@ -40,7 +41,14 @@ struct CaseShape {
   bool has_bias = true;
   at::ScalarType type = at::kFloat;
   at::DeviceType device = at::kCPU;
+  LogitShape logits = {};
 };
+
+/// As products are, scaled, and scaled and capped.
+inline const std::vector<LogitShape>& logit_shapes() {
+  static const std::vector<LogitShape> shapes{{}, {.scale = 0.5}, {.scale = 1.5, .softcap = 2.0}};
+  return shapes;
+}
 
 /// The same values in every type, as far as it can hold them. A third of the targets are ignored.
 inline HeadCase make_case(const CaseShape& shape = {}) {
@@ -56,6 +64,7 @@ inline HeadCase make_case(const CaseShape& shape = {}) {
   made.targets = torch::randint(shape.vocabulary, {shape.rows, shape.length}, at::kLong);
   made.targets.view({-1}).slice(0, 1, std::nullopt, 3).fill_(kIgnoredLabel);
   made.targets = made.targets.to(shape.device);
+  made.shape = shape.logits;
   return made;
 }
 

@@ -46,9 +46,13 @@ void expect_plain_cross_entropy(const CaseShape& shape, TokenWeighting weighting
 TEST(LinearCrossEntropy, EqualsThatOfWholeLogitsForEveryChunkSize) {
   for (const auto device : devices()) {
     for (const auto type : {at::kFloat, at::kDouble}) {
-      for (const auto weighting : {TokenWeighting::None, TokenWeighting::Probability}) {
-        expect_plain_cross_entropy({.has_bias = false, .type = type, .device = device}, weighting);
-        expect_plain_cross_entropy({.has_bias = true, .type = type, .device = device}, weighting);
+      for (const auto& shape : logit_shapes()) {
+        for (const auto weighting : {TokenWeighting::None, TokenWeighting::Probability}) {
+          for (const bool has_bias : {false, true}) {
+            expect_plain_cross_entropy(
+                {.has_bias = has_bias, .type = type, .device = device, .logits = shape}, weighting);
+          }
+        }
       }
     }
   }

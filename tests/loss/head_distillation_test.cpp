@@ -82,7 +82,10 @@ TEST(LinearDistillation, TeachesTheCommonPartOfPaddedVocabulariesAndTokensOfTheW
   auto student = make_case({.type = at::kDouble});
   expect_equal_to_two_losses(student, make_teacher(student, 16));
   student.targets.clamp_max_(10);
-  expect_equal_to_two_losses(student, make_teacher(student, 11));
+  student.shape = {.scale = 1.5, .softcap = 2.0};
+  auto teacher = make_teacher(student, 11);
+  teacher.shape = {.scale = 0.5};
+  expect_equal_to_two_losses(student, teacher);
 }
 
 TEST(LinearDistillation, HasTheGradientOfCentralDifferences) {

@@ -77,8 +77,10 @@ TEST(LinearDivergence, ComparesTheCommonPartOfPaddedVocabularies) {
   expect_plain_divergences(student, make_teacher(student, 16));
   // Here the student is padded: its padding has gradients of zero.
   auto teacher = make_teacher(student, 11);
+  teacher.shape = {.scale = 0.7, .softcap = 3.0};
   const auto targets = student.targets.clamp_max(10);
   auto padded = student;
+  padded.shape = {.scale = 1.5, .softcap = 2.0};
   padded.targets = teacher.targets = targets;
   expect_plain_divergences(padded, teacher);
 }

@@ -60,8 +60,12 @@ void expect_plain_logprobs(const CaseShape& shape, double temperature) {
 TEST(TokenLogprobs, EqualThoseOfWholeLogitsForEveryChunkSize) {
   for (const auto device : devices()) {
     for (const auto type : {at::kFloat, at::kDouble}) {
-      expect_plain_logprobs({.has_bias = false, .type = type, .device = device}, 1.0);
-      expect_plain_logprobs({.has_bias = true, .type = type, .device = device}, 0.7);
+      for (const auto& shape : logit_shapes()) {
+        CaseShape one{.has_bias = false, .type = type, .device = device, .logits = shape};
+        expect_plain_logprobs(one, 1.0);
+        one.has_bias = true;
+        expect_plain_logprobs(one, 0.7);
+      }
     }
   }
 }

@@ -1,5 +1,6 @@
 #include "loss/head/head_chunks.h"
 
+#include "ops/cross_entropy.h"
 #include "ops/linear/matmul.h"
 
 #include "memory/planned_device.h"
@@ -42,6 +43,10 @@ int64_t tokens_in(int64_t bytes, int64_t token_bytes) {
 
 }  // namespace
 
+bool has_fused_kernels(const LinearHead& head) {
+  return head.shape.softcap == 0 && ops::has_cross_entropy_kernel(head.weight);
+}
+
 HeadPlan plan_narrow_head(const at::Tensor& hidden,
                           const LinearHead& head,
                           const HeadChunks& chunks,
@@ -64,8 +69,10 @@ HeadPlan plan_head(const at::Tensor& hidden,
               "[head] expected a number of tokens per chunk, or 0 for an automatic size; got ",
               chunks.tokens);
   TORCH_CHECK(temperature > 0, "[head] expected a temperature above 0, got ", temperature);
+  // Capped logits have their derivatives beside them.
+  const int64_t tensors = heads + (head.shape.softcap > 0 ? 1 : 0);
   const int64_t token_bytes =
-      heads * head.weight.size(0) * static_cast<int64_t>(c10::elementSize(at::kFloat));
+      tensors * head.weight.size(0) * static_cast<int64_t>(c10::elementSize(at::kFloat));
   HeadPlan plan;
   plan.product = type_of_products(hidden, head);
   plan.statistics = plan.product == at::kDouble ? at::kDouble : at::kFloat;
@@ -74,6 +81,7 @@ HeadPlan plan_head(const at::Tensor& hidden,
                     : tokens_in(memory::is_for_cuda(hidden.device()) ? kGpuChunkBytes : kChunkBytes,
                                 token_bytes);
   plan.temperature = temperature;
+  plan.shape = head.shape;
   return plan;
 }
 
@@ -83,15 +91,19 @@ void keep_plan(torch::autograd::AutogradContext& context, const HeadPlan& plan) 
   context.saved_data["tokens"] = plan.tokens;
   context.saved_data["temperature"] = plan.temperature;
   context.saved_data["is_narrow"] = plan.is_narrow;
+  context.saved_data["scale"] = plan.shape.scale;
+  context.saved_data["softcap"] = plan.shape.softcap;
 }
 
 HeadPlan kept_plan(const torch::autograd::AutogradContext& context) {
   const auto& data = context.saved_data;
-  return {.product = static_cast<at::ScalarType>(data.at("product").toInt()),
-          .statistics = static_cast<at::ScalarType>(data.at("statistics").toInt()),
-          .tokens = data.at("tokens").toInt(),
-          .temperature = data.at("temperature").toDouble(),
-          .is_narrow = data.at("is_narrow").toBool()};
+  return {
+      .product = static_cast<at::ScalarType>(data.at("product").toInt()),
+      .statistics = static_cast<at::ScalarType>(data.at("statistics").toInt()),
+      .tokens = data.at("tokens").toInt(),
+      .temperature = data.at("temperature").toDouble(),
+      .is_narrow = data.at("is_narrow").toBool(),
+      .shape = {.scale = data.at("scale").toDouble(), .softcap = data.at("softcap").toDouble()}};
 }
 
 at::Tensor ChunkBuffer::get(int64_t rows, int64_t columns, const at::TensorOptions& options) {
@@ -120,19 +132,48 @@ void ChunkLogits::multiply(const at::Tensor& rows, at::Tensor& out, double scale
 at::Tensor ChunkLogits::of(const at::Tensor& rows) {
   const auto options = weight_.options();
   auto logits = logits_.get(rows.size(0), weight_.size(0), options.dtype(plan_.statistics));
+  const auto& [scale, softcap] = plan_.shape;
+  const bool is_capped = softcap > 0;
   if (plan_.product == plan_.statistics) {
-    multiply(rows, logits, 1 / plan_.temperature);
-    return logits;
+    multiply(rows, logits, is_capped ? scale : scale / plan_.temperature);
+    return is_capped ? capped(logits) : logits;
   }
   // at::linear rounds before scaling, so scale afterwards.
-  logits.copy_(narrow_of(rows));
+  auto product = product_.get(rows.size(0), weight_.size(0), weight_.options());
+  multiply(rows, product, 1);
+  logits.copy_(product);
+  if (scale != 1) {
+    logits.mul_(scale);
+  }
+  if (is_capped) {
+    return capped(logits);
+  }
   return plan_.temperature == 1 ? logits : logits.div_(plan_.temperature);
 }
 
+// softcap tanh(logits / softcap), divided by the temperature; keeps the derivatives.
+at::Tensor ChunkLogits::capped(at::Tensor logits) {
+  const double softcap = plan_.shape.softcap;
+  logits.div_(softcap).tanh_();
+  cap_slopes_ = slopes_.like(logits);
+  at::mul_out(cap_slopes_, logits, logits).neg_().add_(1);
+  return logits.mul_(softcap / plan_.temperature);
+}
+
 at::Tensor ChunkLogits::narrow_of(const at::Tensor& rows) {
+  TORCH_INTERNAL_ASSERT(plan_.shape.softcap == 0);
   auto product = product_.get(rows.size(0), weight_.size(0), weight_.options());
-  multiply(rows, product, 1);
+  multiply(rows, product, plan_.shape.scale);
   return product;
+}
+
+void ChunkLogits::to_products(at::Tensor grad_logits) const {
+  if (cap_slopes_.defined()) {
+    grad_logits.mul_(cap_slopes_);
+  }
+  if (plan_.shape.scale != 1) {
+    grad_logits.mul_(plan_.shape.scale);
+  }
 }
 
 at::Tensor ChunkLogits::as_operand(const at::Tensor& chunk) {

@@ -22,6 +22,7 @@ struct HeadPlan {
   int64_t tokens = 1;                      ///< per chunk
   double temperature = 1.0;
   bool is_narrow = false;  ///< fused kernels read the logits in the dtype of the products
+  LogitShape shape = {};   ///< of the head
 };
 
 /// `heads`: how many heads have logits in memory at once. They share the bytes of a chunk.
@@ -30,6 +31,9 @@ HeadPlan plan_head(const at::Tensor& hidden,
                    const HeadChunks& chunks,
                    double temperature,
                    int64_t heads = 1);
+
+/// Whether fused kernels serve: they read logits as the products are, perhaps scaled.
+bool has_fused_kernels(const LinearHead& head);
 
 /// For a pass on a GPU that has logits only in the dtype of the products: longer chunks.
 HeadPlan plan_narrow_head(const at::Tensor& hidden,
@@ -70,8 +74,11 @@ class ChunkLogits {
   /// Logits (n, V) of rows (n, H), divided by the temperature, in the dtype of the statistics. The
   /// caller may overwrite them; the next call does.
   at::Tensor of(const at::Tensor& rows);
-  /// The same in the dtype of the products, without temperature.
+  /// The same in the dtype of the products, without temperature. Not for capped logits.
   at::Tensor narrow_of(const at::Tensor& rows);
+  /// Makes the gradients of the logits of the last of() or narrow_of(), before the division by the
+  /// temperature, those of the products.
+  void to_products(at::Tensor grad_logits) const;
 
   /// Operands for the matrix products of the gradients, in the dtype of the products.
   const at::Tensor& weight() const { return weight_; }
@@ -79,10 +86,12 @@ class ChunkLogits {
 
  private:
   void multiply(const at::Tensor& rows, at::Tensor& out, double scale) const;
+  at::Tensor capped(at::Tensor logits);
 
   HeadPlan plan_;
   at::Tensor weight_, bias_;
-  ChunkBuffer logits_, product_;
+  ChunkBuffer logits_, product_, slopes_;
+  at::Tensor cap_slopes_;  // derivatives of the cap at the last logits; undefined: there is none
 };
 
 /// Autograd does not take undefined tensors as arguments.

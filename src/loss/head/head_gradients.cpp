@@ -48,6 +48,7 @@ void HeadGradients::add(int64_t start,
                         const at::Tensor& rows,
                         const at::Tensor& grad_logits,
                         ChunkLogits& logits) {
+  logits.to_products(grad_logits);
   at::Tensor operand;
   if (hidden.defined() || (weight.defined() && sums_narrow())) {
     operand = logits.as_operand(grad_logits);

@@ -36,7 +36,8 @@ class HeadGradients {
                 const at::Tensor& weight);
 
   /// Adds a chunk: grad_logits (n, V) are the gradients of the logits before the division by the
-  /// temperature; `rows` (n, H), in the dtype of the products, begin at `start`.
+  /// temperature, and become those of the products; `rows` (n, H), in the dtype of the products,
+  /// begin at `start`.
   void add(int64_t start,
            const at::Tensor& rows,
            const at::Tensor& grad_logits,

@@ -121,16 +121,15 @@ CrossEntropy linear_cross_entropy(const at::Tensor& hidden,
                                   const HeadChunks& chunks) {
   check_head(hidden, head, targets.tokens);
   const ValidTokens tokens(targets, head.weight.size(0));
-  const auto sums =
-      LinearCrossEntropy::apply(tokens.rows_of(hidden),
-                                head.weight,
-                                optional_bias(head),
-                                tokens.targets(),
-                                ops::has_cross_entropy_kernel(head.weight)
-                                    ? plan_narrow_head(hidden, head, chunks)
-                                    : plan_head(hidden, head, chunks, /*temperature=*/1.0),
-                                weighting,
-                                needs_of(hidden, head));
+  const auto sums = LinearCrossEntropy::apply(
+      tokens.rows_of(hidden),
+      head.weight,
+      optional_bias(head),
+      tokens.targets(),
+      has_fused_kernels(head) ? plan_narrow_head(hidden, head, chunks)
+                              : plan_head(hidden, head, chunks, /*temperature=*/1.0),
+      weighting,
+      needs_of(hidden, head));
   return {.sum = sums[0], .entropy = sums[1], .correct = sums[2], .tokens = tokens.count()};
 }
 

@@ -29,7 +29,8 @@ LinearHead first_rows(const LinearHead& head, int64_t vocabulary) {
   }
   return {.weight = head.weight.narrow(0, 0, vocabulary),
           .bias = head.bias.defined() ? head.bias.narrow(0, 0, vocabulary) : at::Tensor(),
-          .in_float32 = head.in_float32};
+          .in_float32 = head.in_float32,
+          .shape = head.shape};
 }
 
 struct LinearDivergence : torch::autograd::Function<LinearDivergence> {
@@ -53,6 +54,8 @@ struct LinearDivergence : torch::autograd::Function<LinearDivergence> {
         });
     keep_plan(*context, plan);
     context->saved_data["teacher_product"] = static_cast<int64_t>(teacher.plan.product);
+    context->saved_data["teacher_scale"] = teacher.plan.shape.scale;
+    context->saved_data["teacher_softcap"] = teacher.plan.shape.softcap;
     context->saved_data["kind"] = static_cast<int64_t>(options.kind);
     context->saved_data["beta"] = options.beta;
     context->save_for_backward(
@@ -68,6 +71,8 @@ struct LinearDivergence : torch::autograd::Function<LinearDivergence> {
     const HeadPlan plan = kept_plan(*context);
     TeacherHead teacher{.rows = saved[3], .weight = saved[4], .bias = saved[5], .plan = plan};
     teacher.plan.product = static_cast<at::ScalarType>(data.at("teacher_product").toInt());
+    teacher.plan.shape = {.scale = data.at("teacher_scale").toDouble(),
+                          .softcap = data.at("teacher_softcap").toDouble()};
     const AutocastScope no_autocast(
         memory::kernel_type(rows.device()), at::kFloat, /*enabled=*/false);
     const DivergenceOptions options{
@@ -116,6 +121,7 @@ HeadPair pair_heads(const at::Tensor& student_hidden,
   const HeadPlan plan = plan_for(student_hidden, student);
   HeadPlan teacher_plan = plan;
   teacher_plan.product = plan_for(teacher_hidden, theirs).product;
+  teacher_plan.shape = theirs.shape;
   TeacherHead taught{.rows = tokens.rows_of(teacher_hidden.detach()),
                      .weight = theirs.weight.detach(),
                      .bias = theirs.bias.defined() ? theirs.bias.detach() : theirs.bias,

@@ -3,7 +3,6 @@
 #include "loss/head/head_chunks.h"
 #include "loss/head/head_gradients.h"
 #include "loss/head/valid_tokens.h"
-#include "ops/cross_entropy.h"
 #include "ops/node.h"
 #include "ops/token_sums.h"
 
@@ -246,8 +245,7 @@ TokenValues token_logprobs(const at::Tensor& hidden,
   check_head(hidden, head, targets.tokens);
   const ValidTokens tokens(targets, head.weight.size(0));
   // The fused kernels compute neither log_sum_p2 nor mean_logit.
-  const bool has_kernel =
-      ops::has_cross_entropy_kernel(head.weight) && !requests.log_sum_p2 && !requests.mean_logit;
+  const bool has_kernel = has_fused_kernels(head) && !requests.log_sum_p2 && !requests.mean_logit;
   const HeadPlan plan = has_kernel
                             ? plan_narrow_head(hidden, head, requests.chunks, requests.temperature)
                             : plan_head(hidden, head, requests.chunks, requests.temperature);

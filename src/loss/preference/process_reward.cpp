@@ -60,10 +60,11 @@ at::Tensor step_logits(const at::Tensor& hidden,
     bias = bias.defined() ? bias.index_select(0, tokens) : bias;
   }
   if (head.in_float32) {
-    return apply_linear(rows, weight, bias, Precision::Float32);
+    return shaped_logits(apply_linear(rows, weight, bias, Precision::Float32), head.shape);
   }
   const auto dtype = rows.scalar_type();
-  return at::linear(rows, weight.to(dtype), bias.defined() ? bias.to(dtype) : bias).to(at::kFloat);
+  const auto products = at::linear(rows, weight.to(dtype), bias.defined() ? bias.to(dtype) : bias);
+  return shaped_logits(products.to(at::kFloat), head.shape);
 }
 
 at::Tensor reward_token_classes(const at::Tensor& labels,
