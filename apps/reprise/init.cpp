@@ -120,7 +120,7 @@ void run_init(const InitOptions& options) {
              {{"eos_token_id", {config["eos_token_id"], config["pad_token_id"]}},
               {"pad_token_id", config["pad_token_id"]}});
   output.commit();
-  std::cerr << options.output.string() << ": a " << model_type(model.config().family) << " with "
+  std::cerr << options.output.string() << ": a " << model.config().family << " with "
             << tokenizer->size() << " tokens\n";
 }
 

@@ -160,7 +160,7 @@ TokenizerSummary summarize_tokenizer(const fs::path& folder) {
 }
 
 void print_architecture(const ModelConfig& config) {
-  print_row("family", model_type(config.family));
+  print_row("family", config.family);
   print_row("architecture", config.architecture.empty() ? "not given" : config.architecture);
   std::ostringstream shape;
   shape << config.layers << " layers, width " << config.hidden << ", mlp " << config.intermediate

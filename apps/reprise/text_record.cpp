@@ -92,7 +92,7 @@ void check_ids(const TokenIds& ids, const ModelConfig& config) {
                 ", found ",
                 id);
   }
-  const bool has_learned_positions = config.rope.dims == 0;
+  const bool has_learned_positions = config.has_learned_positions;
   TORCH_CHECK(!has_learned_positions || static_cast<int64_t>(ids.size()) <= config.max_positions,
               "a text of ",
               ids.size(),

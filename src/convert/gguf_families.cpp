@@ -85,7 +85,7 @@ std::string joined(const char* (*name)(const GgufFamily&)) {
 }  // namespace
 
 std::string model_type_of(const ModelConfig& config) {
-  return model_type(config.family);
+  return config.family;
 }
 
 const GgufFamily* gguf_family(const ModelConfig& config) {

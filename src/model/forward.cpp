@@ -33,6 +33,10 @@ bool runs_as_region(const std::shared_ptr<const CheckpointOptions>& region,
          (x.requires_grad() || block.is_trained(pass.adapters));
 }
 
+double rounded(double value, at::ScalarType type) {
+  return at::scalar_tensor(value, at::device(at::kCPU).dtype(type)).item<double>();
+}
+
 }  // namespace
 
 at::Tensor Model::hidden_states(const ModelInput& input, KvCache* cache) {
@@ -75,6 +79,10 @@ at::Tensor Model::embed(const ModelInput& input, const at::Tensor& positions) {
 
 at::Tensor Model::embed_tokens(const ModelInput& input, const at::Tensor& positions) {
   auto x = embedding_->forward(input.input_ids, input.adapters);
+  if (config_.embedding_scale != 1) {
+    x = x * (config_.rounds_embedding_scale ? rounded(config_.embedding_scale, x.scalar_type())
+                                            : config_.embedding_scale);
+  }
   if (positions_ != nullptr) {
     x = x + positions_->forward(positions, input.adapters);
   }
@@ -157,19 +165,21 @@ at::Tensor Model::apply_head(const at::Tensor& hidden, AdapterUse adapters) {
     x = at::dropout(x, config_.classifier_dropout, true);
   }
   const auto precision = head_in_float32_ ? Precision::Float32 : Precision::AsGiven;
-  return head_ == nullptr
-             ? apply_linear(x, embedding_->weight, {}, precision)
-             : head_->forward(x, Pass{is_training(), adapters}, {.precision = precision});
+  const auto products =
+      head_ == nullptr ? apply_linear(x, embedding_->weight, {}, precision)
+                       : head_->forward(x, Pass{is_training(), adapters}, {.precision = precision});
+  return head_kind_ == HeadKind::CausalLm ? shaped_logits(products, config_.logit_shape) : products;
 }
 
 LinearHead Model::linear_head(AdapterUse adapters) const {
   TORCH_CHECK(head_kind_ == HeadKind::CausalLm,
               "[model] linear_head() needs a model with a CausalLm head.");
   unshard_head();
-  if (head_ == nullptr) {
-    return {embedding_->weight, {}, head_in_float32_};
-  }
-  return head_->as_head(Pass{is_training(), adapters}, head_in_float32_);
+  LinearHead head = head_ == nullptr
+                        ? LinearHead{embedding_->weight, {}, head_in_float32_}
+                        : head_->as_head(Pass{is_training(), adapters}, head_in_float32_);
+  head.shape = config_.logit_shape;
+  return head;
 }
 
 at::Tensor Model::forward(const ModelInput& input) {

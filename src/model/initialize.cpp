@@ -1,6 +1,7 @@
 // Initial values of parameters, drawn as in transformers.
 #include <reprise/model/model.h>
 
+#include "model/families/architecture.h"
 #include "model/layers/block.h"
 #include "model/layers/linear.h"
 
@@ -9,6 +10,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include <cmath>
+#include <string>
 
 namespace reprise {
 
@@ -33,7 +35,7 @@ class Initializer {
     } else if (auto* embedding = module.as<Embedding>()) {
       normal(embedding->weight, deviation);
     } else if (auto* norm = module.as<Norm>()) {
-      norm->weight.fill_(1);
+      norm->weight.fill_(norm->initial_weight());
       if (norm->bias.defined()) {
         norm->bias.zero_();
       }
@@ -50,11 +52,11 @@ void Model::initialize(uint64_t seed) {
   const at::NoGradGuard no_grad;
   Initializer initializer(seed);
   const double deviation = config_.initializer_range;
-  // GPT-2 scales the layers that write to the residual stream down by their number.
   const double residual = deviation / std::sqrt(2.0 * static_cast<double>(config_.layers));
+  const std::string scaled = architecture_of(config_).scaled_at_first;
   for (const auto& item : named_modules(/*name_prefix=*/"", /*include_self=*/false)) {
-    const bool is_residual = config_.family == Family::Gpt2 && item.key().ends_with(".c_proj");
-    initializer.fill(*item.value(), is_residual ? residual : deviation);
+    const bool is_scaled = !scaled.empty() && item.key().ends_with(scaled);
+    initializer.fill(*item.value(), is_scaled ? residual : deviation);
   }
 }
 

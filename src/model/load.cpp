@@ -310,7 +310,7 @@ class Loading {
                 "[load] ",
                 folder_.string(),
                 ": tensors that a ",
-                model_type(config_.family),
+                config_.family,
                 " model of this config does not have: ",
                 listed(unexpected));
     if (!dropped.empty()) {

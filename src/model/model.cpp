@@ -48,10 +48,8 @@ Model::Model(ModelConfig config, HeadKind head, const at::TensorOptions& options
                             architecture.blocks + "." + std::to_string(layer),
                             std::make_shared<Block>(config_, architecture, layer, options)));
   }
-  final_norm_ =
-      adopt(*this,
-            architecture.final_norm,
-            std::make_shared<Norm>(config_.norm, config_.hidden, config_.norm_epsilon, options));
+  final_norm_ = adopt(
+      *this, architecture.final_norm, std::make_shared<Norm>(config_, config_.hidden, options));
   if (!has_tied_head()) {
     const bool is_sequence_head = head == HeadKind::Score || head == HeadKind::Value;
     const bool has_bias =

@@ -43,21 +43,19 @@ constexpr std::array kModelFiles = {
     "generation_config.json", "configuration_chatglm.py", "modeling_chatglm.py", "quantization.py"};
 
 std::string class_name(const Model& model) {
-  const auto& config = model.config();
-  const std::string prefix = architecture_of(config).class_prefix;
+  const std::string& in_file = model.config().architecture;
+  const Architecture names = architecture_of(model.config());
   switch (model.head()) {
     case HeadKind::CausalLm:
-      if (config.family == Family::ChatGlm) {
-        return config.architecture.empty() ? "ChatGLMModel" : config.architecture;
-      }
-      return prefix + (config.family == Family::Gpt2 ? "LMHeadModel" : "ForCausalLM");
+      return names.keeps_class && !in_file.empty() ? in_file
+                                                   : names.class_prefix + names.causal_class;
     case HeadKind::Score:
     case HeadKind::Value:
-      return prefix + "ForSequenceClassification";
+      return names.class_prefix + names.sequence_class;
     case HeadKind::TokenClasses:
       break;
   }
-  return prefix + "ForTokenClassification";
+  return names.class_prefix + names.token_class;
 }
 
 Json config_json(const Model& model, at::ScalarType dtype) {

@@ -18,6 +18,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
                            config.max_positions > 0 && config.labels > 0;
     const auto layers = static_cast<size_t>(config.layers);
     const bool has_lists =
+        (config.ropes.empty() || config.ropes.size() == layers) &&
         (config.windows.empty() || config.windows.size() == layers) &&
         (config.attention_scales.empty() || config.attention_scales.size() == layers);
     const bool has_rope = config.rope.dims >= 0 && config.rope.dims <= config.head_dim &&

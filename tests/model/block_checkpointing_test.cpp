@@ -31,8 +31,11 @@ using Names = std::vector<std::string>;
 
 const CheckpointOptions kReentrant{.use_reentrant = true};
 
-const Names kCheckpointedFamilies = {
-    "llama", "llama_untied", "mistral", "qwen2", "qwen3", "gpt2", "gpt_neox", "chatglm2"};
+Names checkpointed_families() {
+  Names names = testing::family_cases();
+  names.emplace_back("llama_untied");
+  return names;
+}
 
 ModelInput masked_input(const std::string& name, at::Device device = at::kCPU) {
   const testing::Expected expected(testing::model_folder(name));
@@ -119,7 +122,7 @@ TEST_P(EveryFamily, HasTheSameDropoutWhenABlockRunsAgain) {
 
 INSTANTIATE_TEST_SUITE_P(Models,
                          EveryFamily,
-                         ::testing::ValuesIn(kCheckpointedFamilies),
+                         ::testing::ValuesIn(checkpointed_families()),
                          [](const auto& test) { return test.param; });
 
 TEST(BlockCheckpointing, RecomputesExactlyTheChosenBlocks) {

@@ -103,9 +103,11 @@ TEST_P(KeptForAdapters, IsNoMoreThanForAllWeights) {
 INSTANTIATE_TEST_SUITE_P(
     Families,
     KeptForAdapters,
-    ::testing::Combine(::testing::Values("llama", "mistral", "qwen2", "qwen3", "gpt2", "gpt_neox"),
-                       ::testing::Range(size_t{0}, settings().size()),
-                       ::testing::Bool()),
+    ::testing::Combine(
+        ::testing::Values(
+            "llama", "mistral", "qwen2", "qwen3", "gpt2", "gpt_neox", "gemma2", "phi3"),
+        ::testing::Range(size_t{0}, settings().size()),
+        ::testing::Bool()),
     [](const auto& test) {
       return std::get<0>(test.param) + "_" + settings()[std::get<1>(test.param)].name +
              (std::get<2>(test.param) ? "_gpu" : "_cpu");

@@ -59,6 +59,8 @@ TEST(LoraTargets, AreEveryProjectionButTheHeadForAllLinear) {
                                                      {"mistral", 14},
                                                      {"qwen2", 14},
                                                      {"qwen3", 14},
+                                                     {"phi3", 8},
+                                                     {"gemma2", 14},
                                                      {"gpt2", 8},
                                                      {"gpt_neox", 8},
                                                      {"chatglm2", 8}};

@@ -17,7 +17,9 @@ namespace reprise::testing {
 /// One causal model of each family, ChatGLM among them.
 inline const std::vector<std::string>& family_cases() {
   static const std::vector<std::string> cases = {
-      "llama", "mistral", "qwen2", "qwen3", "gpt2", "gpt_neox", "chatglm2"};
+      "llama",   "mistral", "qwen2",  "qwen3",  "gpt2",    "gpt_neox",  "chatglm2",
+      "gemma",   "gemma2",  "gemma3", "phi3",   "smollm3", "olmo2",     "olmo3",
+      "granite", "glm",     "glm4",   "cohere", "cohere2", "ministral", "ministral3"};
   return cases;
 }
 

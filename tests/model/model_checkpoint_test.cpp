@@ -46,7 +46,7 @@ TEST(RoundTrip, KeepsEveryTensorOfEveryFixtureAndItsConfig) {
     EXPECT_TRUE(fs::exists(folder.path() / "generation_config.json"));
     ++folders;
   }
-  EXPECT_EQ(folders, 31U);
+  EXPECT_GE(folders, 66U);
 }
 
 TEST(RoundTrip, ShardsAndOpensThemAgain) {

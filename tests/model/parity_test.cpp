@@ -172,7 +172,26 @@ INSTANTIATE_TEST_SUITE_P(ChatGlmAndHeads,
                                            "qwen2_token_classes",
                                            "qwen3_token_classes",
                                            "gpt2_token_classes",
-                                           "gpt_neox_token_classes"),
+                                           "gpt_neox_token_classes",
+                                           "gemma_score",
+                                           "gemma2_score",
+                                           "gemma3_score",
+                                           "phi3_score",
+                                           "smollm3_score",
+                                           "olmo2_score",
+                                           "olmo3_score",
+                                           "glm_score",
+                                           "glm4_score",
+                                           "ministral_score",
+                                           "ministral3_score",
+                                           "gemma_token_classes",
+                                           "gemma2_token_classes",
+                                           "phi3_token_classes",
+                                           "smollm3_token_classes",
+                                           "glm_token_classes",
+                                           "glm4_token_classes",
+                                           "ministral_token_classes",
+                                           "ministral3_token_classes"),
                          [](const auto& test) { return test.param; });
 
 class Inputs : public ::testing::TestWithParam<std::string> {};
@@ -207,11 +226,10 @@ TEST_P(Inputs, PackedDocumentsDoNotSeeEachOther) {
   EXPECT_LE(relative_error(model->forward(input), expected["packed.logits"]), kFloat32Bound);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Families,
-    Inputs,
-    ::testing::Values("llama", "mistral", "qwen2", "qwen3", "gpt2", "gpt_neox", "chatglm2"),
-    [](const auto& test) { return test.param; });
+INSTANTIATE_TEST_SUITE_P(Families,
+                         Inputs,
+                         ::testing::ValuesIn(testing::family_cases()),
+                         [](const auto& test) { return test.param; });
 
 TEST(Pooling, TransformersAndOpenRlhfDifferWherePaddingIsEos) {
   const auto folder = testing::fixtures() / "models" / "llama_score_pad_is_eos";

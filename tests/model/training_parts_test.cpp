@@ -29,8 +29,9 @@ TEST(LinearHead, IsWhatApplyHeadComputesInEveryFamily) {
     const torch::NoGradGuard no_grad;
     const auto hidden = model->hidden_states(plain_input());
     const auto head = model->linear_head();
-    EXPECT_TRUE(testing::bitwise_equal(at::linear(hidden, head.weight, head.bias),
-                                       model->apply_head(hidden)))
+    EXPECT_TRUE(testing::bitwise_equal(
+        shaped_logits(at::linear(hidden, head.weight, head.bias), head.shape),
+        model->apply_head(hidden)))
         << name;
   }
 }

@@ -324,7 +324,10 @@ INSTANTIATE_TEST_SUITE_P(Families,
                                            std::pair("gpt2", false),
                                            std::pair("gpt2", true),
                                            std::pair("gpt_neox", false),
-                                           std::pair("gpt_neox", true)),
+                                           std::pair("gpt_neox", true),
+                                           std::pair("gemma2", false),
+                                           std::pair("gemma2", true),
+                                           std::pair("phi3", true)),
                          [](const auto& family) {
                            return family.param.first + (family.param.second ? "_lora" : "");
                          });

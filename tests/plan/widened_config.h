@@ -23,6 +23,7 @@ inline ModelConfig widened_config(const std::string& family, const WidenedSizes&
   json[is_gpt2 ? "n_layer" : "num_hidden_layers"] = sizes.layers;
   json[is_gpt2 ? "n_positions" : "max_position_embeddings"] = sizes.positions;
   json["vocab_size"] = sizes.vocabulary;
+  json.erase("layer_types");  // of as many layers as the fixture has
   return ModelConfig::from_json(json, family);
 }
 

@@ -38,7 +38,23 @@ inline const std::vector<std::string>& transformers_language_models() {
                                                  "qwen3",
                                                  "gpt2",
                                                  "gpt_neox",
-                                                 "gpt_neox_sequential"};
+                                                 "gpt_neox_sequential",
+                                                 "gemma",
+                                                 "gemma2",
+                                                 "gemma3",
+                                                 "phi3",
+                                                 "phi3_longrope",
+                                                 "smollm3",
+                                                 "smollm3_window",
+                                                 "olmo2",
+                                                 "olmo3",
+                                                 "granite",
+                                                 "glm",
+                                                 "glm4",
+                                                 "cohere",
+                                                 "cohere2",
+                                                 "ministral",
+                                                 "ministral3"};
   return names;
 }
 

@@ -8,6 +8,7 @@
 #include <reprise/export.h>
 #include <reprise/io/dtype.h>
 #include <reprise/io/json.h>
+#include <reprise/model/head.h>
 #include <reprise/model/quantization_config.h>
 #include <reprise/ops/activation.h>
 
@@ -21,9 +22,14 @@
 
 namespace reprise {
 
-enum class Family : uint8_t { Llama, Mistral, Qwen2, Qwen3, Gpt2, GptNeox, ChatGlm };
-
 enum class NormKind : uint8_t { Rms, Layer };
+
+/// What the norms of queries and keys go over.
+enum class QkNorm : uint8_t {
+  None,
+  Head,        ///< each head by itself, with one weight for all heads (Qwen3, Gemma 3)
+  Projection,  ///< all heads as one row (OLMo 2)
+};
 
 /// Rotary position embedding.
 struct RopeConfig {
@@ -50,10 +56,19 @@ struct RopeConfig {
   /// than original_positions.
   std::vector<double> short_factors, long_factors;
   int64_t turning_dims = 0;  ///< Proportional: the dimensions that turn; the others stay
+
+  bool operator==(const RopeConfig&) const = default;
+};
+
+/// Queries far in a row are multiplied by 1 + growth log(1 + floor(position / period)), as in
+/// Llama 4 and Ministral 3.
+struct QueryGrowth {
+  double growth = 0;  ///< 0: none
+  int64_t period = 0;
 };
 
 struct ModelConfig {
-  Family family = Family::Llama;
+  std::string family = "llama";  ///< its model_type in transformers
   int64_t vocabulary = 0;
   int64_t hidden = 0;
   int64_t intermediate = 0;
@@ -64,18 +79,32 @@ struct ModelConfig {
   int64_t max_positions = 0;
 
   NormKind norm = NormKind::Rms;
+  bool norm_has_bias = true;   ///< of NormKind::Layer
+  bool norm_adds_one = false;  ///< rows are multiplied by weight + 1 (Gemma)
   double norm_epsilon = 1e-6;
   Activation activation = Activation::Silu;
-  RopeConfig rope;
+  RopeConfig rope;  ///< of the layers that attend to everything
+  /// Per layer, where they differ; without dims: no rotary embedding in that layer. Empty: `rope`.
+  std::vector<RopeConfig> ropes;
+  QueryGrowth query_growth;
+  bool has_learned_positions = false;
+  std::vector<double> alibi_slopes;  ///< per head, ALiBi: added to a score for each key further
+                                     ///< back, with a minus sign; empty: none
   std::vector<int64_t> windows;          ///< per layer: size of the attention window; 0: no window
   std::vector<double> attention_scales;  ///< per layer: factor of the scores before the softmax
+  double attention_softcap = 0;  ///< scores become softcap tanh(score / softcap); 0: they stay
 
   bool qkv_bias = false;
   bool attention_output_bias = false;
   bool mlp_bias = false;
-  bool qk_norm = false;
+  QkNorm qk_norm = QkNorm::None;
   bool parallel_residual = false;
   bool tied_head = false;
+
+  double embedding_scale = 1;           ///< embeddings are multiplied by it
+  bool rounds_embedding_scale = false;  ///< to the type of the embedding, as Gemma does
+  double residual_scale = 1;            ///< what a branch adds to the residual is multiplied by it
+  LogitShape logit_shape;               ///< of the language-model head
 
   double embedding_dropout = 0;
   double attention_dropout = 0;
@@ -93,14 +122,15 @@ struct ModelConfig {
   Json source;                        ///< the original config.json, for export
   std::vector<std::string> warnings;  ///< about fields that are not known and were ignored
 
+  const RopeConfig& rope_of(int64_t layer) const {
+    return ropes.empty() ? rope : ropes.at(static_cast<size_t>(layer));
+  }
+
   /// Reads config.json in a folder. Throws for a family or a value that is not supported, and names
   /// file and field.
   REPRISE_API static ModelConfig read(const std::filesystem::path& folder);
   /// The same from parsed JSON; `source` names it in messages.
   REPRISE_API static ModelConfig from_json(const Json& json, const std::string& source);
 };
-
-/// The model_type of a family in transformers: "llama", "gpt_neox", …
-REPRISE_API const char* model_type(Family family);
 
 }  // namespace reprise

@@ -1,7 +1,8 @@
 // How model families differ besides their numbers: the names and layouts of their weights.
 //
-// All families share one decoder block; each family's file fills in an Architecture and a
-// ModelConfig. Names are paths in checkpoints, so that a module's path is its name there.
+// All families share one decoder block, which tests no family; each family's file fills in an
+// Architecture and a ModelConfig. Names are paths in checkpoints, so that a module's path is its
+// name there.
 #pragma once
 
 #include <reprise/model/config.h>
@@ -11,8 +12,6 @@
 #include <vector>
 
 namespace reprise {
-
-class ConfigReader;
 
 enum class QkvLayout : uint8_t {
   Separate,      ///< three linear layers
@@ -41,9 +40,13 @@ struct Architecture {
   std::string token_head = "score";
   bool sequence_head_has_bias = false;
 
-  // Paths from the block.
+  // Paths from the block. Norms stand before attention and MLP, after them (on what is added to the
+  // residual), or both; an empty path: there is none. Where both run in parallel and the MLP has no
+  // norm before it, it reads what attention reads.
   std::string attention_norm = "input_layernorm";
   std::string mlp_norm = "post_attention_layernorm";
+  std::string attention_output_norm;
+  std::string mlp_output_norm;
   std::string query = "self_attn.q_proj";
   std::string key = "self_attn.k_proj";
   std::string value = "self_attn.v_proj";
@@ -65,43 +68,19 @@ struct Architecture {
   std::vector<std::string> computed_buffers;
   /// Those of them that the family's own code expects, so that they are saved again.
   std::vector<std::string> carried_buffers;
-  /// "Llama", to which ForCausalLM, ForSequenceClassification or ForTokenClassification is added.
+  /// The names of its classes in transformers: "Llama" and what follows it.
   std::string class_prefix;
+  std::string causal_class = "ForCausalLM";
+  std::string sequence_class = "ForSequenceClassification";
+  std::string token_class = "ForTokenClassification";
+  /// Whether a language model is saved under the class that its config.json names.
+  bool keeps_class = false;
+  /// Ends of the names of layers that write to the residual, whose first values are scaled down by
+  /// their number (GPT-2); empty: none.
+  std::string scaled_at_first;
 };
 
 /// The architecture of a config's family.
 Architecture architecture_of(const ModelConfig& config);
-
-/// Fill `config` from the fields; throw for values that are not supported. One file per family.
-void read_llama(ConfigReader& fields, ModelConfig& config);
-void read_mistral(ConfigReader& fields, ModelConfig& config);
-void read_qwen2(ConfigReader& fields, ModelConfig& config);
-void read_qwen3(ConfigReader& fields, ModelConfig& config);
-void read_gpt2(ConfigReader& fields, ModelConfig& config);
-void read_gpt_neox(ConfigReader& fields, ModelConfig& config);
-void read_chatglm(ConfigReader& fields, ModelConfig& config);
-
-Architecture llama_architecture(const std::string& class_prefix);
-Architecture gpt2_architecture();
-Architecture gpt_neox_architecture();
-Architecture chatglm_architecture();
-
-/// Reads the sizes under transformers' usual names. `default_kv_heads` is the default of the
-/// family's class in transformers; 0: as many as heads.
-void read_usual_sizes(ConfigReader& fields, ModelConfig& config, int64_t default_kv_heads = 0);
-/// Reads the fields that Llama, Mistral and Qwen share: sizes, rotary embedding, activation,
-/// epsilon and dropout.
-void read_llama_shape(ConfigReader& fields, ModelConfig& config, int64_t default_kv_heads = 0);
-/// Reads rotary embedding, under the names of transformers 4 or 5.
-void read_rope(ConfigReader& fields, ModelConfig& config, double default_fraction = 1.0);
-void read_activation(ConfigReader& fields,
-                     ModelConfig& config,
-                     const char* name,
-                     const char* fallback);
-/// Reads what a norm adds to the mean of squares, from 0 to 1.
-double read_epsilon(ConfigReader& fields, const char* name, double fallback);
-/// Reads windows from layer_types; without it, layers from `first_layer` on have `window` (0:
-/// none).
-void read_windows(ConfigReader& fields, ModelConfig& config, int64_t window, int64_t first_layer);
 
 }  // namespace reprise

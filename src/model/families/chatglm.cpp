@@ -1,13 +1,16 @@
 // ChatGLM2 and ChatGLM3: few key/value groups, rotary embedding of neighbouring pairs over half of
 // each head, gate and up in one layer, and module names of their own.
-#include "model/families/architecture.h"
 #include "model/families/config_reader.h"
+#include "model/families/families.h"
+#include "model/families/shared_fields.h"
 
 namespace reprise {
 
 Architecture chatglm_architecture() {
   Architecture architecture;
   architecture.class_prefix = "ChatGLM";
+  architecture.causal_class = "Model";
+  architecture.keeps_class = true;
   architecture.pad_embedding_is_fixed = false;
   architecture.backbone = "transformer";
   architecture.embedding = "transformer.embedding.word_embeddings";

@@ -1,54 +1,26 @@
 // Reads config.json of any family.
 #include <reprise/model/config.h>
 
-#include "io/config_ranges.h"
-#include "model/families/architecture.h"
 #include "model/families/config_reader.h"
+#include "model/families/families.h"
 
 #include <reprise/io/file_format.h>
 
 #include <c10/util/Exception.h>
 
-#include <array>
 #include <cmath>
-#include <limits>
 
 namespace reprise {
 
 namespace {
 
-struct FamilyEntry {
-  Family family;
-  const char* model_type;
-  void (*read)(ConfigReader&, ModelConfig&);
-  Architecture (*architecture)();
-};
-
-// One row per family.
-const std::array<FamilyEntry, 7> kFamilies = {{
-    {Family::Llama, "llama", read_llama, [] { return llama_architecture("Llama"); }},
-    {Family::Mistral, "mistral", read_mistral, [] { return llama_architecture("Mistral"); }},
-    {Family::Qwen2, "qwen2", read_qwen2, [] { return llama_architecture("Qwen2"); }},
-    {Family::Qwen3, "qwen3", read_qwen3, [] { return llama_architecture("Qwen3"); }},
-    {Family::Gpt2, "gpt2", read_gpt2, gpt2_architecture},
-    {Family::GptNeox, "gpt_neox", read_gpt_neox, gpt_neox_architecture},
-    {Family::ChatGlm, "chatglm", read_chatglm, chatglm_architecture},
-}};
-
-const FamilyEntry& entry_of(Family family) {
-  return kFamilies.at(static_cast<size_t>(family));
-}
-
-const FamilyEntry& entry_named(ConfigReader& fields) {
+const Family& family_of(ConfigReader& fields) {
   const std::string name = fields.text_or({"model_type"}, "");
-  std::string supported;
-  for (const auto& entry : kFamilies) {
-    if (name == entry.model_type) {
-      return entry;
-    }
-    supported += std::string(supported.empty() ? "" : ", ") + entry.model_type;
+  const Family* family = find_family(name);
+  if (family == nullptr) {
+    fields.refuse("model_type", "one of " + supported_families(), name);
   }
-  fields.refuse("model_type", "one of " + supported, name);
+  return *family;
 }
 
 std::vector<int64_t> read_eos_ids(ConfigReader& fields) {
@@ -160,14 +132,17 @@ void check(const ConfigReader& fields, const ModelConfig& config) {
               " attention heads cannot share ",
               config.kv_heads,
               " key/value heads: the first must be a multiple of the second.");
-  TORCH_CHECK(config.rope.dims % 2 == 0 && config.rope.dims <= config.head_dim,
-              "[config] ",
-              source,
-              ": rotary embedding over ",
-              config.rope.dims,
-              " dimensions of a head of ",
-              config.head_dim,
-              ": it needs an even number of them.");
+  for (int64_t layer = 0; layer < config.layers; ++layer) {
+    const RopeConfig& rope = config.rope_of(layer);
+    TORCH_CHECK(rope.dims % 2 == 0 && rope.dims <= config.head_dim,
+                "[config] ",
+                source,
+                ": rotary embedding over ",
+                rope.dims,
+                " dimensions of a head of ",
+                config.head_dim,
+                ": it needs an even number of them.");
+  }
   check_parameters(source, config);
   for (const auto& [name, p] : {std::pair{"attention", config.attention_dropout},
                                 {"residual", config.residual_dropout},
@@ -185,81 +160,12 @@ void check(const ConfigReader& fields, const ModelConfig& config) {
 
 }  // namespace
 
-void read_usual_sizes(ConfigReader& fields, ModelConfig& config, int64_t default_kv_heads) {
-  config.vocabulary = fields.size({"vocab_size"});
-  config.hidden = fields.size({"hidden_size"});
-  config.intermediate = fields.size({"intermediate_size"});
-  config.layers = fields.layers({"num_hidden_layers"});
-  config.heads = fields.size({"num_attention_heads"});
-  config.kv_heads = fields.size_or_none("num_key_value_heads",
-                                        /*none=*/config.heads,
-                                        default_kv_heads > 0 ? default_kv_heads : config.heads);
-  config.head_dim = fields.size_or({"head_dim"}, config.hidden / config.heads);
-  config.max_positions = fields.size_or({"max_position_embeddings"}, 2048);
-  config.tied_head = fields.flag_or("tie_word_embeddings", false);
-  config.classifier_dropout = fields.number_or({"classifier_dropout", "hidden_dropout"}, 0.1);
-}
-
-void read_activation(ConfigReader& fields,
-                     ModelConfig& config,
-                     const char* name,
-                     const char* fallback) {
-  const std::string activation = fields.text_or({name}, fallback);
-  if (activation == "silu" || activation == "swish") {
-    config.activation = Activation::Silu;
-  } else if (activation == "gelu") {
-    config.activation = Activation::Gelu;
-  } else if (activation == "gelu_new" || activation == "gelu_pytorch_tanh" ||
-             activation == "gelu_fast") {
-    config.activation = Activation::GeluTanh;
-  } else if (activation == "relu") {
-    config.activation = Activation::Relu;
-  } else {
-    fields.refuse(name, "silu, gelu, gelu_new, gelu_pytorch_tanh, gelu_fast or relu", activation);
-  }
-}
-
-void read_windows(ConfigReader& fields, ModelConfig& config, int64_t window, int64_t first_layer) {
-  config.windows.assign(static_cast<size_t>(config.layers), 0);
-  const Json* types = fields.find({"layer_types"});
-  if (types == nullptr) {
-    for (int64_t layer = first_layer; layer < config.layers; ++layer) {
-      config.windows[static_cast<size_t>(layer)] = window;
-    }
-    return;
-  }
-  if (!types->is_array() || static_cast<int64_t>(types->size()) != config.layers) {
-    fields.refuse("layer_types", "an array with one entry for each of the layers", *types);
-  }
-  for (size_t layer = 0; layer < types->size(); ++layer) {
-    const auto& type = (*types)[layer];
-    if (type == "sliding_attention" && window > 0) {
-      config.windows[layer] = window;
-    } else if (type != "full_attention") {
-      fields.refuse(
-          "layer_types", "full_attention, or sliding_attention and a sliding_window", type);
-    }
-  }
-}
-
-double read_epsilon(ConfigReader& fields, const char* name, double fallback) {
-  return fields.number_in(name, fallback, ConfigReader::Least::Included, 0, io::kLargestEpsilon);
-}
-
-Architecture architecture_of(const ModelConfig& config) {
-  return entry_of(config.family).architecture();
-}
-
-const char* model_type(Family family) {
-  return entry_of(family).model_type;
-}
-
 ModelConfig ModelConfig::from_json(const Json& json, const std::string& source) {
   ConfigReader fields(json, source);
-  const FamilyEntry& entry = entry_named(fields);
+  const Family& family = family_of(fields);
   ModelConfig config;
-  config.family = entry.family;
-  entry.read(fields, config);
+  config.family = family.model_type;
+  family.read(fields, config);
   read_common_fields(fields, config);
   if (config.windows.empty()) {
     config.windows.assign(static_cast<size_t>(config.layers), 0);

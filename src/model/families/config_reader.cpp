@@ -127,6 +127,11 @@ bool ConfigReader::flag_or(const char* name, bool fallback) {
   return field->get<bool>();
 }
 
+bool ConfigReader::is_null(const char* name) {
+  known_.insert(name);
+  return json_.contains(name) && json_.at(name).is_null();
+}
+
 std::string ConfigReader::text_or(std::initializer_list<const char*> names,
                                   const std::string& fallback) {
   const Json* field = find(names);

@@ -32,6 +32,7 @@ class ConfigReader {
   enum class Least { Included, Excluded };
   double number_in(const char* name, double fallback, Least kind, double least, double most);
   bool flag_or(const char* name, bool fallback);
+  bool is_null(const char* name);  ///< present and null
   std::string text_or(std::initializer_list<const char*> names, const std::string& fallback);
 
   /// Throws if the field is present with another value, since only this one is supported.

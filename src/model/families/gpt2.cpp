@@ -1,6 +1,7 @@
 // GPT-2: learned positions, layer norms, weights stored (in, out).
-#include "model/families/architecture.h"
 #include "model/families/config_reader.h"
+#include "model/families/families.h"
+#include "model/families/shared_fields.h"
 
 #include <cmath>
 
@@ -9,6 +10,8 @@ namespace reprise {
 Architecture gpt2_architecture() {
   Architecture architecture;
   architecture.class_prefix = "GPT2";
+  architecture.causal_class = "LMHeadModel";
+  architecture.scaled_at_first = ".c_proj";
   architecture.pad_embedding_is_fixed = false;
   architecture.backbone = "transformer";
   architecture.embedding = "transformer.wte";
@@ -37,6 +40,7 @@ void read_gpt2(ConfigReader& fields, ModelConfig& config) {
   config.max_positions = fields.size({"n_positions", "max_position_embeddings"});
   config.intermediate = fields.size_or({"n_inner"}, 4 * config.hidden);
   config.head_dim = config.hidden / config.heads;
+  config.has_learned_positions = true;
   config.norm = NormKind::Layer;
   config.norm_epsilon = read_epsilon(fields, "layer_norm_epsilon", 1e-5);
   read_activation(fields, config, "activation_function", "gelu_new");

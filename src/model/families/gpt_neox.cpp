@@ -1,6 +1,7 @@
 // GPT-NeoX and Pythia: attention and MLP in parallel, rotary embedding over a quarter of each head.
-#include "model/families/architecture.h"
 #include "model/families/config_reader.h"
+#include "model/families/families.h"
+#include "model/families/shared_fields.h"
 
 namespace reprise {
 
@@ -29,7 +30,7 @@ void read_gpt_neox(ConfigReader& fields, ModelConfig& config) {
   read_usual_sizes(fields, config);
   config.kv_heads = config.heads;  // no grouped-query attention, and no head size of its own
   config.head_dim = config.hidden / config.heads;
-  read_rope(fields, config, /*default_fraction=*/0.25);
+  read_rope(fields, config, {.fraction = 0.25});
   read_activation(fields, config, "hidden_act", "gelu");
   config.norm = NormKind::Layer;
   config.norm_epsilon = read_epsilon(fields, "layer_norm_eps", 1e-5);

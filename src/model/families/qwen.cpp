@@ -1,13 +1,15 @@
 // Qwen2 and Qwen2.5 (biases on q, k, v) and Qwen3 (norms on q and k, no biases).
-#include "model/families/architecture.h"
 #include "model/families/config_reader.h"
+#include "model/families/families.h"
+#include "model/families/shared_fields.h"
 
 namespace reprise {
 
 namespace {
 
-void read_qwen_shape(ConfigReader& fields, ModelConfig& config) {
-  read_llama_shape(fields, config, /*default_kv_heads=*/32);
+// `head_dim`: the default of transformers; 0: hidden / heads.
+void read_qwen_shape(ConfigReader& fields, ModelConfig& config, int64_t head_dim) {
+  read_llama_shape(fields, config, {.kv_heads = 32, .head_dim = head_dim});
   // The window has an effect only with use_sliding_window; even then the first max_window_layers
   // layers attend to everything.
   const int64_t window = fields.size_or_none("sliding_window", /*none=*/0, /*if_missing=*/4096);
@@ -19,18 +21,14 @@ void read_qwen_shape(ConfigReader& fields, ModelConfig& config) {
 }  // namespace
 
 void read_qwen2(ConfigReader& fields, ModelConfig& config) {
-  read_qwen_shape(fields, config);
+  read_qwen_shape(fields, config, /*head_dim=*/0);
   config.qkv_bias = true;
   fields.require("use_mrope", false);
 }
 
 void read_qwen3(ConfigReader& fields, ModelConfig& config) {
-  read_qwen_shape(fields, config);
-  if (fields.find({"head_dim"}) == nullptr) {
-    config.head_dim = 128;  // the default of transformers; not hidden / heads
-    config.rope.dims = 128;
-  }
-  config.qk_norm = true;
+  read_qwen_shape(fields, config, /*head_dim=*/128);
+  config.qk_norm = QkNorm::Head;
   config.qkv_bias = config.attention_output_bias = fields.flag_or("attention_bias", false);
 }
 

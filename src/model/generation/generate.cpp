@@ -75,9 +75,8 @@ void check_prompts(const ModelConfig& config, const Prompts& prompts) {
 
 void check_length(const ModelConfig& config, int64_t prompt, int64_t new_tokens) {
   // Rotary positions have no limit, even if quality suffers; learned ones do.
-  const bool has_learned_positions = config.rope.dims == 0;
-  TORCH_CHECK(!has_learned_positions || (prompt <= config.max_positions &&
-                                         new_tokens <= config.max_positions - prompt + 1),
+  TORCH_CHECK(!config.has_learned_positions || (prompt <= config.max_positions &&
+                                                new_tokens <= config.max_positions - prompt + 1),
               "[generate] a prompt of ",
               prompt,
               " tokens and ",

@@ -6,6 +6,7 @@
 #include "model/layers/rope.h"
 #include "model/module_tree.h"
 #include "ops/linear/qkv_rope.h"
+#include "ops/sliced_attention.h"
 
 #include <ATen/ATen.h>
 
@@ -31,8 +32,11 @@ Attention::Attention(torch::nn::Module& block,
       head_dim_(config.head_dim),
       scale_(config.attention_scales.at(static_cast<size_t>(layer))),
       dropout_(config.attention_dropout),
-      rope_(config.rope),
-      layout_(architecture.qkv_layout) {
+      softcap_(config.attention_softcap),
+      has_shaped_scores_(has_shaped_scores(config)),
+      rope_(config.rope_of(layer)),
+      layout_(architecture.qkv_layout),
+      qk_norm_(config.qk_norm) {
   const auto linear = [&](const std::string& path, int64_t in, int64_t out, bool has_bias) {
     return adopt(block,
                  path,
@@ -53,14 +57,13 @@ Attention::Attention(torch::nn::Module& block,
   }
   output_ =
       linear(architecture.attention_output, width, config.hidden, config.attention_output_bias);
-  if (config.qk_norm) {
-    const auto norm = [&](const std::string& path) {
-      return adopt(block,
-                   path,
-                   std::make_shared<Norm>(NormKind::Rms, head_dim_, config.norm_epsilon, options));
+  if (qk_norm_ != QkNorm::None) {
+    const auto norm = [&](const std::string& path, int64_t all_heads) {
+      const int64_t size = qk_norm_ == QkNorm::Head ? head_dim_ : all_heads;
+      return adopt(block, path, std::make_shared<Norm>(config, size, options));
     };
-    query_norm_ = norm(architecture.query_norm);
-    key_norm_ = norm(architecture.key_norm);
+    query_norm_ = norm(architecture.query_norm, width);
+    key_norm_ = norm(architecture.key_norm, kv_width);
   }
 }
 
@@ -113,10 +116,15 @@ std::array<at::Tensor, 3> Attention::heads_of(const at::Tensor& x,
     }
   }
   auto [q, k, v] = project(x, pass);
-  if (query_norm_ !=
-      nullptr) {  // before the transpose: the norm then copies once, and the rotation never
-    q = query_norm_->forward(q);
-    k = key_norm_->forward(k);
+  if (qk_norm_ != QkNorm::None) {
+    // Before the transpose: the norm then copies once, and the rotation never.
+    const auto normed = [&](const Norm& norm, const at::Tensor& heads) {
+      return qk_norm_ == QkNorm::Head
+                 ? norm.forward(heads)
+                 : norm.forward(heads.flatten(-2)).unflatten(-1, {-1, head_dim_});
+    };
+    q = normed(*query_norm_, q);
+    k = normed(*key_norm_, k);
   }
   q = q.transpose(1, 2);
   k = k.transpose(1, 2);
@@ -127,14 +135,39 @@ std::array<at::Tensor, 3> Attention::heads_of(const at::Tensor& x,
   return {q, k, v.transpose(1, 2)};
 }
 
+at::Tensor Attention::attend_in_slices(const std::array<at::Tensor, 3>& heads,
+                                       const AttentionContext& context,
+                                       const Pass& pass) const {
+  const auto& [q, k, v] = heads;
+  // Autocast does not know the operator, so its cast for scaled_dot_product_attention is done here.
+  const auto type = attention_type(q.scalar_type(), memory::kernel_type(q.device()));
+  return ops::sliced_attention(q.to(type),
+                               k.to(type),
+                               v.to(type),
+                               {.scale = scale_,
+                                .softcap = softcap_,
+                                .window = context.mask.window,
+                                .runs = context.mask.runs,
+                                .slopes = context.slopes,
+                                .dropout = pass.training ? dropout_ : 0.0})
+      .transpose(1, 2)
+      .flatten(2);
+}
+
 // (B, T, heads * head_dim), before the output projection.
 at::Tensor Attention::attend(const at::Tensor& x,
                              const AttentionContext& context,
                              const Pass& pass,
                              KvCache* cache) const {
   auto [q, k, v] = heads_of(x, context, pass);
+  if (context.query_scale.defined()) {
+    q = q * context.query_scale.to(q.scalar_type());
+  }
   if (cache != nullptr) {
     std::tie(k, v) = cache->append(layer_, k, v);
+  }
+  if (has_shaped_scores_) {
+    return attend_in_slices({q, k, v}, context, pass);
   }
   const AttentionMask& seen = context.mask;
   if (seen.documents.starts.defined()) {

@@ -1,5 +1,6 @@
 // Self-attention of one block: projections, optional q/k norms, rotary embedding, and
-// scaled_dot_product_attention, or flash attention within documents.
+// scaled_dot_product_attention, or flash attention within documents, or where scores are more than
+// scaled products ops::sliced_attention.
 #pragma once
 
 #include "model/families/architecture.h"
@@ -48,12 +49,18 @@ class Attention {
                     const Pass& pass,
                     KvCache* cache) const;
 
+  at::Tensor attend_in_slices(const std::array<at::Tensor, 3>& heads,
+                              const AttentionContext& context,
+                              const Pass& pass) const;
+
   int64_t layer_, heads_, kv_heads_, head_dim_;
-  double scale_, dropout_;
+  double scale_, dropout_, softcap_;
+  bool has_shaped_scores_;
   RopeConfig rope_;
   QkvLayout layout_;
   std::shared_ptr<Linear> query_, key_, value_;  // fused layouts: query_ is all three
   std::shared_ptr<Linear> output_;
+  QkNorm qk_norm_;
   std::shared_ptr<Norm> query_norm_, key_norm_;  // null: none
 };
 

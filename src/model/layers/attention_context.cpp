@@ -4,6 +4,8 @@
 #include "model/layers/document_attention.h"
 #include "model/layers/rope.h"
 
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <c10/util/Exception.h>
 
 namespace reprise {
@@ -14,7 +16,7 @@ namespace {
 bool goes_by_documents(const ModelConfig& config,
                        const ModelInput& input,
                        const AttentionState& state) {
-  if (!input.document_starts.defined()) {
+  if (!input.document_starts.defined() || has_shaped_scores(config)) {
     return false;
   }
   const auto device = memory::kernel_type(input.input_ids.device());
@@ -46,20 +48,70 @@ void check_length(const ModelConfig& config,
               " positions.");
 }
 
+// The tables of each layer, computed once for all layers that rotate alike.
+std::vector<RopeTables> tables_of(const ModelConfig& config, const at::Tensor& positions) {
+  std::vector<RopeTables> tables;
+  for (int64_t layer = 0; layer < config.layers; ++layer) {
+    const RopeConfig& rope = config.rope_of(layer);
+    int64_t first = 0;
+    while (first < layer && !(config.rope_of(first) == rope)) {
+      ++first;
+    }
+    tables.push_back(first < layer ? tables[static_cast<size_t>(first)]
+                                   : rope_tables(rope, positions));
+  }
+  return tables;
+}
+
+at::Tensor query_scale_of(const QueryGrowth& queries, const at::Tensor& positions) {
+  if (queries.growth == 0) {
+    return {};
+  }
+  const auto periods = at::floor(positions.to(at::kFloat) / queries.period);
+  return (periods.log1p() * queries.growth + 1).unsqueeze(1).unsqueeze(-1);
+}
+
+// Written by kernels: a copy from the host would synchronise with the device.
+at::Tensor slopes_on(const std::vector<double>& slopes, const at::Tensor& beside) {
+  if (slopes.empty()) {
+    return {};
+  }
+  auto tensor =
+      at::empty({static_cast<int64_t>(slopes.size())}, beside.options().dtype(at::kFloat));
+  for (size_t head = 0; head < slopes.size(); ++head) {
+    tensor.select(0, static_cast<int64_t>(head)).fill_(slopes[head]);
+  }
+  return tensor;
+}
+
 }  // namespace
+
+bool has_shaped_scores(const ModelConfig& config) {
+  return config.attention_softcap > 0 || !config.alibi_slopes.empty();
+}
 
 AttentionContexts prepare_attention(const ModelConfig& config,
                                     const ModelInput& input,
                                     const AttentionState& state) {
   const auto masks =
-      attention_masks(input, state.past, config.windows, goes_by_documents(config, input, state));
+      has_shaped_scores(config)
+          ? sliced_masks(input, state.past, config.windows)
+          : attention_masks(
+                input, state.past, config.windows, goes_by_documents(config, input, state));
   AttentionContexts contexts;
   contexts.positions = positions_of(input, state.past);
   check_length(config, input, state, contexts.positions);
-  const RopeTables rope = rope_tables(config.rope, contexts.positions);
+  const at::NoGradGuard no_grad;
+  const auto ropes = tables_of(config, contexts.positions);
+  const auto query_scale = query_scale_of(config.query_growth, contexts.positions);
+  const auto slopes = slopes_on(config.alibi_slopes, contexts.positions);
   contexts.by_block.reserve(config.windows.size());
-  for (const int64_t window : config.windows) {
-    contexts.by_block.push_back({rope.cos, rope.sin, masks.at(window)});
+  for (size_t layer = 0; layer < config.windows.size(); ++layer) {
+    contexts.by_block.push_back({.cos = ropes[layer].cos,
+                                 .sin = ropes[layer].sin,
+                                 .mask = masks.at(config.windows[layer]),
+                                 .query_scale = query_scale,
+                                 .slopes = slopes});
   }
   return contexts;
 }

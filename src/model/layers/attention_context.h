@@ -18,6 +18,8 @@ namespace reprise {
 struct AttentionContext {
   at::Tensor cos, sin;  ///< rotary tables; undefined without rotary embedding
   AttentionMask mask;
+  at::Tensor query_scale;  ///< (B or 1, 1, T, 1) float32, of queries; undefined: none
+  at::Tensor slopes;       ///< (heads) float32, ALiBi; undefined: none
 
   template <class Visit>
   void for_each_tensor(Visit&& visit) {
@@ -25,8 +27,14 @@ struct AttentionContext {
     visit(sin);
     visit(mask.allowed);
     visit(mask.documents.starts);
+    visit(mask.runs);
+    visit(query_scale);
+    visit(slopes);
   }
 };
+
+/// Whether scores are more than scaled products, which no fused kernel computes.
+bool has_shaped_scores(const ModelConfig& config);
 
 struct AttentionContexts {
   at::Tensor positions;                    ///< of every token, (B or 1, T)

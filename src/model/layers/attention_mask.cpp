@@ -151,4 +151,22 @@ std::map<int64_t, AttentionMask> attention_masks(const ModelInput& input,
   return masks;
 }
 
+std::map<int64_t, AttentionMask> sliced_masks(const ModelInput& input,
+                                              int64_t past,
+                                              const std::vector<int64_t>& windows) {
+  check(input, past);
+  const at::NoGradGuard no_grad;
+  // Padding is a run of its own, before all documents.
+  auto runs = input.document_ids;
+  if (input.attention_mask.defined()) {
+    const auto attended = input.attention_mask.to(at::kBool);
+    runs = runs.defined() ? (runs - runs.min() + 1) * attended : attended.to(at::kInt);
+  }
+  std::map<int64_t, AttentionMask> masks;
+  for (const int64_t window : windows) {
+    masks[window] = {.runs = runs, .window = window};
+  }
+  return masks;
+}
+
 }  // namespace reprise

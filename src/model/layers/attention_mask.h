@@ -19,6 +19,9 @@ struct AttentionMask {
   at::Tensor allowed;      ///< bool (B or 1, 1, T, S); undefined: no mask
   bool is_causal = false;  ///< without a mask: position i attends to 0..i, otherwise to all
   DocumentRuns documents = {};
+  // For ops::sliced_attention, instead of all of them.
+  at::Tensor runs = {};  ///< (B, S) integers; undefined: every token is of one run
+  int64_t window = 0;
 };
 
 /// The position of every token: input.position_ids, or counted from `past`, in each document from
@@ -32,5 +35,9 @@ REPRISE_API std::map<int64_t, AttentionMask> attention_masks(const ModelInput& i
                                                              int64_t past,
                                                              const std::vector<int64_t>& windows,
                                                              bool goes_by_runs = false);
+/// The same for ops::sliced_attention, which needs no mask of T x S.
+std::map<int64_t, AttentionMask> sliced_masks(const ModelInput& input,
+                                              int64_t past,
+                                              const std::vector<int64_t>& windows);
 
 }  // namespace reprise

@@ -1,5 +1,6 @@
-// The decoder block that all families share: attention and MLP with a norm before each, added to
-// the residual stream one after the other or in parallel. One block is one checkpointed region.
+// The decoder block that all families share: attention and MLP, with norms before them, after them
+// or both, added to the residual stream one after the other or in parallel. One block is one
+// checkpointed region.
 #pragma once
 
 #include "model/layers/attention.h"
@@ -8,6 +9,7 @@
 #include <torch/nn/module.h>
 
 #include <memory>
+#include <string>
 
 namespace reprise {
 
@@ -32,11 +34,30 @@ class Block : public torch::nn::Module {
   bool is_trained(AdapterUse adapters) const;
 
  private:
+  // Of a branch: before what it reads, and on what it adds. Null: none.
+  struct Norms {
+    std::shared_ptr<Norm> before, after;
+  };
+
+  Norms make_norms(const ModelConfig& config,
+                   const std::string& before,
+                   const std::string& after,
+                   const at::TensorOptions& options);
+  template <class Branch>
+  at::Tensor add_branch(const Norms& norms,
+                        const at::Tensor& x,
+                        const Pass& pass,
+                        const Branch& branch) const;
+  at::Tensor forward_parallel(const at::Tensor& x,
+                              const AttentionContext& context,
+                              const Pass& pass,
+                              KvCache* cache) const;
+  bool drops(const Pass& pass) const { return dropout_ > 0 && pass.training; }
   void move_weights(const Move& move) const;
 
   bool is_parallel_;
-  double dropout_;
-  std::shared_ptr<Norm> attention_norm_, mlp_norm_;
+  double dropout_, residual_scale_;
+  Norms attention_norms_, mlp_norms_;
   Attention attention_;
   Mlp mlp_;
 };

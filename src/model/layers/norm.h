@@ -12,17 +12,23 @@ namespace reprise {
 
 class Norm : public torch::nn::Module {
  public:
-  Norm(NormKind kind, int64_t size, double epsilon, const at::TensorOptions& options);
+  /// A norm of rows of `size` values, of the kind that the model has.
+  Norm(const ModelConfig& config, int64_t size, const at::TensorOptions& options);
   at::Tensor forward(const at::Tensor& x) const;
   /// x and its norm, for a residual connection: see ops::fork_rms_norm.
   ops::Fork fork(const at::Tensor& x) const;
+  /// The value that new weights have.
+  double initial_weight() const { return adds_one_ ? 0 : 1; }
 
   at::Tensor weight;
-  at::Tensor bias;  ///< layer norm only
+  at::Tensor bias;  ///< undefined: none
 
  private:
+  ops::NormWeight rms_weight() const { return {weight, adds_one_ ? 1.0 : 0.0}; }
+
   NormKind kind_;
   double epsilon_;
+  bool adds_one_;
 };
 
 }  // namespace reprise

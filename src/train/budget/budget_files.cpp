@@ -59,7 +59,7 @@ ShapePlan plan_of(const PlanEntry& entry, const text::JsonFields& key) {
 }
 
 Json description_of(const BudgetedModel& model) {
-  return {{"family", model_type(model.model.config().family)},
+  return {{"family", model.model.config().family},
           {"layers", model.model.config().layers},
           {"dtype", dtype_name(model.model.dtype())},
           {"parameter_bytes", parameter_bytes(model.model)}};
@@ -177,8 +177,8 @@ void write_memory_page(const std::filesystem::path& path,
   const auto& config = model.model.config();
   MemoryReport report;
   report.title = "Memory of a training step" + (model.role.empty() ? "" : ", " + model.role);
-  report.model = std::string(model_type(config.family)) + ", " + std::to_string(config.layers) +
-                 " blocks, " + dtype_name(model.model.dtype()) + "; micro-batch of " +
+  report.model = config.family + ", " + std::to_string(config.layers) + " blocks, " +
+                 dtype_name(model.model.dtype()) + "; micro-batch of " +
                  std::to_string(plan->shape.rows) + " x " + std::to_string(plan->shape.length) +
                  " tokens";
   report.device = model.model.device().str();

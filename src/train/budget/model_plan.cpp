@@ -183,10 +183,9 @@ MemoryReport report_of(const ModelPlanRequest& request,
   const auto& chosen = shape.plan_for(plan.budget);
   MemoryReport report;
   report.title = "Memory of a training step, predicted";
-  report.model = std::string(model_type(request.config.family)) + ", " +
-                 std::to_string(request.config.layers) + " blocks, " + dtype_name(request.dtype) +
-                 "; micro-batch of " + std::to_string(request.rows) + " x " +
-                 std::to_string(request.length) + " tokens";
+  report.model = request.config.family + ", " + std::to_string(request.config.layers) +
+                 " blocks, " + dtype_name(request.dtype) + "; micro-batch of " +
+                 std::to_string(request.rows) + " x " + std::to_string(request.length) + " tokens";
   report.device = request.device.name;
   report.budget = plan.budget;
   report.peak_bytes = chosen.peak_bytes;

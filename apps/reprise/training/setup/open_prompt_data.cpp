@@ -15,7 +15,7 @@ namespace {
 
 // --max_prompt_length, or what completions leave of the model's positions.
 int64_t prompt_limit(const TrainingFlags& flags, const ModelConfig& config) {
-  const bool is_learned = config.rope.dims == 0;
+  const bool is_learned = config.has_learned_positions;
   TORCH_CHECK(!is_learned || !flags.allow_untrained_positions,
               "--allow_untrained_positions has no effect: --model ",
               flags.model,

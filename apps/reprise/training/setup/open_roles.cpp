@@ -63,7 +63,7 @@ void check_critic(const std::string& folder,
   const int64_t used = flags.max_prompt_length > 0
                            ? flags.max_prompt_length + flags.max_completion_length
                            : ModelConfig::read(flags.model).max_positions;
-  const bool may_exceed = flags.allow_untrained_positions && config.rope.dims > 0;
+  const bool may_exceed = flags.allow_untrained_positions && !config.has_learned_positions;
   TORCH_CHECK(may_exceed || used <= config.max_positions,
               "critic ",
               folder,

@@ -34,7 +34,7 @@ void check_model_positions(const std::string& model_flag,
                            const TrainingFlags& flags,
                            ProgressLine& progress) {
   const auto config = ModelConfig::read(model_folders({folder, ""}, "").model);
-  const bool is_learned = config.rope.dims == 0;
+  const bool is_learned = config.has_learned_positions;
   const int64_t length = input_length(flags, row.tokens, is_learned);
   const std::string model = "--" + model_flag + " " + folder;
   TORCH_CHECK(!is_learned || !flags.allow_untrained_positions,
