@@ -13,9 +13,11 @@ at::Tensor activate(Activation activation, const at::Tensor& x) {
     case Activation::GeluTanh:
       return at::gelu(x, "tanh");
     case Activation::Relu:
+      return at::relu(x);
+    case Activation::SquaredRelu:
       break;
   }
-  return at::relu(x);
+  return at::relu(x).square();
 }
 
 at::Tensor activate_backward(Activation activation,
@@ -29,9 +31,11 @@ at::Tensor activate_backward(Activation activation,
     case Activation::GeluTanh:
       return at::gelu_backward(gradient, x, "tanh");
     case Activation::Relu:
+      return at::threshold_backward(gradient, x, 0);
+    case Activation::SquaredRelu:
       break;
   }
-  return at::threshold_backward(gradient, x, 0);
+  return gradient * at::relu(x) * 2;
 }
 
 }  // namespace reprise::ops

@@ -109,7 +109,7 @@ TEST_F(Kernels, Gated) {
   const auto op = kernel("reprise::gated", reference::gated);
   const auto back = kernel("reprise::gated_backward", reference::gated_backward);
   for (const auto type : kTypes) {
-    for (const int64_t activation : {0, 1, 2, 3}) {
+    for (const int64_t activation : {0, 1, 2, 3, 4}) {
       for (const auto& sizes : std::vector<std::vector<int64_t>>{
                {1, 2}, {3, 14}, {2, 3, 64}, {129, 4096}, {1000, 2 * 8192}, {7, 2 * 1001}}) {
         const auto both = random_on_gpu(sizes, type) * 3;

@@ -86,8 +86,11 @@ TEST_F(Operators, RmsNormRoundsOnce) {
 }
 
 TEST_F(Operators, GatedHasItsGradientsForEveryActivation) {
-  for (const auto kind :
-       {Activation::Silu, Activation::Gelu, Activation::GeluTanh, Activation::Relu}) {
+  for (const auto kind : {Activation::Silu,
+                          Activation::Gelu,
+                          Activation::GeluTanh,
+                          Activation::Relu,
+                          Activation::SquaredRelu}) {
     expect_numeric_gradients([&](const Inputs& in) { return gated(in[0], kind); },
                              {random_doubles({2, 3, 8})});
   }

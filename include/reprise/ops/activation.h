@@ -5,6 +5,6 @@
 
 namespace reprise {
 
-enum class Activation : uint8_t { Silu, Gelu, GeluTanh, Relu };
+enum class Activation : uint8_t { Silu, Gelu, GeluTanh, Relu, SquaredRelu };
 
 }  // namespace reprise

@@ -24,6 +24,9 @@ template <Activation kActivation, bool kFast>
 __device__ __forceinline__ Activated activate(float g) {
   if constexpr (kActivation == Activation::Relu) {
     return {g < 0.0f ? 0.0f : g, g <= 0.0f ? 0.0f : 1.0f};  // NaN stays NaN
+  } else if constexpr (kActivation == Activation::SquaredRelu) {
+    const float r = g < 0.0f ? 0.0f : g;
+    return {r * r, 2.0f * r};
   } else if constexpr (kActivation == Activation::Gelu) {
     constexpr float kSqrtHalf = 0.70710678118654752440f;
     constexpr float kDensity = 0.39894228040143267794f;  // 1 / sqrt(2 pi)

@@ -126,6 +126,8 @@ void with_activation(Activation activation, F&& f) {
       return f(std::integral_constant<Activation, Activation::GeluTanh>{});
     case Activation::Relu:
       return f(std::integral_constant<Activation, Activation::Relu>{});
+    case Activation::SquaredRelu:
+      return f(std::integral_constant<Activation, Activation::SquaredRelu>{});
   }
 }
 
