@@ -67,8 +67,10 @@ std::optional<at::Tensor> as_bias(const std::optional<at::Tensor>& mask, const a
   if (!mask) {
     return std::nullopt;
   }
-  return at::zeros_like(*mask, q.options().requires_grad(false))
-      .masked_fill_(mask->logical_not(), -std::numeric_limits<double>::infinity());
+  const auto number = [&](double value) {
+    return at::scalar_tensor(value, q.options().requires_grad(false));
+  };
+  return at::where(*mask, number(0), number(-std::numeric_limits<double>::infinity()));
 }
 
 at::Tensor flash_attention(const at::Tensor& q,

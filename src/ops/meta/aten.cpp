@@ -70,6 +70,10 @@ Three native_layer_norm_backward(const at::Tensor& gradient,
           needs[2] && bias ? at::empty_like(*bias) : at::Tensor()};
 }
 
+at::Tensor relu(const at::Tensor& x) {
+  return at::empty_like(x);
+}
+
 at::Tensor where(const at::Tensor& condition, const at::Tensor& x, const at::Tensor& y) {
   const auto sizes = at::infer_size(at::infer_size(condition.sizes(), x.sizes()), y.sizes());
   return at::empty(sizes, condition.options().dtype(at::native::result_type(x, y)));
@@ -121,6 +125,7 @@ TORCH_LIBRARY_IMPL(aten, Meta, library) {
   library.impl("embedding_dense_backward", embedding_dense_backward);
   library.impl("native_layer_norm", native_layer_norm);
   library.impl("native_layer_norm_backward", native_layer_norm_backward);
+  library.impl("relu", relu);
   library.impl("where.self", where);
   library.impl("where.self_out", where_out);
   library.impl("logical_and.out", logical_out);
