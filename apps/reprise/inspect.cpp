@@ -51,6 +51,7 @@ struct Word {
 constexpr std::array kParts = {Word{"norm", "norms"},
                                Word{"ln_", "norms"},
                                Word{".mlp.", "mlp"},
+                               Word{".fc", "mlp"},
                                Word{"attn", "attention"},
                                Word{"attention", "attention"},
                                Word{"lm_head", "head"},
@@ -59,6 +60,7 @@ constexpr std::array kParts = {Word{"norm", "norms"},
                                Word{"score", "head"},
                                Word{"classifier", "head"},
                                Word{"embed", "embeddings"},
+                               Word{"project_", "embeddings"},
                                Word{"wte", "embeddings"},
                                Word{"wpe", "embeddings"}};
 

@@ -120,7 +120,8 @@ std::map<std::string, GgufPlace> gguf_places(const ModelConfig& config) {
   const RowOrder rotary = family.rotates_neighbours ? RowOrder::RotaryPairs : RowOrder::AsStored;
   const RowOrder linear =
       names.weight_layout == WeightLayout::InOut ? RowOrder::Transposed : RowOrder::AsStored;
-  const RowOrder fused = names.qkv_layout == QkvLayout::FusedPerHead ? RowOrder::QkvBlocks : linear;
+  const RowOrder fused =
+      names.qkv_layout == QkvLayout::FusedPerGroup ? RowOrder::QkvBlocks : linear;
   const std::pair<std::string, GgufPlace> block[] = {
       {names.attention_norm, {"attn_norm"}},
       {names.query, {"attn_q", rotary, config.heads}},

@@ -61,35 +61,44 @@ at::Tensor Model::hidden_states(const ModelInput& input, KvCache* cache) {
   if (sharded_parameters_ != nullptr) {
     no_autocast_cache.emplace();  // it would keep a copy of every unsharded weight
   }
-  auto x = embed(input, contexts.positions);
+  auto x = embed(input, contexts.positions, pass);
   x = run_blocks(std::move(x), contexts.by_block, pass, cache);
   if (has_cache) {
     cache->advance(input.input_ids.size(1));
   }
-  return normalize(std::move(x));
+  return finish(std::move(x), pass);
 }
 
-at::Tensor Model::embed(const ModelInput& input, const at::Tensor& positions) {
+at::Tensor Model::embed(const ModelInput& input, const at::Tensor& positions, const Pass& pass) {
   if (sharded_parameters_ == nullptr) {
-    return embed_tokens(input, positions);
+    return embed_tokens(input, positions, pass);
   }
   sharded_parameters_->enter(0, {});
-  return sharded_parameters_->leave(0, embed_tokens(input, positions));
+  return sharded_parameters_->leave(0, embed_tokens(input, positions, pass));
 }
 
-at::Tensor Model::embed_tokens(const ModelInput& input, const at::Tensor& positions) {
+at::Tensor Model::embed_tokens(const ModelInput& input,
+                               const at::Tensor& positions,
+                               const Pass& pass) {
   auto x = embedding_->forward(input.input_ids, input.adapters);
   if (config_.embedding_scale != 1) {
     x = x * (config_.rounds_embedding_scale ? rounded(config_.embedding_scale, x.scalar_type())
                                             : config_.embedding_scale);
   }
-  if (positions_ != nullptr) {
-    x = x + positions_->forward(positions, input.adapters);
-  }
   if (embedding_noise_ > 0 && at::GradMode::is_enabled()) {
     const double strength =
         embedding_noise_ / std::sqrt(static_cast<double>(x.size(1) * x.size(2)));
     x = x + at::empty_like(x).uniform_(-strength, strength);
+  }
+  if (embedding_norm_ != nullptr) {
+    x = embedding_norm_->forward(x);
+  }
+  if (embedding_projection_ != nullptr) {
+    x = embedding_projection_->forward(x, pass);
+  }
+  if (positions_ != nullptr) {
+    const int64_t offset = config_.position_offset;
+    x = x + positions_->forward(offset == 0 ? positions : positions + offset, input.adapters);
   }
   const double dropout = config_.embedding_dropout;
   return dropout > 0 && is_training() ? at::dropout(x, dropout, true) : x;
@@ -143,12 +152,15 @@ at::Tensor Model::plain_or_checkpointed(
   return checkpoint(*region, run, std::move(x), context, pass);
 }
 
-at::Tensor Model::normalize(at::Tensor x) {
+at::Tensor Model::finish(at::Tensor x, const Pass& pass) {
   if (sharded_parameters_ != nullptr) {
     // No leave(): the head belongs to the same unit.
     x = sharded_parameters_->enter(blocks_.size() + 1, std::move(x));
   }
-  return final_norm_->forward(x);
+  if (final_norm_ != nullptr) {
+    x = final_norm_->forward(x);
+  }
+  return output_projection_ == nullptr ? x : output_projection_->forward(x, pass);
 }
 
 void Model::unshard_head() const {

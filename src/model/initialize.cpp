@@ -35,7 +35,9 @@ class Initializer {
     } else if (auto* embedding = module.as<Embedding>()) {
       normal(embedding->weight, deviation);
     } else if (auto* norm = module.as<Norm>()) {
-      norm->weight.fill_(norm->initial_weight());
+      if (norm->weight.defined()) {
+        norm->weight.fill_(norm->initial_weight());
+      }
       if (norm->bias.defined()) {
         norm->bias.zero_();
       }

@@ -173,7 +173,7 @@ class Loading {
                 last,
                 "*");
     if (const TensorInfo* info = find(architecture_.embedding + ".weight")) {
-      const std::vector<int64_t> expected = {config_.vocabulary, config_.hidden};
+      const std::vector<int64_t> expected = {config_.vocabulary, config_.outer_width()};
       check_shape(*info, expected);
     }
   }

@@ -31,36 +31,65 @@ Model::Model(ModelConfig config, HeadKind head, const at::TensorOptions& options
     : config_(std::move(config)), head_kind_(head) {
   const Architecture architecture = architecture_of(config_);
   const auto layers = static_cast<size_t>(config_.layers);
-  embedding_ = adopt(*this,
-                     architecture.embedding,
-                     std::make_shared<Embedding>(config_.vocabulary, config_.hidden, options));
-  if (architecture.pad_embedding_is_fixed) {
-    embedding_->fix_row(config_.pad_id);
-  }
-  if (!architecture.positions.empty()) {
-    positions_ = adopt(*this,
-                       architecture.positions,
-                       std::make_shared<Embedding>(config_.max_positions, config_.hidden, options));
-  }
+  make_embeddings(architecture, options);
   blocks_.reserve(layers);
   for (int64_t layer = 0; layer < config_.layers; ++layer) {
     blocks_.push_back(adopt(*this,
                             architecture.blocks + "." + std::to_string(layer),
                             std::make_shared<Block>(config_, architecture, layer, options)));
   }
-  final_norm_ = adopt(
-      *this, architecture.final_norm, std::make_shared<Norm>(config_, config_.hidden, options));
-  if (!has_tied_head()) {
-    const bool is_sequence_head = head == HeadKind::Score || head == HeadKind::Value;
-    const bool has_bias =
-        head == HeadKind::TokenClasses || (is_sequence_head && architecture.sequence_head_has_bias);
-    head_ = adopt(
-        *this,
-        path_of_head(architecture, head),
-        std::make_shared<Linear>(
-            Linear::Shape{config_.hidden, outputs(), has_bias, WeightLayout::OutIn}, options));
-  }
+  make_top(architecture, options);
   regions_.resize(layers);
+}
+
+void Model::make_embeddings(const Architecture& architecture, const at::TensorOptions& options) {
+  const int64_t width = config_.outer_width();
+  embedding_ = adopt(*this,
+                     architecture.embedding,
+                     std::make_shared<Embedding>(config_.vocabulary, width, options));
+  if (architecture.pad_embedding_is_fixed) {
+    embedding_->fix_row(config_.pad_id);
+  }
+  if (!architecture.embedding_norm.empty()) {
+    embedding_norm_ =
+        adopt(*this, architecture.embedding_norm, std::make_shared<Norm>(config_, width, options));
+  }
+  if (width != config_.hidden) {
+    embedding_projection_ =
+        adopt(*this,
+              architecture.embedding_projection,
+              std::make_shared<Linear>(Linear::Shape{.in = width, .out = config_.hidden}, options));
+  }
+  if (!architecture.positions.empty()) {
+    const int64_t rows = config_.max_positions + config_.position_offset;
+    positions_ = adopt(
+        *this, architecture.positions, std::make_shared<Embedding>(rows, config_.hidden, options));
+  }
+}
+
+void Model::make_top(const Architecture& architecture, const at::TensorOptions& options) {
+  const int64_t width = config_.outer_width();
+  if (!architecture.final_norm.empty()) {
+    final_norm_ = adopt(
+        *this, architecture.final_norm, std::make_shared<Norm>(config_, config_.hidden, options));
+  }
+  if (width != config_.hidden) {
+    output_projection_ =
+        adopt(*this,
+              architecture.output_projection,
+              std::make_shared<Linear>(Linear::Shape{.in = config_.hidden, .out = width}, options));
+  }
+  if (has_tied_head()) {
+    return;
+  }
+  const bool is_sequence_head = head_kind_ == HeadKind::Score || head_kind_ == HeadKind::Value;
+  const bool has_bias = head_kind_ == HeadKind::TokenClasses ||
+                        (is_sequence_head && architecture.sequence_head_has_bias) ||
+                        (head_kind_ == HeadKind::CausalLm && config_.head_bias);
+  head_ = adopt(*this,
+                path_of_head(architecture, head_kind_),
+                std::make_shared<Linear>(
+                    Linear::Shape{.in = width, .out = outputs(), .has_bias = has_bias}, options));
 }
 
 Model::~Model() = default;
@@ -124,10 +153,14 @@ void Model::set_pad_id(std::optional<int64_t> id) {
 
 std::vector<int64_t> Model::recomputed_blocks() const {
   const auto is_trained = [](const auto& module) {
-    return module != nullptr && module->weight.requires_grad();
+    const auto parameters = module == nullptr ? std::vector<at::Tensor>() : module->parameters();
+    return std::any_of(parameters.begin(), parameters.end(), [](const at::Tensor& parameter) {
+      return parameter.requires_grad();
+    });
   };
   auto blocks = checkpointed_blocks();
-  if (is_trained(embedding_) || is_trained(positions_)) {
+  if (is_trained(embedding_) || is_trained(positions_) || is_trained(embedding_norm_) ||
+      is_trained(embedding_projection_)) {
     return blocks;
   }
   const auto first = std::find_if(blocks_.begin(), blocks_.end(), [](const auto& block) {

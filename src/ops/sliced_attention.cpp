@@ -41,7 +41,7 @@ class Slices {
          const at::Tensor& k,
          const at::Tensor& v,
          const OptionalTensor& runs,
-         const OptionalTensor& slopes,
+         const OptionalTensor& key_bias,
          const SlicedAttention& options,
          const OptionalTensor& seed)
       : batch_(q.size(0)),
@@ -53,7 +53,7 @@ class Slices {
         keys_(matrices_of(k)),
         values_(matrices_of(v)),
         runs_(runs),
-        slopes_(slopes),
+        key_bias_(key_bias),
         options_(options),
         seed_(seed) {}
 
@@ -116,7 +116,7 @@ class Slices {
 
   int64_t batch_, heads_, kv_heads_, length_, total_;
   at::Tensor q_, keys_, values_;
-  OptionalTensor runs_, slopes_;
+  OptionalTensor runs_, key_bias_;
   SlicedAttention options_;
   OptionalTensor seed_;
 };
@@ -161,8 +161,9 @@ at::Tensor Slices::scores(const Slice& slice, at::Tensor* cap_slopes) const {
   const int64_t begin = total_ - length_ + slice.query;
   const auto distances = at::arange(slice.key, slice.key + slice.keys, places) -
                          at::arange(begin, begin + slice.queries, places).unsqueeze(1);
-  if (slopes_) {
-    by_head.add_(slopes_->to(type).view({kv_heads_, group, 1, 1}) * distances);
+  if (key_bias_) {
+    const auto bias = key_bias_->narrow(2, slice.key, slice.keys).to(type);
+    by_head.add_(bias.unflatten(1, {kv_heads_, group}).unsqueeze(3));
   }
   by_head.masked_fill_(unseen(slice, distances), -std::numeric_limits<double>::infinity());
   return scores;
@@ -176,7 +177,7 @@ std::tuple<at::Tensor, at::Tensor> sliced_attention(const at::Tensor& q,
                                                     const at::Tensor& k,
                                                     const at::Tensor& v,
                                                     const OptionalTensor& runs,
-                                                    const OptionalTensor& slopes,
+                                                    const OptionalTensor& key_bias,
                                                     double scale,
                                                     double softcap,
                                                     int64_t window,
@@ -186,7 +187,7 @@ std::tuple<at::Tensor, at::Tensor> sliced_attention(const at::Tensor& q,
                       k,
                       v,
                       runs,
-                      slopes,
+                      key_bias,
                       {.scale = scale, .softcap = softcap, .window = window, .dropout = dropout},
                       seed);
   const int64_t batch = q.size(0), heads = q.size(1), length = q.size(2);
@@ -213,7 +214,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> sliced_attention_backward(
     const at::Tensor& out,
     const at::Tensor& log_sums,
     const OptionalTensor& runs,
-    const OptionalTensor& slopes,
+    const OptionalTensor& key_bias,
     double scale,
     double softcap,
     int64_t window,
@@ -223,7 +224,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> sliced_attention_backward(
                       k,
                       v,
                       runs,
-                      slopes,
+                      key_bias,
                       {.scale = scale, .softcap = softcap, .window = window, .dropout = dropout},
                       seed);
   const auto type = q.scalar_type(), wide = wide_type(q);
@@ -256,7 +257,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> sliced_attention_backward(
 namespace {
 
 struct SlicedAttentionBackward : torch::autograd::Node {
-  SavedVariable q, k, v, out, log_sums, runs, slopes, seed;
+  SavedVariable q, k, v, out, log_sums, runs, key_bias, seed;
   double scale = 1, softcap = 0, dropout = 0;
   int64_t window = 0;
 
@@ -274,7 +275,7 @@ struct SlicedAttentionBackward : torch::autograd::Node {
                                          out.unpack(reprise::detail::pointer_to(*this)),
                                          log_sums.unpack(),
                                          as_optional(runs.unpack()),
-                                         as_optional(slopes.unpack()),
+                                         as_optional(key_bias.unpack()),
                                          scale,
                                          softcap,
                                          window,
@@ -283,7 +284,7 @@ struct SlicedAttentionBackward : torch::autograd::Node {
     return {for_q, for_k, for_v};
   }
   void release_variables() override {
-    for (auto* saved : {&q, &k, &v, &out, &log_sums, &runs, &slopes, &seed}) {
+    for (auto* saved : {&q, &k, &v, &out, &log_sums, &runs, &key_bias, &seed}) {
       saved->reset_data();
     }
   }
@@ -314,12 +315,16 @@ void check(const at::Tensor& q,
               "[sliced_attention] runs: expected an integer for each key, got ",
               runs.toString(),
               runs.sizes());
-  TORCH_CHECK(!options.slopes.defined() ||
-                  (options.slopes.dim() == 1 && options.slopes.size(0) == q.size(1)),
-              "[sliced_attention] slopes: expected one for each of ",
-              q.size(1),
-              " heads, got ",
-              options.slopes.sizes());
+  const auto& bias = options.key_bias;
+  TORCH_CHECK(
+      !bias.defined() || (bias.dim() == 3 && (bias.size(0) == 1 || bias.size(0) == k.size(0)) &&
+                          bias.size(1) == q.size(1) && bias.size(2) == k.size(2)),
+      "[sliced_attention] key_bias: expected a number for each of ",
+      q.size(1),
+      " heads and ",
+      k.size(2),
+      " keys, got ",
+      bias.sizes());
   TORCH_CHECK(
       options.softcap >= 0 && options.window >= 0 && options.dropout >= 0 && options.dropout < 1,
       "[sliced_attention] expected a softcap and a window of at least 0 and a dropout below "
@@ -347,7 +352,7 @@ at::Tensor sliced_attention(const at::Tensor& q,
     node->k = saved_input(k);
     node->v = saved_input(v);
     node->runs = saved_input(options.runs);
-    node->slopes = saved_input(options.slopes);
+    node->key_bias = saved_input(options.key_bias);
     node->seed = saved_input(seed);
     node->scale = options.scale;
     node->softcap = options.softcap;
@@ -361,7 +366,7 @@ at::Tensor sliced_attention(const at::Tensor& q,
                                       k,
                                       v,
                                       as_optional(options.runs),
-                                      as_optional(options.slopes),
+                                      as_optional(options.key_bias),
                                       options.scale,
                                       options.softcap,
                                       options.window,
@@ -378,13 +383,14 @@ at::Tensor sliced_attention(const at::Tensor& q,
 
 TORCH_LIBRARY_FRAGMENT(reprise, library) {
   library.def(
-      "sliced_attention(Tensor query, Tensor key, Tensor value, Tensor? runs, Tensor? slopes, "
+      "sliced_attention(Tensor query, Tensor key, Tensor value, Tensor? runs, Tensor? key_bias, "
       "float "
       "scale, float softcap, int window, float dropout, Tensor? seed) -> (Tensor out, Tensor "
       "log_sums)");
   library.def(
       "sliced_attention_backward(Tensor gradient, Tensor query, Tensor key, Tensor value, Tensor "
-      "out, Tensor log_sums, Tensor? runs, Tensor? slopes, float scale, float softcap, int window, "
+      "out, Tensor log_sums, Tensor? runs, Tensor? key_bias, float scale, float softcap, int "
+      "window, "
       "float dropout, Tensor? seed) -> (Tensor, Tensor, Tensor)");
 }
 

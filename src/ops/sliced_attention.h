@@ -1,4 +1,4 @@
-// Causal attention whose scores no fused kernel computes: with a soft cap, or with a slope by head.
+// Causal attention whose scores no fused kernel computes: with a soft cap, or with a bias by head.
 //
 // One operator each way (reprise::sliced_attention, reprise::sliced_attention_backward), which is
 // what memory policies see. Both go over slices of queries, so that scores exist for one slice at a
@@ -15,12 +15,12 @@
 namespace reprise::ops {
 
 struct SlicedAttention {
-  double scale = 1;        ///< of the products of queries and keys
-  double softcap = 0;      ///< scores become softcap tanh(score / softcap); 0: they stay
-  int64_t window = 0;      ///< how many keys a query sees, its own included; 0: all before it
-  at::Tensor runs = {};    ///< (B, S) integers: a query sees keys of its own run; undefined: all
-  at::Tensor slopes = {};  ///< (heads), ALiBi: slope (key - query) is added; undefined: nothing is
-  double dropout = 0;      ///< of the probabilities
+  double scale = 1;          ///< of the products of queries and keys
+  double softcap = 0;        ///< scores become softcap tanh(score / softcap); 0: they stay
+  int64_t window = 0;        ///< how many keys a query sees, its own included; 0: all before it
+  at::Tensor runs = {};      ///< (B, S) integers: a query sees keys of its own run; undefined: all
+  at::Tensor key_bias = {};  ///< (B or 1, heads, S), added to scores (ALiBi); undefined: nothing is
+  double dropout = 0;        ///< of the probabilities
 };
 
 /// q (B, heads, T, d); k and v (B, kv_heads, S, d), heads a multiple of kv_heads. The queries are

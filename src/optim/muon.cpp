@@ -124,7 +124,10 @@ class Muon final : public UpdateRule {
 
 // Embeddings and heads of the families, of scores and of values, as their checkpoints name them.
 bool is_hidden_matrix(std::string_view name, int64_t dimensions) {
-  constexpr std::array<std::string_view, 12> kOuter = {"embed_tokens",
+  constexpr std::array<std::string_view, 15> kOuter = {"embed_tokens",
+                                                       "embed_positions",
+                                                       "project_in",
+                                                       "project_out",
                                                        "word_embeddings",
                                                        "embed_in",
                                                        "embed_out",

@@ -48,8 +48,13 @@ bool is_below(const std::string& name, const std::string& path) {
 // The position of a parameter: embeddings 0, then the blocks, then the top. The table of a tied
 // head is used at both ends and belongs to the first.
 size_t position_of(const std::string& name, const Model& model, const Architecture& architecture) {
-  if (is_below(name, architecture.embedding) || is_below(name, architecture.positions)) {
-    return 0;
+  for (const auto* path : {&architecture.embedding,
+                           &architecture.embedding_norm,
+                           &architecture.embedding_projection,
+                           &architecture.positions}) {
+    if (is_below(name, *path)) {
+      return 0;
+    }
   }
   if (is_below(name, architecture.blocks)) {
     const size_t begin = architecture.blocks.size() + 1;
@@ -150,6 +155,8 @@ std::shared_ptr<ShardedModel> shard(Model& model, const World& world, const Shar
   }
   auto sharded =
       std::make_shared<ShardedUnits>(std::move(units), std::move(unit_index), world, options);
+  sharded->set_backward_reads_embeddings(!architecture.embedding_norm.empty() ||
+                                         model.config().outer_width() != model.config().hidden);
   model.set_sharded_parameters(sharded);
   return sharded;
 }

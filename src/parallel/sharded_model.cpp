@@ -60,8 +60,8 @@ at::Tensor ShardedUnits::leave(size_t position, at::Tensor y) {
   if (unshard_depth_ == 0 && !stays) {
     unit_at(position).free();
   }
-  if (position == 0) {
-    return y;  // the backward of embeddings does not need their values
+  if (position == 0 && !backward_reads_embeddings_) {
+    return y;
   }
   if (at::GradMode::is_enabled()) {
     has_backward_[position] = y.requires_grad();

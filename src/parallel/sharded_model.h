@@ -50,6 +50,9 @@ class ShardedUnits final : public ShardedModel, public std::enable_shared_from_t
 
   const std::vector<Unit>& units() const { return units_; }
 
+  /// A table of embeddings is not read in backward; a norm or a projection after it is.
+  void set_backward_reads_embeddings(bool reads) { backward_reads_embeddings_ = reads; }
+
  private:
   bool is_tied() const { return unit_index_.front() == unit_index_.back(); }
   size_t top() const { return unit_index_.size() - 1; }
@@ -71,9 +74,10 @@ class ShardedUnits final : public ShardedModel, public std::enable_shared_from_t
   std::vector<bool> has_backward_;         // by position: backward will pass its output
   std::deque<size_t> pending_reductions_;  // positions
   int unshard_depth_ = 0;                  // calls of unshard() without reshard()
-  bool is_agreed_ = false;                 // the processes know which parameters have gradients
-  bool reduces_ = true;                    // gradients are reduced in this micro-batch
-  int pending_backwards_ = 0;              // passes through the top whose backward is to come
+  bool backward_reads_embeddings_ = false;
+  bool is_agreed_ = false;     // the processes know which parameters have gradients
+  bool reduces_ = true;        // gradients are reduced in this micro-batch
+  int pending_backwards_ = 0;  // passes through the top whose backward is to come
 };
 
 }  // namespace reprise

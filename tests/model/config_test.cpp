@@ -185,9 +185,96 @@ TEST(Config, ReadsWhatDiffersByLayer) {
 
 TEST(ConfigRefusals, CoverWhatChatGlmHasInTwoMeanings) {
   Json json = read_json(testing::fixtures() / "models" / "chatglm2" / "config.json");
-  json["rope_ratio"] = 2;
-  EXPECT_TRUE(contains(message_of<c10::Error>([&] { ModelConfig::from_json(json, "c"); }),
-                       "rope_ratio: expected 1"));
+  const auto read = [&] { return ModelConfig::from_json(json, "c"); };
+  const auto refusal = [&] { return message_of<c10::Error>([&] { read(); }); };
+  json["rope_ratio"] = 50;
+  EXPECT_TRUE(contains(refusal(), "rope_ratio: expected 1, or beside it what it means"));
+  EXPECT_TRUE(contains(refusal(), "\"rope_theta\": 500000"));
+  json["rope_theta"] = 500000;
+  EXPECT_EQ(read().rope.theta, 500000);
+  EXPECT_EQ(read().rope.scaling, RopeConfig::Scaling::None);
+  json["rope_theta"] = 10000;
+  EXPECT_TRUE(contains(refusal(), "rope_ratio"));
+  json["rope_scaling"] = {{"rope_type", "linear"}, {"factor", 50}};
+  EXPECT_EQ(read().rope.factor, 50);
+  EXPECT_EQ(read().rope.theta, 10000);
+  EXPECT_EQ(read().rope.dims, read().head_dim / 2);
+  json["rope_scaling"]["factor"] = 4;
+  EXPECT_TRUE(contains(refusal(), "rope_ratio"));
+}
+
+TEST(ConfigRefusals, OfClassicFamiliesNameTheField) {
+  const auto refusal = [](const char* model, const char* field, const Json& value) {
+    Json json = read_json(testing::fixtures() / "models" / model / "config.json");
+    json[field] = value;
+    return message_of<c10::Error>([&] { ModelConfig::from_json(json, "config.json"); });
+  };
+  const Json twice = Json::array({Json::array({Json::array({"global", "local"}), 2})});
+  const Json odd = Json::array({Json::array({Json::array({"global", "dilated"}), 1})});
+  const Json often = Json::array({Json::array({Json::array({"global"}), 1e9})});
+  struct Refused {
+    const char* model;
+    const char* field;
+    Json value;
+    const char* message;
+  };
+  const Refused cases[] = {
+      {"phi", "tie_word_embeddings", true, "tie_word_embeddings: expected false"},
+      {"gptj", "tie_word_embeddings", true, "tie_word_embeddings: expected false"},
+      {"gptj", "rotary_dim", nullptr, "rotary_dim: expected a positive integer"},
+      {"gptj", "rotary_dim", 3, "it needs an even number"},
+      {"gptj", "rotary_dim", 12, "rotary embedding over 12 dimensions of a head of 8"},
+      {"gptj", "scale_attn_weights", false, "scale_attn_weights: expected true"},
+      {"falcon", "parallel_attn", "yes", "parallel_attn: expected true or false"},
+      {"falcon", "num_ln_in_parallel_attn", 2, "expected 1 without new_decoder_architecture"},
+      {"falcon", "n_embed", 32, "hidden_size: expected 32, which is n_embed, found 16"},
+      {"falcon_grouped", "parallel_attn", false, "expected true with new_decoder_architecture"},
+      {"falcon_grouped", "num_ln_in_parallel_attn", 3, "expected 1 or 2"},
+      {"falcon_grouped", "num_kv_heads", 3, "4 attention heads cannot share 3"},
+      {"falcon_alibi", "num_kv_heads", 3, "num_kv_heads: expected 9, since neither"},
+      {"bloom", "n_inner", 20, "n_inner: expected 48, four times the width, found 20"},
+      {"bloom", "hidden_size", 16, "hidden_size: expected 12, which is n_embed, found 16"},
+      {"bloom", "attention_dropout", 1, "attention dropout: expected a probability below 1"},
+      {"opt", "layerdrop", 0.1, "layerdrop: expected 0.0 (no other value is supported)"},
+      {"opt", "word_embed_proj_dim", 0, "word_embed_proj_dim: expected a positive integer"},
+      {"opt", "init_std", -1, "init_std: expected a number from 0"},
+      {"opt", "activation_function", "selu", "relu or relu2"},
+      {"gpt_neo", "attention_types", twice, "attention_types: expected types of 2 layers"},
+      {"gpt_neo", "attention_types", odd, "attention_types: expected global or local"},
+      {"gpt_neo", "attention_types", often, "attention_types: expected entries such as"},
+      {"gpt_neo", "attention_types", "global", "attention_types: expected an array"},
+      {"gpt_neo", "attention_layers", Json::array({"local"}), "what attention_types says"},
+      {"gpt_neo", "window_size", 0, "window_size: expected a positive integer"},
+      {"stablelm", "hidden_dropout", 2, "residual dropout: expected a probability below 1"},
+      {"starcoder2", "norm_type", "rms_norm", "norm_type: expected \"layer_norm\""},
+      {"nemotron", "hidden_act", "relu3", "hidden_act: expected silu"},
+      {"gpt_bigcode", "num_key_value_heads", 2, "what multi_query says"}};
+  for (const auto& [model, field, value, message] : cases) {
+    const auto found = refusal(model, field, value);
+    EXPECT_TRUE(contains(found, "[config] config.json: ")) << model << ": " << found;
+    EXPECT_TRUE(contains(found, message)) << model << ": " << found;
+  }
+}
+
+TEST(ConfigDefaults, OfDropoutAreThoseOfEachClassicFamily) {
+  const auto read = [](const char* model, const Json& changes) {
+    Json json = read_json(testing::fixtures() / "models" / model / "config.json");
+    json.update(changes);
+    return ModelConfig::from_json(json, "config.json");
+  };
+  // Falcon drops the sum of parallel branches, and attention's probabilities only with ALiBi.
+  const Json dropout = {{"hidden_dropout", 0.2}, {"attention_dropout", 0.3}};
+  const auto parallel = read("falcon", dropout);
+  EXPECT_TRUE(parallel.drops_sum);
+  EXPECT_EQ(parallel.residual_dropout, 0.2);
+  EXPECT_EQ(parallel.attention_dropout, 0);
+  const auto sequential = read("falcon_alibi", dropout);
+  EXPECT_FALSE(sequential.drops_sum);
+  EXPECT_EQ(sequential.attention_dropout, 0.3);
+  EXPECT_EQ(sequential.attention_residual_dropout, 0.3);
+  EXPECT_EQ(read("stablelm", dropout).attention_residual_dropout, 0);
+  EXPECT_FALSE(read("bloom", dropout).attention_residual_dropout);
+  EXPECT_EQ(read("opt", {{"dropout", 0.4}}).residual_dropout, 0.4);
 }
 
 TEST(ConfigWarnings, AreGivenForUnknownFieldsOnly) {

@@ -1,4 +1,5 @@
-// Models with learned positions (gpt2): no position beyond the last, whatever the length of a row.
+// Models with learned positions (gpt2, opt): no position beyond the last, whatever the length of a
+// row; and positions that count attended tokens alone.
 #include "support/temporary_folder.h"
 
 #include <reprise/model/model.h>
@@ -17,17 +18,30 @@ using testing::expect_error;
 
 constexpr int64_t kPositions = 8;
 
-std::shared_ptr<Model> small_gpt2() {
-  const Json json = {{"model_type", "gpt2"},
-                     {"vocab_size", 31},
-                     {"n_embd", 16},
-                     {"n_layer", 2},
-                     {"n_head", 2},
-                     {"n_positions", kPositions}};
+std::shared_ptr<Model> model_of(const Json& json) {
   auto model = std::make_shared<Model>(ModelConfig::from_json(json, "a test"), HeadKind::CausalLm);
   model->initialize(1);
   model->eval();
   return model;
+}
+
+std::shared_ptr<Model> small_gpt2() {
+  return model_of({{"model_type", "gpt2"},
+                   {"vocab_size", 31},
+                   {"n_embd", 16},
+                   {"n_layer", 2},
+                   {"n_head", 2},
+                   {"n_positions", kPositions}});
+}
+
+std::shared_ptr<Model> small_opt() {
+  return model_of({{"model_type", "opt"},
+                   {"vocab_size", 31},
+                   {"hidden_size", 16},
+                   {"num_hidden_layers", 2},
+                   {"num_attention_heads", 2},
+                   {"ffn_dim", 32},
+                   {"max_position_embeddings", kPositions}});
 }
 
 at::Tensor ids(int64_t first, int64_t count) {
@@ -56,6 +70,23 @@ TEST(LearnedPositions, CountFromZeroInEachDocumentOfARow) {
     const auto both = model->forward(joined);
     EXPECT_TRUE(at::allclose(both.slice(1, 6), second, 1e-5, 1e-5));
   }
+}
+
+TEST(LearnedPositions, OfOptCountAttendedTokensAlone) {
+  const at::NoGradGuard no_grad;
+  const auto model = small_opt();
+  EXPECT_EQ(model->named_parameters()["model.decoder.embed_positions.weight"].size(0),
+            kPositions + 2);
+  const auto alone = model->forward({.input_ids = ids(4, 6)});
+  // Longer than there are positions, but for its padding.
+  const auto padding = at::zeros({1, 4}, at::kLong);
+  const ModelInput padded{.input_ids = at::cat({padding, ids(4, 6)}, 1),
+                          .attention_mask = at::cat({padding, at::ones({1, 6}, at::kLong)}, 1)};
+  EXPECT_TRUE(at::allclose(model->forward(padded).slice(1, 4), alone, 1e-5, 1e-5));
+  expect_error([&] { model->forward({.input_ids = ids(0, kPositions + 1)}); },
+               "this model has learned 8 positions");
+  const ModelInput full{.input_ids = ids(0, 10), .attention_mask = at::ones({1, 10}, at::kLong)};
+  expect_error([&] { model->forward(full); }, "a sequence of 10 tokens");
 }
 
 }  // namespace

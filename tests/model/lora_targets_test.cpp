@@ -55,15 +55,12 @@ TEST(LoraTargets, MayBeARegularExpressionForTheWholePath) {
 }
 
 TEST(LoraTargets, AreEveryProjectionButTheHeadForAllLinear) {
-  const std::map<std::string, size_t> projections = {{"llama_untied", 7},
-                                                     {"mistral", 14},
-                                                     {"qwen2", 14},
-                                                     {"qwen3", 14},
-                                                     {"phi3", 8},
-                                                     {"gemma2", 14},
-                                                     {"gpt2", 8},
-                                                     {"gpt_neox", 8},
-                                                     {"chatglm2", 8}};
+  const std::map<std::string, size_t> projections = {
+      {"llama_untied", 7}, {"mistral", 14},    {"qwen2", 14},    {"qwen3", 14},
+      {"phi3", 8},         {"gemma2", 14},     {"gpt2", 8},      {"gpt_neox", 8},
+      {"chatglm2", 8},     {"phi", 12},        {"falcon", 8},    {"falcon_alibi", 4},
+      {"bloom", 8},        {"opt", 12},        {"gptj", 12},     {"gpt_neo", 12},
+      {"stablelm", 14},    {"starcoder2", 12}, {"nemotron", 12}, {"gpt_bigcode", 8}};
   for (const auto& [model, count] : projections) {
     const auto paths = adapted_by(model, targeting(LoraConfig::AllLinear{}));
     EXPECT_EQ(paths.size(), count) << model;

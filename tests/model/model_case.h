@@ -17,9 +17,12 @@ namespace reprise::testing {
 /// One causal model of each family, ChatGLM among them.
 inline const std::vector<std::string>& family_cases() {
   static const std::vector<std::string> cases = {
-      "llama",   "mistral", "qwen2",  "qwen3",  "gpt2",    "gpt_neox",  "chatglm2",
-      "gemma",   "gemma2",  "gemma3", "phi3",   "smollm3", "olmo2",     "olmo3",
-      "granite", "glm",     "glm4",   "cohere", "cohere2", "ministral", "ministral3"};
+      "llama",        "mistral",    "qwen2",      "qwen3",         "gpt2",   "gpt_neox",
+      "chatglm2",     "gemma",      "gemma2",     "gemma3",        "phi3",   "smollm3",
+      "olmo2",        "olmo3",      "granite",    "glm",           "glm4",   "cohere",
+      "cohere2",      "ministral",  "ministral3", "phi",           "falcon", "falcon_grouped",
+      "falcon_alibi", "bloom",      "opt",        "opt_post_norm", "gptj",   "gpt_neo",
+      "stablelm",     "starcoder2", "nemotron",   "gpt_bigcode"};
   return cases;
 }
 

@@ -69,8 +69,15 @@ std::string own_error(const std::function<void()>& work, const std::string& what
 }
 
 TEST(OddFields, OfAConfigAreReadOrRefusedByName) {
-  for (const char* name :
-       {"llama3_rope", "llama_yarn_rope", "llama_longrope", "qwen3", "gpt2", "chatglm2"}) {
+  for (const char* name : {"llama3_rope",
+                           "llama_yarn_rope",
+                           "llama_longrope",
+                           "qwen3",
+                           "gpt2",
+                           "chatglm2",
+                           "falcon",
+                           "opt_post_norm",
+                           "gpt_neo"}) {
     const Json config = read_json(testing::fixtures() / "models" / name / "config.json");
     int64_t refused = 0;
     for_each_change(config, [&](const Json& changed, const std::string& what) {

@@ -73,6 +73,13 @@ Outcome run(Model& model, const Batch& batch) {
   return outcome;
 }
 
+// A bias of keys that are not rotated adds the same to all scores of a query: its gradient is zero,
+// and what is computed is rounding.
+bool is_rounding(const at::Tensor& gradient) {
+  constexpr double kRounding = 1e-6;
+  return gradient.abs().max().item<double>() < kRounding;
+}
+
 // Logits at attended positions: those of padding are nobody's business.
 at::Tensor attended(const at::Tensor& logits, const at::Tensor& mask) {
   return logits.dim() == 3 ? logits.index({mask.to(at::kBool)}) : logits;
@@ -94,6 +101,10 @@ TEST_P(Parity, Float32EqualsTransformers) {
   double worst = 0;
   for (const auto& name : expected.gradients()) {
     ASSERT_TRUE(outcome.gradients.contains(name)) << name;
+    if (is_rounding(expected["grad." + name])) {
+      EXPECT_TRUE(is_rounding(outcome.gradients.at(name))) << name;
+      continue;
+    }
     const double error = relative_error(outcome.gradients.at(name), expected["grad." + name]);
     EXPECT_LE(error, kFloat32Bound) << name;
     worst = std::max(worst, error);
@@ -118,6 +129,9 @@ TEST_P(Parity, Float32OnAGpuEqualsTransformersOnACpu) {
   const auto outcome = run(*model, batch);
   EXPECT_LE(relative_error(outcome.loss, expected["loss"]), kOtherKernelsBound);
   for (const auto& name : expected.gradients()) {
+    if (is_rounding(expected["grad." + name])) {
+      continue;
+    }
     EXPECT_LE(relative_error(outcome.gradients.at(name), expected["grad." + name]),
               kOtherKernelsBound)
         << name;
@@ -140,6 +154,9 @@ TEST_P(Parity, BFloat16ErrsAtMostTwiceAsMuchAsTransformers) {
     add(logits_name, attended(rounded.logits, mask), attended(exact.logits, mask));
     add("loss", rounded.loss, exact.loss);
     for (const auto& name : expected.gradients()) {
+      if (is_rounding(expected["grad." + name])) {
+        continue;
+      }
       add("grad." + name, rounded.gradients.at(name), exact.gradients.at(name));
     }
   }
@@ -191,7 +208,24 @@ INSTANTIATE_TEST_SUITE_P(ChatGlmAndHeads,
                                            "glm_token_classes",
                                            "glm4_token_classes",
                                            "ministral_token_classes",
-                                           "ministral3_token_classes"),
+                                           "ministral3_token_classes",
+                                           "phi_score",
+                                           "falcon_score",
+                                           "bloom_score",
+                                           "opt_score",
+                                           "gptj_score",
+                                           "gpt_neo_score",
+                                           "stablelm_score",
+                                           "starcoder2_score",
+                                           "nemotron_score",
+                                           "gpt_bigcode_score",
+                                           "phi_token_classes",
+                                           "falcon_token_classes",
+                                           "bloom_token_classes",
+                                           "gpt_neo_token_classes",
+                                           "stablelm_token_classes",
+                                           "starcoder2_token_classes",
+                                           "gpt_bigcode_token_classes"),
                          [](const auto& test) { return test.param; });
 
 class Inputs : public ::testing::TestWithParam<std::string> {};

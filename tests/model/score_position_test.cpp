@@ -149,6 +149,16 @@ TEST(PadEmbedding, GetsNoGradientInTheFamiliesWhereTransformersGivesItNone) {
                                        std::pair("mistral_score", true),
                                        std::pair("qwen2_score", true),
                                        std::pair("gpt2_score", false),
+                                       std::pair("phi_score", true),
+                                       std::pair("falcon_score", false),
+                                       std::pair("bloom_score", false),
+                                       std::pair("opt_score", true),
+                                       std::pair("gptj_score", false),
+                                       std::pair("gpt_neo_score", false),
+                                       std::pair("stablelm_score", true),
+                                       std::pair("starcoder2_score", true),
+                                       std::pair("nemotron_score", true),
+                                       std::pair("gpt_bigcode_score", false),
                                        std::pair("gpt_neox_score", false)}) {
     const auto folder = testing::fixtures() / "models" / name;
     const auto model = load_model(folder, {.head = HeadKind::Score}).model;

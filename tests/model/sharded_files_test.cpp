@@ -45,7 +45,14 @@ LoraConfig small_adapters() {
 }
 
 TEST(Mapped, ModelsAreThoseThatAreCopied) {
-  for (const char* name : {"llama", "llama_untied", "gpt2", "gpt_neox", "chatglm2", "qwen3"}) {
+  for (const char* name : {"llama",
+                           "llama_untied",
+                           "gpt2",
+                           "gpt_neox",
+                           "chatglm2",
+                           "qwen3",
+                           "bloom",
+                           "opt_post_norm"}) {
     SCOPED_TRACE(name);
     const auto copied = load_model(model_folder(name)).model;
     const auto mapped = load_model(model_folder(name), {.mapped = true}).model;

@@ -41,8 +41,8 @@ at::Tensor plain(const Inputs& in, const SlicedAttention& options) {
   }
   const auto keys = torch::arange(total), queries = torch::arange(total - length, total);
   const auto distance = keys - queries.unsqueeze(1);
-  if (options.slopes.defined()) {
-    scores = scores + options.slopes.view({-1, 1, 1}) * distance;
+  if (options.key_bias.defined()) {
+    scores = scores + options.key_bias.unsqueeze(2);
   }
   auto hidden = (distance > 0).expand({2, 1, length, total});
   if (options.window > 0) {
@@ -62,13 +62,14 @@ std::vector<std::pair<std::string, SlicedAttention>> features(int64_t total) {
   auto runs = torch::zeros({2, total}, at::kLong);
   runs[0].slice(0, total / 3).fill_(4);
   runs[1].slice(0, 0, 2).fill_(-1);
-  const auto slopes = torch::tensor({0.5, 0.25, 0.125, 0.0625}, at::kDouble);
+  const auto bias = torch::rand({2, 4, total}, at::kDouble);
   return {{"plain", {.scale = 0.6}},
           {"soft cap", {.scale = 0.6, .softcap = 1.5}},
           {"window", {.scale = 0.6, .window = 3}},
           {"runs", {.scale = 0.6, .runs = runs}},
-          {"slopes", {.scale = 0.6, .slopes = slopes}},
-          {"all", {.scale = 0.6, .softcap = 1.5, .window = 3, .runs = runs, .slopes = slopes}}};
+          {"bias", {.scale = 0.6, .key_bias = bias}},
+          {"one bias for all rows", {.scale = 0.6, .key_bias = bias.narrow(0, 1, 1)}},
+          {"all", {.scale = 0.6, .softcap = 1.5, .window = 3, .runs = runs, .key_bias = bias}}};
 }
 
 TEST(SlicedAttention, IsItsFormulaForEveryFeature) {
@@ -195,7 +196,8 @@ TEST(SlicedAttention, RefusesWhatDoesNotFitTogether) {
   };
   refuses({.runs = torch::zeros({2, 4}, at::kLong)});
   refuses({.runs = torch::zeros({2, 3})});
-  refuses({.slopes = torch::ones({3})});
+  refuses({.key_bias = torch::ones({3, 4, 3})});
+  refuses({.key_bias = torch::ones({1, 4, 2})});
   refuses({.dropout = 1});
   refuses({.softcap = -1});
   EXPECT_THROW(sliced_attention(in[1], in[0], in[0], {}), c10::Error);

@@ -15,7 +15,7 @@ namespace {
 
 TEST(Decays, AgreesWithTransformersForEveryParameterOfEveryFamily) {
   const Json models = read_json(fixtures() / "optim/decays.json");
-  ASSERT_EQ(models.size(), 8U);
+  ASSERT_EQ(models.size(), 13U);
   for (const auto& [model, parameters] : models.items()) {
     for (const auto& [name, expected] : parameters.items()) {
       const auto shape = expected.at("shape").get<std::vector<int64_t>>();

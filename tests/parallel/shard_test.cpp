@@ -16,6 +16,7 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
@@ -24,12 +25,24 @@ namespace {
 
 using Gradients = std::map<std::string, at::Tensor>;
 
+// After the name of a family: with a head of its own, and random weights.
+constexpr std::string_view kUntied = " untied";
+
 std::filesystem::path folder_of(const std::string& family) {
-  return testing::fixtures() / "models" / family;
+  return testing::fixtures() / "models" / family.substr(0, family.find(kUntied));
+}
+
+std::shared_ptr<Model> open_untied(const std::string& family) {
+  auto config = ModelConfig::read(folder_of(family));
+  config.tied_head = false;
+  auto model = std::make_shared<Model>(config, HeadKind::CausalLm);
+  model->initialize(/*seed=*/3);
+  return model;
 }
 
 std::shared_ptr<Model> open_family(const std::string& family, bool has_lora) {
-  auto model = load_model(folder_of(family)).model;
+  auto model =
+      family.ends_with(kUntied) ? open_untied(family) : load_model(folder_of(family)).model;
   if (has_lora) {
     LoraConfig config;
     config.rank = 3;
@@ -124,6 +137,12 @@ INSTANTIATE_TEST_SUITE_P(All,
                                            ShardedStepCase("gpt2", 2, "matmuls", false),
                                            ShardedStepCase("gpt_neox", 3, "full", true),
                                            ShardedStepCase("chatglm2", 2, "attention", true),
+                                           ShardedStepCase("bloom", 2, "attention", false),
+                                           ShardedStepCase("opt_post_norm", 3, "full", false),
+                                           ShardedStepCase("bloom untied", 2, "full", false),
+                                           ShardedStepCase("opt_post_norm untied", 2, "none", true),
+                                           ShardedStepCase("phi", 2, "reentrant", true),
+                                           ShardedStepCase("stablelm_parallel", 2, "full", false),
                                            ShardedStepCase("llama_untied", 2, "reentrant", true)));
 
 // What a process has gathered stays where it is, so that the next pass would find it.

@@ -327,7 +327,11 @@ INSTANTIATE_TEST_SUITE_P(Families,
                                            std::pair("gpt_neox", true),
                                            std::pair("gemma2", false),
                                            std::pair("gemma2", true),
-                                           std::pair("phi3", true)),
+                                           std::pair("phi3", true),
+                                           std::pair("phi", false),
+                                           std::pair("bloom", false),
+                                           std::pair("opt_post_norm", false),
+                                           std::pair("stablelm_parallel", true)),
                          [](const auto& family) {
                            return family.param.first + (family.param.second ? "_lora" : "");
                          });

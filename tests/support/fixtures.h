@@ -54,7 +54,26 @@ inline const std::vector<std::string>& transformers_language_models() {
                                                  "cohere",
                                                  "cohere2",
                                                  "ministral",
-                                                 "ministral3"};
+                                                 "ministral3",
+                                                 "phi",
+                                                 "phi_qk_norm",
+                                                 "falcon",
+                                                 "falcon_grouped",
+                                                 "falcon_one_norm",
+                                                 "falcon_alibi",
+                                                 "bloom",
+                                                 "bloom_residual_of_norm",
+                                                 "opt",
+                                                 "opt_post_norm",
+                                                 "opt_bare",
+                                                 "gptj",
+                                                 "gpt_neo",
+                                                 "stablelm",
+                                                 "stablelm_parallel",
+                                                 "starcoder2",
+                                                 "nemotron",
+                                                 "gpt_bigcode",
+                                                 "gpt_bigcode_multi_head"};
   return names;
 }
 

@@ -28,6 +28,7 @@ enum class NormKind : uint8_t { Rms, Layer };
 enum class QkNorm : uint8_t {
   None,
   Head,        ///< each head by itself, with one weight for all heads (Qwen3, Gemma 3)
+  EachHead,    ///< each head by itself, with a weight of its own and no bias (StableLM 2)
   Projection,  ///< all heads as one row (OLMo 2)
 };
 
@@ -67,6 +68,12 @@ struct QueryGrowth {
   int64_t period = 0;
 };
 
+/// ALiBi: a score grows with the position of its key, by a slope for each head.
+struct Alibi {
+  bool in_bfloat16 = false;  ///< computed in bfloat16, whatever the model's type (Falcon)
+  bool is_scaled = false;    ///< divided by the square root of the head size, as products are
+};
+
 struct ModelConfig {
   std::string family = "llama";  ///< its model_type in transformers
   int64_t vocabulary = 0;
@@ -79,7 +86,8 @@ struct ModelConfig {
   int64_t max_positions = 0;
 
   NormKind norm = NormKind::Rms;
-  bool norm_has_bias = true;   ///< of NormKind::Layer
+  bool norm_has_weight = true;  ///< this and the next are for NormKind::Layer
+  bool norm_has_bias = true;
   bool norm_adds_one = false;  ///< rows are multiplied by weight + 1 (Gemma)
   double norm_epsilon = 1e-6;
   Activation activation = Activation::Silu;
@@ -88,8 +96,9 @@ struct ModelConfig {
   std::vector<RopeConfig> ropes;
   QueryGrowth query_growth;
   bool has_learned_positions = false;
-  std::vector<double> alibi_slopes;  ///< per head, ALiBi: added to a score for each key further
-                                     ///< back, with a minus sign; empty: none
+  int64_t position_offset = 0;          ///< rows of their table before that of position 0
+  bool positions_skip_padding = false;  ///< without position_ids, only attended tokens are counted
+  std::optional<Alibi> alibi;
   std::vector<int64_t> windows;          ///< per layer: size of the attention window; 0: no window
   std::vector<double> attention_scales;  ///< per layer: factor of the scores before the softmax
   double attention_softcap = 0;  ///< scores become softcap tanh(score / softcap); 0: they stay
@@ -99,7 +108,13 @@ struct ModelConfig {
   bool mlp_bias = false;
   QkNorm qk_norm = QkNorm::None;
   bool parallel_residual = false;
+  bool shares_norm = false;         ///< parallel branches read one norm
+  bool is_post_norm = false;        ///< norms are of the sums of branches and residual
+  bool residual_is_normed = false;  ///< branches are added to what they read
+  bool has_final_norm = true;
   bool tied_head = false;
+  bool head_bias = false;       ///< of the language-model head
+  int64_t embedding_width = 0;  ///< of embeddings and head, which are projected; 0: hidden
 
   double embedding_scale = 1;           ///< embeddings are multiplied by it
   bool rounds_embedding_scale = false;  ///< to the type of the embedding, as Gemma does
@@ -108,7 +123,9 @@ struct ModelConfig {
 
   double embedding_dropout = 0;
   double attention_dropout = 0;
-  double residual_dropout = 0;
+  double residual_dropout = 0;                       ///< of what the branches add
+  std::optional<double> attention_residual_dropout;  ///< of attention's branch, where it differs
+  bool drops_sum = false;                            ///< parallel branches are dropped as one sum
   double classifier_dropout = 0;
   double initializer_range = 0.02;
 
@@ -122,6 +139,7 @@ struct ModelConfig {
   Json source;                        ///< the original config.json, for export
   std::vector<std::string> warnings;  ///< about fields that are not known and were ignored
 
+  int64_t outer_width() const { return embedding_width > 0 ? embedding_width : hidden; }
   const RopeConfig& rope_of(int64_t layer) const {
     return ropes.empty() ? rope : ropes.at(static_cast<size_t>(layer));
   }

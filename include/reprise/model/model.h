@@ -69,6 +69,7 @@ struct ModelInput {
   AdapterUse adapters = AdapterUse::Trained;
 };
 
+struct Architecture;
 struct AttentionContext;
 struct Pass;
 class Block;
@@ -89,8 +90,9 @@ class REPRISE_API Model : public torch::nn::Module {
   /// Initialises the parameters of the head only.
   void initialize_head(uint64_t seed);
 
-  /// Hidden states after the last norm, (B, T, hidden). With a cache (as generate() uses it) the
-  /// input continues the cached sequences; that throws if gradients are enabled.
+  /// Hidden states as the head reads them, (B, T, config().outer_width()). With a cache (as
+  /// generate() uses it) the input continues the cached sequences; that throws if gradients are
+  /// enabled.
   at::Tensor hidden_states(const ModelInput& input, KvCache* cache = nullptr);
   /// The head applied to hidden states (..., hidden) -> (..., outputs).
   at::Tensor apply_head(const at::Tensor& hidden, AdapterUse adapters = AdapterUse::Trained);
@@ -152,8 +154,10 @@ class REPRISE_API Model : public torch::nn::Module {
   bool has_tied_head() const { return head_kind_ == HeadKind::CausalLm && config_.tied_head; }
 
  private:
-  at::Tensor embed(const ModelInput& input, const at::Tensor& positions);
-  at::Tensor embed_tokens(const ModelInput& input, const at::Tensor& positions);
+  void make_embeddings(const Architecture& architecture, const at::TensorOptions& options);
+  void make_top(const Architecture& architecture, const at::TensorOptions& options);
+  at::Tensor embed(const ModelInput& input, const at::Tensor& positions, const Pass& pass);
+  at::Tensor embed_tokens(const ModelInput& input, const at::Tensor& positions, const Pass& pass);
   at::Tensor run_blocks(at::Tensor x,
                         const std::vector<AttentionContext>& contexts,
                         const Pass& pass,
@@ -168,7 +172,7 @@ class REPRISE_API Model : public torch::nn::Module {
                                    const AttentionContext& context,
                                    const Pass& pass,
                                    KvCache* cache);
-  at::Tensor normalize(at::Tensor x);
+  at::Tensor finish(at::Tensor x, const Pass& pass);
   void unshard_head() const;
 
   ModelConfig config_;
@@ -177,9 +181,12 @@ class REPRISE_API Model : public torch::nn::Module {
   double embedding_noise_ = 0;
   std::vector<std::shared_ptr<const CheckpointOptions>> regions_;  // one per block; null: plain
   std::shared_ptr<Embedding> embedding_;
-  std::shared_ptr<Embedding> positions_;  // null: the family has none
+  // Null: the family has none.
+  std::shared_ptr<Norm> embedding_norm_;
+  std::shared_ptr<Linear> embedding_projection_, output_projection_;
+  std::shared_ptr<Embedding> positions_;
   std::vector<std::shared_ptr<Block>> blocks_;
-  std::shared_ptr<Norm> final_norm_;
+  std::shared_ptr<Norm> final_norm_;                       // null: none
   std::shared_ptr<Linear> head_;                           // null: tied
   std::shared_ptr<ShardedParameters> sharded_parameters_;  // null: none
 };

@@ -14,9 +14,9 @@
 namespace reprise {
 
 enum class QkvLayout : uint8_t {
-  Separate,      ///< three linear layers
-  FusedBlocks,   ///< one layer: all queries, then all keys, then all values
-  FusedPerHead,  ///< one layer: query, key and value of each head in turn (GPT-NeoX)
+  Separate,       ///< three linear layers
+  FusedBlocks,    ///< one layer: all queries, then all keys, then all values
+  FusedPerGroup,  ///< one layer: of each key/value head in turn, its queries, key and value
 };
 
 enum class MlpLayout : uint8_t {
@@ -32,7 +32,10 @@ struct Architecture {
   // Paths from the root.
   std::string backbone = "model";
   std::string embedding = "model.embed_tokens";
-  std::string positions;  ///< learned positions; empty: none
+  std::string embedding_norm;        ///< of embeddings; empty: none
+  std::string embedding_projection;  ///< this and the next are for ModelConfig::embedding_width
+  std::string output_projection;     ///< of what the last norm gives
+  std::string positions;             ///< learned positions; empty: none
   std::string blocks = "model.layers";
   std::string final_norm = "model.norm";
   std::string lm_head = "lm_head";

@@ -4,6 +4,8 @@
 #include "model/families/families.h"
 #include "model/families/shared_fields.h"
 
+#include <c10/util/StringUtil.h>
+
 namespace reprise {
 
 Architecture chatglm_architecture() {
@@ -29,6 +31,34 @@ Architecture chatglm_architecture() {
   return architecture;
 }
 
+namespace {
+
+// ChatGLM2-32k divides positions by rope_ratio, ChatGLM3-32k and GLM-4 multiply theta by it, and
+// nothing in their files tells which: whoever knows adds a field of transformers, which their own
+// code skips.
+void read_rope_and_ratio(ConfigReader& fields, ModelConfig& config) {
+  constexpr double kTheta = 10000.0;
+  read_rope(fields, config, {.fraction = 0.5, .theta = kTheta});
+  RopeConfig& rope = config.rope;
+  rope.pairing = RopeConfig::Pairing::Neighbours;
+  const double ratio = fields.number_or({"rope_ratio"}, 1.0);
+  const bool divides = rope.scaling == RopeConfig::Scaling::Linear && rope.factor == ratio;
+  const bool multiplies = rope.scaling == RopeConfig::Scaling::None;
+  if (!(divides && rope.theta == kTheta) && !(multiplies && rope.theta == kTheta * ratio)) {
+    fields.refuse(
+        "rope_ratio",
+        c10::str("1, or beside it what it means: \"rope_scaling\": {\"rope_type\": \"linear\", "
+                 "\"factor\": ",
+                 ratio,
+                 "} if positions are divided by it (ChatGLM2-32k), \"rope_theta\": ",
+                 kTheta * ratio,
+                 " if theta is multiplied (ChatGLM3-32k, GLM-4)"),
+        ratio);
+  }
+}
+
+}  // namespace
+
 void read_chatglm(ConfigReader& fields, ModelConfig& config) {
   config.vocabulary = fields.size({"padded_vocab_size", "vocab_size"});
   config.hidden = fields.size({"hidden_size"});
@@ -48,11 +78,7 @@ void read_chatglm(ConfigReader& fields, ModelConfig& config) {
   config.residual_dropout = fields.number_or({"hidden_dropout"}, 0.0);
   config.classifier_dropout = fields.number_or({"classifier_dropout"}, 0.0);
   config.tied_head = fields.flag_or("tie_word_embeddings", false);
-  config.rope.dims = config.head_dim / 2;
-  config.rope.pairing = RopeConfig::Pairing::Neighbours;
-  // ChatGLM2-32k divides positions by it and ChatGLM3-32k multiplies theta, but the file does not
-  // tell the two apart.
-  fields.require("rope_ratio", 1);
+  read_rope_and_ratio(fields, config);
   fields.require("apply_residual_connection_post_layernorm", false);
   fields.require("post_layer_norm", true);
   fields.require("original_rope", true);

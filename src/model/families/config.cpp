@@ -8,6 +8,7 @@
 
 #include <c10/util/Exception.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace reprise {
@@ -57,8 +58,8 @@ void read_common_fields(ConfigReader& fields, ModelConfig& config) {
   config.pad_id = fields.token_id("pad_token_id");
   config.eos_ids = read_eos_ids(fields);
   config.labels = read_labels(fields);
-  config.initializer_range =
-      fields.number_in("initializer_range", 0.02, ConfigReader::Least::Included, 0, 100);
+  config.initializer_range = fields.number_in(
+      "initializer_range", config.initializer_range, ConfigReader::Least::Included, 0, 100);
   if (const Json* dtype = fields.find({"dtype", "torch_dtype"})) {
     config.dtype = dtype->is_string() ? dtype_named(*dtype) : std::nullopt;
     if (!config.dtype) {
@@ -100,7 +101,7 @@ void read_common_fields(ConfigReader& fields, ModelConfig& config) {
 void check_parameters(const std::string& source, const ModelConfig& config) {
   constexpr double kMostParameters = 1e14;
   const auto real = [](int64_t size) { return static_cast<double>(size); };
-  const double width = real(config.hidden);
+  const double width = real(std::max(config.hidden, config.embedding_width));
   const double heads = real(config.heads + config.kv_heads) * real(config.head_dim);
   const double parameters =
       2 * width * (real(config.vocabulary) + real(config.max_positions)) +
@@ -143,11 +144,18 @@ void check(const ConfigReader& fields, const ModelConfig& config) {
                 config.head_dim,
                 ": it needs an even number of them.");
   }
+  TORCH_CHECK(!config.head_bias || !config.tied_head,
+              "[config] ",
+              source,
+              ": tie_word_embeddings: expected false, since the head of this family has a bias, "
+              "found true");
   check_parameters(source, config);
-  for (const auto& [name, p] : {std::pair{"attention", config.attention_dropout},
-                                {"residual", config.residual_dropout},
-                                {"embedding", config.embedding_dropout},
-                                {"classifier", config.classifier_dropout}}) {
+  for (const auto& [name, p] :
+       {std::pair{"attention", config.attention_dropout},
+        {"residual", config.residual_dropout},
+        {"attention residual", config.attention_residual_dropout.value_or(0)},
+        {"embedding", config.embedding_dropout},
+        {"classifier", config.classifier_dropout}}) {
     TORCH_CHECK(p >= 0 && p < 1,
                 "[config] ",
                 source,

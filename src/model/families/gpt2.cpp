@@ -33,23 +33,11 @@ Architecture gpt2_architecture() {
 }
 
 void read_gpt2(ConfigReader& fields, ModelConfig& config) {
-  config.vocabulary = fields.size({"vocab_size"});
-  config.hidden = fields.size({"n_embd", "hidden_size"});
-  config.layers = fields.layers({"n_layer", "num_hidden_layers"});
-  config.heads = config.kv_heads = fields.size({"n_head", "num_attention_heads"});
-  config.max_positions = fields.size({"n_positions", "max_position_embeddings"});
-  config.intermediate = fields.size_or({"n_inner"}, 4 * config.hidden);
-  config.head_dim = config.hidden / config.heads;
+  read_gpt2_shape(fields, config, /*dropout=*/0.1);
   config.has_learned_positions = true;
-  config.norm = NormKind::Layer;
-  config.norm_epsilon = read_epsilon(fields, "layer_norm_epsilon", 1e-5);
   read_activation(fields, config, "activation_function", "gelu_new");
   config.qkv_bias = config.attention_output_bias = config.mlp_bias = true;
   config.tied_head = fields.flag_or("tie_word_embeddings", true);
-  config.embedding_dropout = fields.number_or({"embd_pdrop"}, 0.1);
-  config.attention_dropout = fields.number_or({"attn_pdrop"}, 0.1);
-  config.residual_dropout = fields.number_or({"resid_pdrop"}, 0.1);
-  config.classifier_dropout = fields.number_or({"classifier_dropout", "hidden_dropout"}, 0.1);
   // As in transformers, scores are scaled by the head size unless the file says otherwise.
   const double scale =
       fields.flag_or("scale_attn_weights", true) ? 1.0 / std::sqrt(config.head_dim) : 1.0;
@@ -58,14 +46,7 @@ void read_gpt2(ConfigReader& fields, ModelConfig& config) {
     config.attention_scales.push_back(by_layer ? scale / static_cast<double>(layer + 1) : scale);
   }
   fields.require("add_cross_attention", false);
-  fields.ignore({"reorder_and_upcast_attn",  // affects the type of computation only
-                 "n_ctx",
-                 "summary_activation",
-                 "summary_first_dropout",
-                 "summary_proj_to_labels",
-                 "summary_type",
-                 "summary_use_proj",
-                 "task_specific_params"});
+  fields.ignore({"reorder_and_upcast_attn"});  // affects the type of computation only
 }
 
 }  // namespace reprise

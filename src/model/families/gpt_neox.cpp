@@ -19,7 +19,7 @@ Architecture gpt_neox_architecture() {
   architecture.attention_output = "attention.dense";
   architecture.up = "mlp.dense_h_to_4h";
   architecture.down = "mlp.dense_4h_to_h";
-  architecture.qkv_layout = QkvLayout::FusedPerHead;
+  architecture.qkv_layout = QkvLayout::FusedPerGroup;
   architecture.mlp_layout = MlpLayout::Plain;
   architecture.computed_buffers = {
       ".attention.bias", ".attention.masked_bias", ".attention.rotary_emb.inv_freq"};

@@ -39,8 +39,11 @@ void read_activation(ConfigReader& fields,
     config.activation = Activation::GeluTanh;
   } else if (activation == "relu") {
     config.activation = Activation::Relu;
+  } else if (activation == "relu2") {
+    config.activation = Activation::SquaredRelu;
   } else {
-    fields.refuse(name, "silu, gelu, gelu_new, gelu_pytorch_tanh, gelu_fast or relu", activation);
+    fields.refuse(
+        name, "silu, gelu, gelu_new, gelu_pytorch_tanh, gelu_fast, relu or relu2", activation);
   }
 }
 
@@ -112,6 +115,37 @@ void read_llama_shape(ConfigReader& fields, ModelConfig& config, const UsualDefa
   read_activation(fields, config, "hidden_act", "silu");
   config.norm_epsilon = read_epsilon(fields, "rms_norm_eps", defaults.epsilon);
   config.attention_dropout = fields.number_or({"attention_dropout"}, 0.0);
+}
+
+void read_gpt2_shape(ConfigReader& fields, ModelConfig& config, double dropout) {
+  config.vocabulary = fields.size({"vocab_size"});
+  config.hidden = fields.size({"n_embd", "hidden_size"});
+  config.layers = fields.layers({"n_layer", "num_hidden_layers"});
+  config.heads = config.kv_heads = fields.size({"n_head", "num_attention_heads"});
+  config.max_positions = fields.size({"n_positions", "max_position_embeddings"});
+  config.intermediate = fields.size_or({"n_inner"}, 4 * config.hidden);
+  config.head_dim = config.hidden / config.heads;
+  config.norm = NormKind::Layer;
+  config.norm_epsilon = read_epsilon(fields, "layer_norm_epsilon", 1e-5);
+  config.embedding_dropout = fields.number_or({"embd_pdrop"}, dropout);
+  config.attention_dropout = fields.number_or({"attn_pdrop"}, dropout);
+  config.residual_dropout = fields.number_or({"resid_pdrop"}, dropout);
+  config.classifier_dropout = fields.number_or({"classifier_dropout", "hidden_dropout"}, 0.1);
+  fields.ignore({"n_ctx",
+                 "summary_activation",
+                 "summary_first_dropout",
+                 "summary_proj_to_labels",
+                 "summary_type",
+                 "summary_use_proj",
+                 "task_specific_params"});
+}
+
+int64_t read_renamed_size(ConfigReader& fields, const char* old_name, const char* name) {
+  const int64_t size = fields.size({old_name, name});
+  if (const int64_t usual = fields.size_or({name}, size); usual != size) {
+    fields.refuse(name, c10::str(size, ", which is ", old_name), usual);
+  }
+  return size;
 }
 
 void read_biases(ConfigReader& fields, ModelConfig& config) {

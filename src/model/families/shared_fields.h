@@ -31,6 +31,11 @@ void read_usual_sizes(ConfigReader& fields,
 void read_llama_shape(ConfigReader& fields,
                       ModelConfig& config,
                       const UsualDefaults& defaults = {});
+/// Reads sizes, norms and dropout under GPT-2's names, and skips what its heads are told.
+/// `dropout`: where config.json says nothing.
+void read_gpt2_shape(ConfigReader& fields, ModelConfig& config, double dropout);
+/// A required size under its usual name or an old one; if both are there, they must agree.
+int64_t read_renamed_size(ConfigReader& fields, const char* old_name, const char* name);
 /// attention_bias, of all four projections, and mlp_bias.
 void read_biases(ConfigReader& fields, ModelConfig& config);
 void read_activation(ConfigReader& fields,

@@ -19,6 +19,13 @@ at::Tensor repeat_heads(const at::Tensor& x, int64_t times) {
   return x.unsqueeze(2).expand({-1, -1, times, -1, -1}).flatten(1, 2);
 }
 
+// With one group of queries, both fused layouts are the same.
+QkvLayout layout_of(const ModelConfig& config, const Architecture& architecture) {
+  const bool is_one_group =
+      architecture.qkv_layout == QkvLayout::FusedPerGroup && config.kv_heads == 1;
+  return is_one_group ? QkvLayout::FusedBlocks : architecture.qkv_layout;
+}
+
 }  // namespace
 
 Attention::Attention(torch::nn::Module& block,
@@ -35,7 +42,7 @@ Attention::Attention(torch::nn::Module& block,
       softcap_(config.attention_softcap),
       has_shaped_scores_(has_shaped_scores(config)),
       rope_(config.rope_of(layer)),
-      layout_(architecture.qkv_layout),
+      layout_(layout_of(config, architecture)),
       qk_norm_(config.qk_norm) {
   const auto linear = [&](const std::string& path, int64_t in, int64_t out, bool has_bias) {
     return adopt(block,
@@ -57,7 +64,13 @@ Attention::Attention(torch::nn::Module& block,
   }
   output_ =
       linear(architecture.attention_output, width, config.hidden, config.attention_output_bias);
-  if (qk_norm_ != QkNorm::None) {
+  if (qk_norm_ == QkNorm::EachHead) {
+    const auto norms = [&](const std::string& path, int64_t heads) {
+      return adopt(block, path, std::make_shared<HeadNorms>(config, heads, head_dim_, options));
+    };
+    query_norms_ = norms(architecture.query_norm, heads_);
+    key_norms_ = norms(architecture.key_norm, kv_heads_);
+  } else if (qk_norm_ != QkNorm::None) {
     const auto norm = [&](const std::string& path, int64_t all_heads) {
       const int64_t size = qk_norm_ == QkNorm::Head ? head_dim_ : all_heads;
       return adopt(block, path, std::make_shared<Norm>(config, size, options));
@@ -75,9 +88,14 @@ Linears Attention::projections() const {
 
 // (B, T, heads, head_dim) each.
 std::array<at::Tensor, 3> Attention::project(const at::Tensor& x, const Pass& pass) const {
-  if (layout_ == QkvLayout::FusedPerHead) {
-    const auto parts = query_->forward(x, pass).unflatten(-1, {heads_, 3 * head_dim_}).chunk(3, -1);
-    return {parts[0], parts[1], parts[2]};
+  if (layout_ == QkvLayout::FusedPerGroup) {
+    const int64_t queries = heads_ / kv_heads_;
+    const auto groups =
+        query_->forward(x, pass).unflatten(-1, {kv_heads_, (queries + 2) * head_dim_});
+    const auto parts = groups.split_with_sizes({queries * head_dim_, head_dim_, head_dim_}, -1);
+    const auto q =
+        queries == 1 ? parts[0] : parts[0].unflatten(-1, {queries, head_dim_}).flatten(-3, -2);
+    return {q, parts[1], parts[2]};
   }
   auto all = joined_forward(projections(), x, pass);
   if (!all.defined() && layout_ == QkvLayout::Separate) {
@@ -94,11 +112,22 @@ std::array<at::Tensor, 3> Attention::project(const at::Tensor& x, const Pass& pa
   return {parts[0], parts[1], parts[2]};
 }
 
+// heads (B, T, heads, head_dim), by one norm or one for each head.
+at::Tensor Attention::normed(const at::Tensor& heads,
+                             const std::shared_ptr<Norm>& norm,
+                             const std::shared_ptr<HeadNorms>& norms) const {
+  if (qk_norm_ == QkNorm::EachHead) {
+    return norms->forward(heads);
+  }
+  return qk_norm_ == QkNorm::Head ? norm->forward(heads)
+                                  : norm->forward(heads.flatten(-2)).unflatten(-1, {-1, head_dim_});
+}
+
 // (B, heads or kv_heads, T, head_dim) each; queries and keys with rotary embedding.
 std::array<at::Tensor, 3> Attention::heads_of(const at::Tensor& x,
                                               const AttentionContext& context,
                                               const Pass& pass) const {
-  if (context.cos.defined() && query_norm_ == nullptr && layout_ != QkvLayout::FusedPerHead) {
+  if (context.cos.defined() && qk_norm_ == QkNorm::None && layout_ != QkvLayout::FusedPerGroup) {
     if (const auto all = joined_values(projections(), x, pass)) {
       const auto heads =
           ops::qkv_rope(autocast_input(x),
@@ -118,13 +147,8 @@ std::array<at::Tensor, 3> Attention::heads_of(const at::Tensor& x,
   auto [q, k, v] = project(x, pass);
   if (qk_norm_ != QkNorm::None) {
     // Before the transpose: the norm then copies once, and the rotation never.
-    const auto normed = [&](const Norm& norm, const at::Tensor& heads) {
-      return qk_norm_ == QkNorm::Head
-                 ? norm.forward(heads)
-                 : norm.forward(heads.flatten(-2)).unflatten(-1, {-1, head_dim_});
-    };
-    q = normed(*query_norm_, q);
-    k = normed(*key_norm_, k);
+    q = normed(q, query_norm_, query_norms_);
+    k = normed(k, key_norm_, key_norms_);
   }
   q = q.transpose(1, 2);
   k = k.transpose(1, 2);
@@ -148,7 +172,7 @@ at::Tensor Attention::attend_in_slices(const std::array<at::Tensor, 3>& heads,
                                 .softcap = softcap_,
                                 .window = context.mask.window,
                                 .runs = context.mask.runs,
-                                .slopes = context.slopes,
+                                .key_bias = context.key_bias,
                                 .dropout = pass.training ? dropout_ : 0.0})
       .transpose(1, 2)
       .flatten(2);

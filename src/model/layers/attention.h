@@ -41,6 +41,9 @@ class Attention {
  private:
   Linears projections() const;
   std::array<at::Tensor, 3> project(const at::Tensor& x, const Pass& pass) const;
+  at::Tensor normed(const at::Tensor& heads,
+                    const std::shared_ptr<Norm>& norm,
+                    const std::shared_ptr<HeadNorms>& norms) const;
   std::array<at::Tensor, 3> heads_of(const at::Tensor& x,
                                      const AttentionContext& context,
                                      const Pass& pass) const;
@@ -61,7 +64,8 @@ class Attention {
   std::shared_ptr<Linear> query_, key_, value_;  // fused layouts: query_ is all three
   std::shared_ptr<Linear> output_;
   QkNorm qk_norm_;
-  std::shared_ptr<Norm> query_norm_, key_norm_;  // null: none
+  std::shared_ptr<Norm> query_norm_, key_norm_;         // null: none
+  std::shared_ptr<HeadNorms> query_norms_, key_norms_;  // of QkNorm::EachHead
 };
 
 }  // namespace reprise

@@ -1,6 +1,7 @@
 #include "model/layers/attention_context.h"
 
 #include "memory/planned_device.h"
+#include "model/layers/alibi.h"
 #include "model/layers/document_attention.h"
 #include "model/layers/rope.h"
 
@@ -35,7 +36,8 @@ void check_length(const ModelConfig& config,
                   const AttentionState& state,
                   const at::Tensor& positions) {
   int64_t length = state.past + input.input_ids.size(1);
-  const bool counts_anew = input.position_ids.defined() || input.document_ids.defined();
+  const bool counts_anew = input.position_ids.defined() || input.document_ids.defined() ||
+                           (config.positions_skip_padding && input.attention_mask.defined());
   if (state.has_learned_positions && length > config.max_positions && counts_anew &&
       !positions.is_meta()) {
     length = positions.max().item<int64_t>() + 1;
@@ -71,23 +73,10 @@ at::Tensor query_scale_of(const QueryGrowth& queries, const at::Tensor& position
   return (periods.log1p() * queries.growth + 1).unsqueeze(1).unsqueeze(-1);
 }
 
-// Written by kernels: a copy from the host would synchronise with the device.
-at::Tensor slopes_on(const std::vector<double>& slopes, const at::Tensor& beside) {
-  if (slopes.empty()) {
-    return {};
-  }
-  auto tensor =
-      at::empty({static_cast<int64_t>(slopes.size())}, beside.options().dtype(at::kFloat));
-  for (size_t head = 0; head < slopes.size(); ++head) {
-    tensor.select(0, static_cast<int64_t>(head)).fill_(slopes[head]);
-  }
-  return tensor;
-}
-
 }  // namespace
 
 bool has_shaped_scores(const ModelConfig& config) {
-  return config.attention_softcap > 0 || !config.alibi_slopes.empty();
+  return config.attention_softcap > 0 || config.alibi.has_value();
 }
 
 AttentionContexts prepare_attention(const ModelConfig& config,
@@ -99,19 +88,21 @@ AttentionContexts prepare_attention(const ModelConfig& config,
           : attention_masks(
                 input, state.past, config.windows, goes_by_documents(config, input, state));
   AttentionContexts contexts;
-  contexts.positions = positions_of(input, state.past);
+  contexts.positions = positions_of(input, state.past, config.positions_skip_padding);
   check_length(config, input, state, contexts.positions);
   const at::NoGradGuard no_grad;
   const auto ropes = tables_of(config, contexts.positions);
   const auto query_scale = query_scale_of(config.query_growth, contexts.positions);
-  const auto slopes = slopes_on(config.alibi_slopes, contexts.positions);
+  const auto key_bias = config.alibi
+                            ? alibi_bias(config, attended_positions(input, state.past), state.dtype)
+                            : at::Tensor();
   contexts.by_block.reserve(config.windows.size());
   for (size_t layer = 0; layer < config.windows.size(); ++layer) {
     contexts.by_block.push_back({.cos = ropes[layer].cos,
                                  .sin = ropes[layer].sin,
                                  .mask = masks.at(config.windows[layer]),
                                  .query_scale = query_scale,
-                                 .slopes = slopes});
+                                 .key_bias = key_bias});
   }
   return contexts;
 }

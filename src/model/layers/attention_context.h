@@ -19,7 +19,7 @@ struct AttentionContext {
   at::Tensor cos, sin;  ///< rotary tables; undefined without rotary embedding
   AttentionMask mask;
   at::Tensor query_scale;  ///< (B or 1, 1, T, 1) float32, of queries; undefined: none
-  at::Tensor slopes;       ///< (heads) float32, ALiBi; undefined: none
+  at::Tensor key_bias;     ///< (B or 1, heads, S), ALiBi; undefined: none
 
   template <class Visit>
   void for_each_tensor(Visit&& visit) {
@@ -29,7 +29,7 @@ struct AttentionContext {
     visit(mask.documents.starts);
     visit(mask.runs);
     visit(query_scale);
-    visit(slopes);
+    visit(key_bias);
   }
 };
 

@@ -82,26 +82,45 @@ at::Tensor padding_and_documents(const ModelInput& input) {
   return allowed;
 }
 
+// For each token, the place in its row where its document begins.
+at::Tensor begins_of(const at::Tensor& documents) {
+  const int64_t length = documents.size(1);
+  auto begins = at::zeros_like(documents, at::kLong);
+  if (length > 1) {
+    const auto is_new = documents.slice(1, 1) != documents.slice(1, 0, length - 1);
+    begins.slice(1, 1).copy_(is_new * at::arange(1, length, begins.options()));
+  }
+  return std::get<0>(begins.cummax(1));
+}
+
 }  // namespace
 
-at::Tensor positions_of(const ModelInput& input, int64_t past) {
+at::Tensor positions_of(const ModelInput& input, int64_t past, bool skips_padding) {
   if (input.position_ids.defined()) {
     return input.position_ids;
+  }
+  if (skips_padding) {
+    return attended_positions(input, past).slice(1, past);
   }
   const int64_t length = input.input_ids.size(1);
   const auto counted =
       at::arange(past, past + length, input.input_ids.options().dtype(at::kLong)).unsqueeze(0);
-  if (!input.document_ids.defined()) {
-    return counted;
-  }
-  // For each token, the position in its row where its document begins.
+  return input.document_ids.defined() ? counted - begins_of(input.document_ids) : counted;
+}
+
+at::Tensor attended_positions(const ModelInput& input, int64_t past) {
   const auto& documents = input.document_ids;
-  auto begins = at::zeros_like(documents, at::kLong);
-  if (length > 1) {
-    const auto is_new = documents.slice(1, 1) != documents.slice(1, 0, length - 1);
-    begins.slice(1, 1).copy_(is_new * counted.slice(1, 1));
+  if (!input.attention_mask.defined()) {
+    const auto options = input.input_ids.options().dtype(at::kLong);
+    const auto counted = at::arange(past + input.input_ids.size(1), options).unsqueeze(0);
+    return documents.defined() ? counted - begins_of(documents) : counted;
   }
-  return counted - std::get<0>(begins.cummax(1));
+  const auto attended = input.attention_mask.to(at::kLong);
+  auto counts = attended.cumsum(1);
+  if (documents.defined()) {
+    counts = counts - (counts - attended).gather(1, begins_of(documents));
+  }
+  return counts * attended - 1;
 }
 
 std::map<int64_t, AttentionMask> attention_masks(const ModelInput& input,

@@ -25,8 +25,12 @@ struct AttentionMask {
 };
 
 /// The position of every token: input.position_ids, or counted from `past`, in each document from
-/// 0.
-at::Tensor positions_of(const ModelInput& input, int64_t past);
+/// 0. `skips_padding`: counted as attended_positions() does.
+REPRISE_API at::Tensor positions_of(const ModelInput& input,
+                                    int64_t past,
+                                    bool skips_padding = false);
+/// How many attended tokens of its document precede each token, (B or 1, past + T); -1 for padding.
+REPRISE_API at::Tensor attended_positions(const ModelInput& input, int64_t past);
 
 /// One mask for each different window among the layers of a model; `past` positions precede the
 /// input. Checks the shapes of the input. `goes_by_runs`: document_attention serves, so that an

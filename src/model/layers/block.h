@@ -34,30 +34,40 @@ class Block : public torch::nn::Module {
   bool is_trained(AdapterUse adapters) const;
 
  private:
-  // Of a branch: before what it reads, and on what it adds. Null: none.
-  struct Norms {
-    std::shared_ptr<Norm> before, after;
+  // What surrounds a branch: norms of what it reads, of what it adds, and of the sum (null: none),
+  // and the dropout of what it adds.
+  struct Around {
+    std::shared_ptr<Norm> before, after, of_sum;
+    double dropout = 0;
+
+    bool drops(const Pass& pass) const { return dropout > 0 && pass.training; }
+    at::Tensor dropped(const at::Tensor& added, const Pass& pass) const;
   };
 
-  Norms make_norms(const ModelConfig& config,
-                   const std::string& before,
-                   const std::string& after,
-                   const at::TensorOptions& options);
+  Around make_around(const ModelConfig& config,
+                     const std::string& before,
+                     const std::string& after,
+                     double dropout,
+                     const at::TensorOptions& options);
   template <class Branch>
-  at::Tensor add_branch(const Norms& norms,
+  at::Tensor add_branch(const Around& around,
                         const at::Tensor& x,
                         const Pass& pass,
                         const Branch& branch) const;
+  template <class Branch>
+  at::Tensor sum_of(const Around& around,
+                    const ops::Fork& fork,
+                    const Pass& pass,
+                    const Branch& branch) const;
   at::Tensor forward_parallel(const at::Tensor& x,
                               const AttentionContext& context,
                               const Pass& pass,
                               KvCache* cache) const;
-  bool drops(const Pass& pass) const { return dropout_ > 0 && pass.training; }
   void move_weights(const Move& move) const;
 
-  bool is_parallel_;
-  double dropout_, residual_scale_;
-  Norms attention_norms_, mlp_norms_;
+  bool is_parallel_, drops_sum_, residual_is_normed_;
+  double residual_scale_;
+  Around around_attention_, around_mlp_;
   Attention attention_;
   Mlp mlp_;
 };

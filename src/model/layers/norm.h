@@ -8,6 +8,10 @@
 #include <ATen/core/Tensor.h>
 #include <torch/nn/module.h>
 
+#include <cstdint>
+#include <memory>
+#include <vector>
+
 namespace reprise {
 
 class Norm : public torch::nn::Module {
@@ -20,15 +24,28 @@ class Norm : public torch::nn::Module {
   /// The value that new weights have.
   double initial_weight() const { return adds_one_ ? 0 : 1; }
 
-  at::Tensor weight;
-  at::Tensor bias;  ///< undefined: none
+  at::Tensor weight;  ///< this and the next undefined: none
+  at::Tensor bias;
 
  private:
+  at::Tensor layer_norm(const at::Tensor& x) const;
   ops::NormWeight rms_weight() const { return {weight, adds_one_ ? 1.0 : 0.0}; }
 
   NormKind kind_;
+  int64_t size_;
   double epsilon_;
   bool adds_one_;
+};
+
+/// A norm for each head, under the names 0, 1, …, with weights and no biases.
+class HeadNorms : public torch::nn::Module {
+ public:
+  HeadNorms(ModelConfig config, int64_t heads, int64_t size, const at::TensorOptions& options);
+  /// x (…, heads, size).
+  at::Tensor forward(const at::Tensor& x) const;
+
+ private:
+  std::vector<std::shared_ptr<Norm>> norms_;
 };
 
 }  // namespace reprise
