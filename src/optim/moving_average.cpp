@@ -7,6 +7,7 @@
 
 #include <reprise/optim/optimizer.h>
 
+#include <ATen/ops/empty.h>
 #include <c10/core/GradMode.h>
 #include <c10/util/Exception.h>
 
@@ -39,8 +40,7 @@ at::Tensor float_copy(const at::Tensor& value, bool is_on_host, const at::Device
   if (is_on_host) {
     return memory::empty_on_host(value.sizes(), at::kFloat, device).copy_(value.detach());
   }
-  return value.detach().to(
-      at::kFloat, /*non_blocking=*/false, /*copy=*/true, at::MemoryFormat::Contiguous);
+  return at::empty(value.sizes(), at::device(device).dtype(at::kFloat)).copy_(value.detach());
 }
 
 /// Exchanges the values of two tensors in slices. Both keep their storage, because a part of a
@@ -122,6 +122,13 @@ void MovingAverage::load(const TensorFile& file, const World& world) {
   world.run_on_all("loading " + file.path().string(),
                    [&] { check_holds_exactly(file, targets, names); });
   copy_state(file, targets);
+}
+
+void MovingAverage::place(bool is_on_host) {
+  check_not_swapped();
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    averages_[i] = float_copy(averages_[i], is_on_host, parts_[i].values.device());
+  }
 }
 
 std::unique_ptr<MovingAverage::Swap> MovingAverage::swap() {

@@ -96,7 +96,7 @@ int64_t count_of_steps(const TensorFile& file, const std::string& name) {
 RuleOptimizer::RuleOptimizer(std::vector<TensorPart> parameters, const OptimizerOptions& options)
     : Optimizer(std::move(parameters)),
       rule_(make_update_rule(options)),
-      is_offloaded_(options.offload_state && !parts_.empty()) {
+      is_offloaded_(options.host.state && !parts_.empty()) {
   const c10::NoGradGuard no_grad;
   std::for_each(parts_.begin(), parts_.end(), check_parameter);
   check_all_differ(parameters_);
@@ -111,20 +111,65 @@ RuleOptimizer::RuleOptimizer(std::vector<TensorPart> parameters, const Optimizer
   std::stable_sort(order_.begin(), order_.end(), [this](size_t a, size_t b) {
     return comes_before(states_[a], states_[b]);
   });
-  if (options.offload_gradients && !parts_.empty()) {
+  place_gradients(options.host.gradients);
+  make_stages();
+}
+
+void RuleOptimizer::place(const Placement& host) {
+  if (parts_.empty()) {
+    return;
+  }
+  settle();
+  stages_.reset();
+  place_state(host.state);
+  place_gradients(host.gradients);
+  make_stages();
+}
+
+// Replaces the data and not the tensors: a moving average has them too.
+void RuleOptimizer::place_state(bool is_on_host) {
+  if (std::exchange(is_offloaded_, is_on_host) == is_on_host) {
+    return;
+  }
+  check_offload();
+  const c10::NoGradGuard no_grad;
+  for (const ParameterState& state : states_) {
+    const auto move = [&](const at::Tensor& tensor, bool has_values) {
+      const at::Tensor there = empty_state(tensor.sizes(), tensor.scalar_type(), state.parameter);
+      tensor.set_data(has_values ? there.copy_(tensor) : there);
+    };
+    if (state.master.defined()) {
+      move(state.master, /*has_values=*/true);
+    }
+    for (const at::Tensor& buffer : state.buffers) {
+      move(buffer, !is_fresh_);
+    }
+  }
+}
+
+void RuleOptimizer::place_gradients(bool are_on_host) {
+  if (are_on_host == (gradients_ != nullptr) || parts_.empty()) {
+    return;
+  }
+  gradients_.reset();  // its hooks too
+  if (are_on_host) {
     gradients_ = std::make_unique<HostGradients>(parameters_);
-    for (size_t i = 0; i < states_.size(); ++i) {
-      states_[i].host_gradient = gradients_->gradient(i);
-    }
   }
-  if (is_offloaded_ || gradients_ != nullptr) {
-    std::vector<const ParameterState*> sorted;
-    for (const size_t i : order_) {
-      sorted.push_back(&states_[i]);
-    }
-    const at::Device device = states_.front().parameter.device();
-    stages_ = std::make_unique<StagedUpdate>(*rule_, device, is_offloaded_, sorted);
+  for (size_t i = 0; i < states_.size(); ++i) {
+    states_[i].host_gradient = are_on_host ? gradients_->gradient(i) : at::Tensor();
   }
+}
+
+void RuleOptimizer::make_stages() {
+  if (!is_offloaded_ && gradients_ == nullptr) {
+    return;
+  }
+  std::vector<const ParameterState*> sorted;
+  for (const size_t i : order_) {
+    sorted.push_back(&states_[i]);
+  }
+  const at::Device device = states_.front().parameter.device();
+  stages_ = std::make_unique<StagedUpdate>(*rule_, device, is_offloaded_, sorted);
 }
 
 void RuleOptimizer::check_offload() const {

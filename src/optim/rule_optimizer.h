@@ -22,6 +22,7 @@ class RuleOptimizer final : public Optimizer {
   std::vector<TensorPart> state_parts() const override;
   void load(const TensorFile& file, const World& world) override;
   HostGradients* host_gradients() const override { return gradients_.get(); }
+  void place(const Placement& host) override;
   int64_t bytes() const override;
   int64_t host_bytes() const override;
   int64_t moved_bytes() const override;
@@ -32,6 +33,9 @@ class RuleOptimizer final : public Optimizer {
   ParameterState make_state(const TensorPart& part, double weight_decay) const;
   at::Tensor empty_state(at::IntArrayRef sizes, at::ScalarType dtype, const at::Tensor& like) const;
   void check_offload() const;
+  void place_state(bool is_on_host);
+  void place_gradients(bool are_on_host);
+  void make_stages();
   bool has_gradient(size_t parameter) const;
   /// Lets this thread use state in host memory.
   void settle() const;

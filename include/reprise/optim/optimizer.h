@@ -61,6 +61,17 @@ enum class MuonRate : uint8_t {
   SpectralUnclamped,  ///< sqrt(R / C)
 };
 
+/// What is in host memory instead of on the device. Everything is computed on the device, with the
+/// same bits.
+struct Placement {
+  /// The state and the float32 copies. An update gets them a slice at a time.
+  bool state = false;
+  /// Each leaves the device as soon as backward has computed it: see Optimizer::host_gradients().
+  bool gradients = false;
+
+  bool operator==(const Placement&) const = default;
+};
+
 struct OptimizerOptions {
   OptimizerKind kind = OptimizerKind::AdamW;
   double beta1 = 0.9;       ///< AdamW and Lion
@@ -81,16 +92,10 @@ struct OptimizerOptions {
   /// determines the result.
   uint64_t seed = 0;
 
-  /// Keep the state and the float32 copies in host memory. Updates are computed on the device,
-  /// which gets the state a slice at a time: the same bits.
-  bool offload_state = false;
-  /// Keep gradients in host memory: each leaves the device as soon as backward has computed it.
-  /// Sums, norms and updates are computed on the device: the same bits. See
-  /// Optimizer::host_gradients().
-  bool offload_gradients = false;
+  Placement host = {};  ///< what is in host memory
 };
 
-/// Whether offload_state and offload_gradients have an effect: not on a CPU, where everything is in
+/// Whether a Placement in host memory has an effect: not on a CPU, where everything is in
 /// host memory, unless its memory is divided for tests (docs/offload.md).
 REPRISE_API bool can_offload(const at::Device& device);
 
@@ -126,8 +131,11 @@ class REPRISE_API Optimizer {
   /// The norm of the gradients, after clipping to `max_norm`: see clip_grad_norm(), which does not
   /// see gradients in host memory.
   at::Tensor clip(double max_norm) const;
-  /// Null unless OptimizerOptions::offload_gradients. It wants to hear of every backward.
+  /// Null unless gradients are in host memory. It wants to hear of every backward.
   virtual HostGradients* host_gradients() const = 0;
+
+  /// Moves the state and chooses where gradients will be. Call it when there are none.
+  virtual void place(const Placement& host) = 0;
 
   /// The state to save, not copied: "<parameter>/exp_avg" and so on with torch.optim's names, for
   /// 8 bits "<parameter>/exp_avg" (codes) and "<parameter>/exp_avg/absmax" (maxima of blocks),
@@ -144,7 +152,7 @@ class REPRISE_API Optimizer {
   virtual void load(const TensorFile& file, const World& world) = 0;
   /// Bytes of the state, including the float32 copies, wherever they are.
   virtual int64_t bytes() const;
-  /// Those of them in host memory: OptimizerOptions::offload_state.
+  /// Those of them in host memory.
   virtual int64_t host_bytes() const = 0;
   /// Bytes that updates have moved between host and device so far, both ways together.
   virtual int64_t moved_bytes() const = 0;
@@ -201,6 +209,8 @@ class REPRISE_API MovingAverage {
   /// ShardedParameters::refresh if other processes use it.
   class Swap;
   std::unique_ptr<Swap> swap();
+  /// Moves the averages to host memory, or to the device.
+  void place(bool is_on_host);
 
  private:
   void check_not_swapped() const;

@@ -52,6 +52,8 @@ struct MemoryLimits {
   std::optional<Budget> total = {};
   int64_t host_bytes = 0;    ///< host memory for offloaded tensors; 0: nothing is offloaded
   bool allow_lossy = false;  ///< allow lossy compression
+  /// Whether optimizer state and gradients may leave a GPU if a total budget needs it.
+  bool may_offload_state = true, may_offload_gradients = true;
   /// Plans of an earlier run of the same model, to use instead of planning again.
   std::filesystem::path plan_file = {};
 

@@ -3,6 +3,7 @@
 #include "plan/plan_explanation.h"
 #include "plan/step_timeline.h"
 #include "text/tokenizer/json_fields.h"
+#include "train/budget/placement.h"
 #include "train/objectives/forward_passes.h"
 
 #include <reprise/data/dataset.h>
@@ -22,6 +23,7 @@ constexpr int64_t kMostShapeSize = int64_t{1} << 50;
 
 Json key_of(const BudgetedModel& model, const ShapePlan& plan) {
   return {{"role", model.role},
+          {"in_host_memory", describe(model.budget.placement())},
           {"budget_bytes", model.budget.budget_bytes()},
           {"rows", plan.shape.rows},
           {"length", plan.shape.length},
@@ -158,6 +160,12 @@ LoadedPlans read_plan_file(const std::filesystem::path& path,
     const text::JsonFields key(entry.key, where, "key", "plan");
     if (key.string("role") == role) {
       read.budget.bytes = key.integer("budget_bytes", 1, kMostShapeSize);
+      const std::string host = key.optional_string("in_host_memory").value_or("");
+      const auto placement = placement_described(host);
+      if (!placement) {
+        key.refuse("in_host_memory", "gradients or optimizer state", text::describe(host));
+      }
+      read.host = *placement;
       read.plans.push_back(plan_of(entry, key));
     }
   }
@@ -192,6 +200,9 @@ void write_memory_page(const std::filesystem::path& path,
     report.fixed.push_back({"gradients", model.budget.gradient_bytes()});
   } else {
     report.notes.emplace_back("The budget is for all memory; shown are activations and gradients.");
+  }
+  if (const std::string moved = describe(model.budget.placement()); !moved.empty()) {
+    report.notes.push_back("In host memory: " + moved + ".");
   }
   add_classes(report, *plan, most, accumulates ? model.budget.gradient_bytes() : 0);
   report.timeline = planning::step_timeline(*plan->trace, decisions, counted);

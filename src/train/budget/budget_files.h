@@ -34,6 +34,7 @@ struct LoadedPlans {
   bool is_total = false;
   int64_t host_bytes = 0;
   bool allow_lossy = false;
+  Placement host;  ///< what they expect in host memory
   std::vector<ShapePlan> plans;
 };
 /// Throws if the plans are for another model or device.

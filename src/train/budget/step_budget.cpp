@@ -54,23 +54,13 @@ StepBudget::StepBudget(const MemoryLimits& limits,
                        const std::string& role,
                        const Model& model,
                        const Optimizer& optimizer)
-    : limits_(limits),
-      model_(model),
-      optimizer_(optimizer),
-      plans_([this](std::shared_ptr<const planning::StepTrace> trace, bool has_gradients) {
-        return plan(std::move(trace), has_gradients);
-      }) {
+    : limits_(limits), model_(model), optimizer_(optimizer), plans_(fresh_plans()) {
   if (!limits.plan_file.empty()) {
     follow(role);
   }
   TORCH_CHECK(limits_.activations.has_value() != limits_.total.has_value(),
               "[budget] give a budget for activations or a total budget, not both.");
-  if (optimizer.host_gradients() == nullptr) {  // otherwise none stays on the device
-    for (const auto& [name, parameter] : optimizer.parameters()) {
-      trained_.push_back(parameter);
-      gradient_bytes_ += gradient_bytes_of(parameter);
-    }
-  }
+  note_gradients();
   if (limits_.host_bytes > 0) {
     settings_before_ = offload_settings();
     auto settings = *settings_before_;
@@ -103,6 +93,30 @@ StepBudget::~StepBudget() {
       // A failed run may still hold tensors on the host; then its limit stays.
     }
   }
+}
+
+ShapePlans StepBudget::fresh_plans() {
+  return ShapePlans([this](std::shared_ptr<const planning::StepTrace> trace, bool has_gradients) {
+    return plan(std::move(trace), has_gradients);
+  });
+}
+
+// None stay on the device if they are in host memory.
+void StepBudget::note_gradients() {
+  trained_.clear();
+  gradient_bytes_ = 0;
+  if (optimizer_.host_gradients() == nullptr) {
+    for (const auto& [name, parameter] : optimizer_.parameters()) {
+      trained_.push_back(parameter);
+      gradient_bytes_ += gradient_bytes_of(parameter);
+    }
+  }
+}
+
+void StepBudget::forget_plans() {
+  step_.clear();
+  plans_ = fresh_plans();
+  note_gradients();
 }
 
 // Takes budget and plans from a file.

@@ -12,6 +12,7 @@
 
 #include "memory/allocation_watch.h"
 #include "plan/measure/activation_meter.h"
+#include "train/budget/placement.h"
 #include "train/budget/shape_plans.h"
 #include "train/loop/effect_check.h"
 
@@ -69,6 +70,9 @@ class StepBudget {
   /// largest ones, planned here, tell at the start whether the budget is enough for the whole run.
   void plan_ahead(const MicroBatch& micro_batch, bool repeats);
 
+  /// Call when the optimizer's state or gradients have left the device: plans are made anew.
+  void forget_plans();
+
   /// Applies the plan around the forward and backward of micro-batch `index`.
   class Use {
    public:
@@ -99,12 +103,17 @@ class StepBudget {
   const ShapePlans& plans() const { return plans_; }
   int64_t budget_bytes() const { return budget_bytes_; }
   int64_t gradient_bytes() const { return gradient_bytes_; }
+  Placement placement() const {
+    return {optimizer_.host_bytes() > 0, optimizer_.host_gradients() != nullptr};
+  }
   int64_t optimizer_bytes() const { return optimizer_.bytes() - optimizer_.host_bytes(); }
   /// Measured peaks of the first thousand steps.
   const std::vector<int64_t>& measured() const { return measured_; }
 
  private:
   void follow(const std::string& role);
+  ShapePlans fresh_plans();
+  void note_gradients();
   bool is_total() const { return limits_.total.has_value(); }
   const Budget& asked() const { return is_total() ? *limits_.total : *limits_.activations; }
   ShapePlan plan(std::shared_ptr<const planning::StepTrace> trace, bool has_gradients);

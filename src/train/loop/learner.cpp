@@ -2,10 +2,12 @@
 
 #include "memory/host_memory.h"
 #include "optim/host_gradients.h"
+#include "train/budget/budget_files.h"
 #include "train/budget/out_of_memory.h"
 #include "train/objectives/forward_passes.h"
 
 #include <reprise/autocast.h>
+#include <reprise/memory.h>
 #include <reprise/model/lora.h>
 
 #include <ATen/ATen.h>
@@ -30,7 +32,7 @@ std::unique_ptr<Optimizer> make_optimizer(const Model& model, const OptimizerOpt
               " updates whole parameters, and under ",
               name_of(sharded->strategy()),
               " a process has parts of them: use ddp, or adamw_8bit.");
-  TORCH_CHECK(sharded == nullptr || !options.offload_gradients,
+  TORCH_CHECK(sharded == nullptr || !options.host.gradients,
               "[train] `gradient_offload` is for a process that is not part of a world: gradients "
               "are summed over processes on the device.");
   return sharded == nullptr ? Optimizer::make(trained_parameters(model), options)
@@ -54,7 +56,7 @@ Learner::Learner(std::string name,
       effect_(model),
       meter_(model.device()),
       host_limit_(options.memory.host_bytes),
-      optimizer_(make_optimizer(model, options.optimizer)) {
+      optimizer_(make_optimizer(model, first_placement())) {
   TORCH_CHECK(world.size() == 1 || sharded_ != nullptr,
               "[train] in a world of ",
               world.size(),
@@ -136,7 +138,9 @@ std::vector<StepBudget::MicroBatch> Learner::to_plan(MicroBatches& micro_batches
     planned.push_back({micro_batches.shape(i), [this, i, &micro_batches, total_weight] {
                          std::optional<HostGradients::Rehearsal> rehearsal;
                          if (auto* gradients = optimizer_->host_gradients()) {
-                           rehearsal.emplace(*gradients, /*adds=*/micro_batches.size() > 1);
+                           rehearsal.emplace(
+                               *gradients,
+                               /*adds=*/micro_batches.size() > 1 || options_.accumulation > 1);
                          }
                          forward(i, micro_batches, StepContext{total_weight}).part.backward();
                        }});
@@ -147,15 +151,72 @@ std::vector<StepBudget::MicroBatch> Learner::to_plan(MicroBatches& micro_batches
 // Runs before anything of the step is measured: shapes without a plan are traced by an extra pass.
 void Learner::plan_step(MicroBatches& micro_batches, double total_weight) {
   if (budget_ != nullptr) {
-    budget_->begin_step(to_plan(micro_batches, total_weight));
+    plan_with_room([&] { budget_->begin_step(to_plan(micro_batches, total_weight)); });
   }
+}
+
+// If no plan fits, moves the next of what may leave the device, and plans again.
+template <class Plan>
+void Learner::plan_with_room(const Plan& plan) {
+  while (true) {
+    try {
+      return plan();
+    } catch (const std::exception& error) {
+      if (!is_out_of_memory(error) || !place_next()) {
+        throw;
+      }
+    }
+  }
+}
+
+// See Note [What leaves first].
+OptimizerOptions Learner::first_placement() {
+  OptimizerOptions options = options_.optimizer;
+  if (!options_.memory.plan_file.empty()) {  // its plans are for what it says
+    options.host = read_plan_file(options_.memory.plan_file, name_, model_).host;
+  }
+  places_ = {options.host};
+  const auto& total = options_.memory.total;
+  const bool decides =
+      total && (total->kind == Budget::Kind::Bytes || total->kind == Budget::Kind::Auto ||
+                total->kind == Budget::Kind::Min);
+  if (!decides || sharded_ != nullptr || !can_offload(model_.device())) {
+    return options;
+  }
+  const PlacedBytes bytes = placed_bytes(model_, options, options_.accumulation);
+  places_ = placements(bytes, options.host, options_.memory);
+  const auto is_too_much = [&](const Placement& place) {
+    const int64_t standing = live_bytes(model_.device()) + bytes.on_device(place);
+    return total->kind == Budget::Kind::Min ||
+           (total->kind == Budget::Kind::Bytes && standing > total->bytes);
+  };
+  while (places_.size() > 1 && is_too_much(places_.front())) {
+    places_.erase(places_.begin());
+  }
+  options.host = places_.front();
+  return options;
+}
+
+bool Learner::place_next() {
+  if (places_.size() < 2) {
+    return false;
+  }
+  places_.erase(places_.begin());
+  optimizer_->place(places_.front());
+  if (average_ != nullptr) {
+    average_->place(places_.front().state);
+  }
+  budget_->forget_plans();
+  return true;
 }
 
 void Learner::plan_ahead(MicroBatches& micro_batches, bool repeats) {
   if (budget_ != nullptr) {
-    for (const auto& each : to_plan(micro_batches, std::max(1.0, micro_batches.total_weight()))) {
-      budget_->plan_ahead(each, repeats);
-    }
+    plan_with_room([&] {
+      for (const auto& each : to_plan(micro_batches, std::max(1.0, micro_batches.total_weight()))) {
+        budget_->plan_ahead(each, repeats);
+      }
+    });
   }
 }
 
@@ -317,6 +378,7 @@ void Learner::write_metrics(const StepOutcome& outcome, Json& record) const {
   }
   if (outcome.budget) {
     record["budget"] = outcome.budget->to_json();
+    record["budget"]["in_host_memory"] = describe(budget_->placement());
   }
   if (const int64_t moved = optimizer_->moved_bytes() - moved_before_; moved > 0) {
     record["moved_bytes"] = moved;

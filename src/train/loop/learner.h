@@ -8,6 +8,7 @@
 #include "plan/measure/gradient_hooks.h"
 #include "train/budget/host_limit.h"
 #include "train/budget/memory_meter.h"
+#include "train/budget/placement.h"
 #include "train/budget/step_budget.h"
 #include "train/loop/effect_check.h"
 #include "train/loop/metric_sums.h"
@@ -25,6 +26,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace reprise {
 
@@ -89,6 +91,10 @@ class Learner {
   BatchLoss forward_backward(size_t index, MicroBatches& micro_batches, const StepContext& context);
   BatchLoss measured(size_t index, MicroBatches& micro_batches, const StepContext& context);
   double clip_gradients() const;
+  OptimizerOptions first_placement();
+  bool place_next();
+  template <class Plan>
+  void plan_with_room(const Plan& plan);
   int64_t optimizer_bytes() const;  ///< on the device
   Json largest_memory() const;
   int64_t resident_bytes(const MicroBatches& micro_batches) const;
@@ -114,6 +120,7 @@ class Learner {
   EffectCheck effect_;
   MemoryMeter meter_;
   HostLimit host_limit_;
+  std::vector<Placement> places_;  // to be tried if the budget is too small; the first is in use
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<MovingAverage> average_;
   std::unique_ptr<StepBudget> budget_;  // null: none

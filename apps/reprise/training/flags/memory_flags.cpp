@@ -50,7 +50,8 @@ void add_memory_flags(FlagList& list) {
            &Flags::host_memory_budget,
            "BYTES",
            "Most CPU memory for what is offloaded from a GPU, such as 64GiB: activations of plans, "
-           "gradients, optimizer state");
+           "gradients, optimizer state; default: what is free less a tenth of all, and no "
+           "activations");
   list.add("allow_lossy",
            &Flags::allow_lossy,
            "BOOL",
@@ -95,6 +96,8 @@ MemoryLimits memory_limits(const TrainingFlags& flags) {
     limits.host_bytes = parse_bytes("--host_memory_budget", flags.host_memory_budget);
   }
   limits.allow_lossy = flags.allow_lossy;
+  limits.may_offload_state = !flags.given.contains("optimizer_offload");
+  limits.may_offload_gradients = !flags.given.contains("gradient_offload");
   limits.plan_file = flags.memory_plan;
   return limits;
 }

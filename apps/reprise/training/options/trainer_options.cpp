@@ -25,8 +25,8 @@ OptimizerOptions optimizer_options(const TrainingFlags& flags) {
   options.relative_step = flags.relative_step;
   options.warmup_init = flags.warmup_init;
   options.seed = flags.seed;
-  options.offload_state = flags.optimizer_offload;
-  options.offload_gradients = flags.gradient_offload;
+  options.host.state = flags.optimizer_offload;
+  options.host.gradients = flags.gradient_offload;
   return options;
 }
 

@@ -12,7 +12,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -34,8 +36,8 @@ const std::vector<Places>& places() {
 }
 
 void place(TrainerOptions& options, const Places& where) {
-  options.optimizer.offload_state = where.state;
-  options.optimizer.offload_gradients = where.gradients;
+  options.optimizer.host.state = where.state;
+  options.optimizer.host.gradients = where.gradients;
 }
 
 struct OffloadedRun {
@@ -59,7 +61,10 @@ OffloadedRun run_offloaded(const std::string& objective,
   OffloadedRun run;
   one.train(run.observer);
   for (const auto& [name, parameter] : trained_parameters(*one.model)) {
-    run.weights.push_back(parameter.detach().clone());
+    // Where the next run's budget does not see it.
+    run.weights.push_back(
+        memory::empty_on_host(parameter.sizes(), parameter.scalar_type(), at::kCPU)
+            .copy_(parameter.detach()));
   }
   run.files = files_of(one.options.output / ("checkpoint-" + std::to_string(kOffloadSteps)));
   return run;
@@ -203,6 +208,8 @@ TEST_F(Offloaded, BudgetsOfEverythingArePredictedAndHeld) {
       const OffloadedRun found = run_offloaded("sft", json, where, [&](TrainingCase& one) {
         one.model->enable_checkpointing();
         one.options.memory.total = parse_budget("`memory_budget`", amount);
+        one.options.memory.may_offload_state = false;  // no more than is asked for
+        one.options.memory.may_offload_gradients = false;
       });
       expect_same(found, plain);
       for (const Json& step : found.observer.steps) {
@@ -218,6 +225,75 @@ TEST_F(Offloaded, BudgetsOfEverythingArePredictedAndHeld) {
   EXPECT_LT(least[1], least[0]);
   EXPECT_LT(least[2], least[0]);
   EXPECT_LT(least[3], std::min(least[1], least[2]));
+}
+
+/// What a step takes: standing bytes, then activations. Ten budgets from the least to all.
+TEST_F(Offloaded, ABudgetAloneChoosesWhatLeaves) {
+  Json json = usual_run("sft", kOffloadSteps);
+  json["dtype"] = "bfloat16";
+  json["arguments"]["gradient_accumulation_steps"] = 2;  // gradients are there in a forward
+  const auto within = [&](const std::string& amount) {
+    return run_offloaded("sft", json, {}, [&](TrainingCase& one) {
+      one.model->enable_checkpointing();
+      one.options.memory.total = parse_budget("`memory_budget`", amount);
+    });
+  };
+  const OffloadedRun plain = run_offloaded("sft", json, {});
+  const auto budget_of = [](const OffloadedRun& run) {
+    return run.observer.steps.back().at("budget").at("bytes").get<int64_t>();
+  };
+  within("min");  // what the first run of a process leaves behind is not the step's
+  const int64_t least = budget_of(within("min")) * 101 / 100, most = budget_of(within("max"));
+  ASSERT_LT(least, most);
+  std::vector<std::string> chosen;
+  std::vector<int64_t> moved;
+  for (int64_t i = 0; i < 10; ++i) {
+    const int64_t bytes = least + (most - least) * i / 9;
+    SCOPED_TRACE(bytes);
+    const OffloadedRun found = within(std::to_string(bytes) + "B");
+    expect_same(found, plain);
+    for (const Json& step : found.observer.steps) {
+      const Json& budget = step.at("budget");
+      EXPECT_LE(budget["measured_bytes"], bytes) << step;
+      EXPECT_LE(budget["predicted_bytes"], bytes) << step;
+    }
+    const Json& largest = *std::max_element(
+        found.observer.steps.begin(), found.observer.steps.end(), [](const Json& a, const Json& b) {
+          return a.at("budget").at("measured_bytes") < b.at("budget").at("measured_bytes");
+        });
+    const double predicted = largest.at("budget").at("predicted_bytes").get<double>();
+    EXPECT_NEAR(largest.at("budget").at("measured_bytes").get<double>() / predicted,
+                1,
+                i < 9 ? 0.03 : 0.05);  // the last keeps everything: 3.7 % less than predicted
+    const Json& last = found.observer.steps.back();
+    chosen.push_back(last.at("budget").at("in_host_memory").get<std::string>());
+    moved.push_back(last.value("moved_bytes", int64_t{0}));
+  }
+  EXPECT_EQ(chosen.front(), "optimizer state and gradients");
+  EXPECT_EQ(chosen.back(), "");
+  EXPECT_TRUE(std::is_sorted(moved.rbegin(), moved.rend())) << "less memory, more to move";
+  const auto message = message_of<c10::Error>([&] { within(std::to_string(least / 2) + "B"); });
+  EXPECT_TRUE(contains(message, "is too small")) << message;
+}
+
+TEST_F(Offloaded, PlansInAFileSayWhatLeaves) {
+  const Json json = usual_run("sft", kOffloadSteps);
+  const TemporaryFolder folder;
+  OffloadedRun runs[2];
+  for (const bool is_read : {false, true}) {
+    runs[is_read] = run_offloaded("sft", json, {}, [&](TrainingCase& one) {
+      one.model->enable_checkpointing();
+      one.options.output = folder / (is_read ? "read" : "made");
+      if (is_read) {
+        one.options.memory.plan_file = folder / "made" / "memory_plan.json";
+      } else {
+        one.options.memory.total = parse_budget("`memory_budget`", "min");
+      }
+    });
+    EXPECT_EQ(runs[is_read].observer.steps.back().at("budget").at("in_host_memory"),
+              "optimizer state and gradients");
+  }
+  expect_same(runs[1], runs[0]);
 }
 
 }  // namespace

@@ -28,8 +28,8 @@ OptimizerOptions options_of(OptimizerKind kind, Places places = {}) {
   OptimizerOptions options;
   options.kind = kind;
   options.weight_decay = 0.1;
-  options.offload_state = places.state;
-  options.offload_gradients = places.gradients;
+  options.host.state = places.state;
+  options.host.gradients = places.gradients;
   if (kind == OptimizerKind::Sgd) {
     options.momentum = 0.9;
   }
@@ -265,6 +265,27 @@ TEST_F(OffloadOf, AveragesAreInHostMemoryToo) {
   EXPECT_TRUE(bitwise_equal(run.optimizer->parameters().front().second.detach(), before));
 }
 
+/// As a budget that turns out too small does it, before the first step or between two.
+TEST_F(OffloadOf, PlacesChangeBetweenStepsWithoutChangingABit) {
+  for (const int64_t before : {0, 2}) {
+    Trained plain = fresh(options_of(OptimizerKind::AdamW), at::kBFloat16);
+    Trained moved = fresh(options_of(OptimizerKind::AdamW), at::kBFloat16);
+    train(plain, 0, before + 3, 1);
+    train(moved, 0, before, 1);
+    int64_t step = before;
+    for (const Placement host : {Placement{true, false}, Placement{false, true}, Placement{}}) {
+      moved.optimizer->place(host);
+      moved.average->place(host.state);
+      EXPECT_EQ(moved.optimizer->host_bytes() > 0, host.state);
+      EXPECT_EQ(moved.optimizer->host_gradients() != nullptr, host.gradients);
+      train(moved, step, step + 1, 1);
+      ++step;
+    }
+    EXPECT_EQ(memory::host_bytes(), 0);
+    expect_bitwise_equal(moved.all(), plain.all());
+  }
+}
+
 TEST_F(OffloadOf, AnythingBeyondTheLimitIsRefused) {
   memory::set_host_limit(memory::host_bytes() + 8 * kMebibyte);
   const int64_t before = memory::host_bytes();
@@ -281,12 +302,12 @@ TEST_F(OffloadOf, AnythingBeyondTheLimitIsRefused) {
 TEST_F(OffloadOf, NothingIsRefused) {
   const Optimizer::Parameters parameters = {{"w", torch::ones({4}).set_requires_grad(true)}};
   expect_error(
-      [&] { Optimizer::make(parameters, {.kind = OptimizerKind::Sgd, .offload_state = true}); },
+      [&] { Optimizer::make(parameters, {.kind = OptimizerKind::Sgd, .host = {.state = true}}); },
       "`optimizer_offload` has no effect: this optimizer keeps no state");
   memory::set_cpu_tiers(false);
-  expect_error([&] { Optimizer::make(parameters, {.offload_state = true}); },
+  expect_error([&] { Optimizer::make(parameters, {.host = {.state = true}}); },
                "`optimizer_offload` has no effect: the parameters are on cpu");
-  expect_error([&] { Optimizer::make(parameters, {.offload_gradients = true}); },
+  expect_error([&] { Optimizer::make(parameters, {.host = {.gradients = true}}); },
                "`gradient_offload` has no effect: the parameters are on cpu");
 }
 
