@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <limits>
 #include <tuple>
+#include <utility>
 
 namespace reprise::ops {
 
@@ -40,10 +41,8 @@ class Slices {
   Slices(const at::Tensor& q,
          const at::Tensor& k,
          const at::Tensor& v,
-         const OptionalTensor& runs,
-         const OptionalTensor& key_bias,
-         const SlicedAttention& options,
-         const OptionalTensor& seed)
+         SlicedAttention options,
+         OptionalTensor seed)
       : batch_(q.size(0)),
         heads_(q.size(1)),
         kv_heads_(k.size(1)),
@@ -52,10 +51,8 @@ class Slices {
         q_(q),
         keys_(matrices_of(k)),
         values_(matrices_of(v)),
-        runs_(runs),
-        key_bias_(key_bias),
-        options_(options),
-        seed_(seed) {}
+        options_(std::move(options)),
+        seed_(std::move(seed)) {}
 
   template <class Visit>
   void for_each(Visit&& visit) const {
@@ -116,7 +113,6 @@ class Slices {
 
   int64_t batch_, heads_, kv_heads_, length_, total_;
   at::Tensor q_, keys_, values_;
-  OptionalTensor runs_, key_bias_;
   SlicedAttention options_;
   OptionalTensor seed_;
 };
@@ -135,10 +131,10 @@ at::Tensor Slices::unseen(const Slice& slice, const at::Tensor& distances) const
   if (options_.window > 0) {
     hidden.logical_or_(distances <= -options_.window);
   }
-  if (runs_) {
-    const auto of_keys = runs_->narrow(1, slice.key, slice.keys).unsqueeze(1);
+  if (options_.runs.defined()) {
+    const auto of_keys = options_.runs.narrow(1, slice.key, slice.keys).unsqueeze(1);
     const auto of_queries =
-        runs_->narrow(1, total_ - length_ + slice.query, slice.queries).unsqueeze(2);
+        options_.runs.narrow(1, total_ - length_ + slice.query, slice.queries).unsqueeze(2);
     hidden = hidden.logical_or(of_keys != of_queries).unsqueeze(1).unsqueeze(1);
   }
   return hidden;
@@ -161,8 +157,8 @@ at::Tensor Slices::scores(const Slice& slice, at::Tensor* cap_slopes) const {
   const int64_t begin = total_ - length_ + slice.query;
   const auto distances = at::arange(slice.key, slice.key + slice.keys, places) -
                          at::arange(begin, begin + slice.queries, places).unsqueeze(1);
-  if (key_bias_) {
-    const auto bias = key_bias_->narrow(2, slice.key, slice.keys).to(type);
+  if (options_.key_bias.defined()) {
+    const auto bias = options_.key_bias.narrow(2, slice.key, slice.keys).to(type);
     by_head.add_(bias.unflatten(1, {kv_heads_, group}).unsqueeze(3));
   }
   by_head.masked_fill_(unseen(slice, distances), -std::numeric_limits<double>::infinity());
@@ -186,9 +182,12 @@ std::tuple<at::Tensor, at::Tensor> sliced_attention(const at::Tensor& q,
   const Slices slices(q,
                       k,
                       v,
-                      runs,
-                      key_bias,
-                      {.scale = scale, .softcap = softcap, .window = window, .dropout = dropout},
+                      {.scale = scale,
+                       .softcap = softcap,
+                       .window = window,
+                       .runs = runs.value_or(at::Tensor()),
+                       .key_bias = key_bias.value_or(at::Tensor()),
+                       .dropout = dropout},
                       seed);
   const int64_t batch = q.size(0), heads = q.size(1), length = q.size(2);
   const auto out = at::empty({batch, length, heads, q.size(3)}, q.options()).transpose(1, 2);
@@ -223,9 +222,12 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> sliced_attention_backward(
   const Slices slices(q,
                       k,
                       v,
-                      runs,
-                      key_bias,
-                      {.scale = scale, .softcap = softcap, .window = window, .dropout = dropout},
+                      {.scale = scale,
+                       .softcap = softcap,
+                       .window = window,
+                       .runs = runs.value_or(at::Tensor()),
+                       .key_bias = key_bias.value_or(at::Tensor()),
+                       .dropout = dropout},
                       seed);
   const auto type = q.scalar_type(), wide = wide_type(q);
   const auto for_q = at::empty_like(out);

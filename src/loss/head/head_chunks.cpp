@@ -152,7 +152,7 @@ at::Tensor ChunkLogits::of(const at::Tensor& rows) {
 }
 
 // softcap tanh(logits / softcap), divided by the temperature; keeps the derivatives.
-at::Tensor ChunkLogits::capped(at::Tensor logits) {
+at::Tensor ChunkLogits::capped(const at::Tensor& logits) {
   const double softcap = plan_.shape.softcap;
   logits.div_(softcap).tanh_();
   cap_slopes_ = slopes_.like(logits);
@@ -167,7 +167,7 @@ at::Tensor ChunkLogits::narrow_of(const at::Tensor& rows) {
   return product;
 }
 
-void ChunkLogits::to_products(at::Tensor grad_logits) const {
+void ChunkLogits::to_products(const at::Tensor& grad_logits) const {
   if (cap_slopes_.defined()) {
     grad_logits.mul_(cap_slopes_);
   }

@@ -78,7 +78,7 @@ class ChunkLogits {
   at::Tensor narrow_of(const at::Tensor& rows);
   /// Makes the gradients of the logits of the last of() or narrow_of(), before the division by the
   /// temperature, those of the products.
-  void to_products(at::Tensor grad_logits) const;
+  void to_products(const at::Tensor& grad_logits) const;
 
   /// Operands for the matrix products of the gradients, in the dtype of the products.
   const at::Tensor& weight() const { return weight_; }
@@ -86,7 +86,7 @@ class ChunkLogits {
 
  private:
   void multiply(const at::Tensor& rows, at::Tensor& out, double scale) const;
-  at::Tensor capped(at::Tensor logits);
+  at::Tensor capped(const at::Tensor& logits);
 
   HeadPlan plan_;
   at::Tensor weight_, bias_;
