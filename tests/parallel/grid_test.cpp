@@ -24,8 +24,16 @@ constexpr double kTolerance = 1e-6;
 
 const std::vector<std::string> kStrategyNames = {"ddp", "zero2", "fsdp"};
 const std::vector<std::string> kPolicies = {"full", "attention", "none"};
-const std::vector<std::string> kFamilies = {
-    "llama", "llama_untied", "mistral", "qwen2", "qwen3", "gpt2", "gpt_neox", "chatglm2"};
+const std::vector<std::string> kFamilies = {"llama",
+                                            "llama_untied",
+                                            "mistral",
+                                            "qwen2",
+                                            "qwen3",
+                                            "gpt2",
+                                            "gpt_neox",
+                                            "chatglm2",
+                                            "gemma2",
+                                            "cohere2"};
 const std::vector<std::string> kObjectives = {
     "sft", "dpo", "kto", "reward", "prm", "kd", "ppo", "grpo"};
 
