@@ -131,11 +131,23 @@ size_t calls_of(const char* space, const char* op, Model& model, const ModelInpu
 }
 
 TEST(FusedOperators, ServeUnderAutocastAndWithNormsOfHeads) {
-  for (const std::string name : {"llama", "mistral", "qwen2", "qwen3", "chatglm2"}) {
+  for (const std::string name : {"llama",
+                                 "mistral",
+                                 "qwen2",
+                                 "qwen3",
+                                 "chatglm2",
+                                 "gemma",
+                                 "gemma2",
+                                 "gemma3",
+                                 "phi3",
+                                 "olmo2",
+                                 "granite",
+                                 "glm4",
+                                 "cohere"}) {
     const auto model = open_without_dropout(name);
     const auto input = unmasked_input(name);
     const auto layers = static_cast<size_t>(model->config().layers);
-    const bool has_norms = name == "qwen3";
+    const bool has_norms = model->config().qk_norm != QkNorm::None;
     for (const bool is_on : {false, true}) {
       SCOPED_TRACE(name + (is_on ? " under autocast" : ""));
       const AutocastScope autocast(at::kCPU, at::kBFloat16, is_on);

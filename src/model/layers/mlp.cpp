@@ -59,12 +59,12 @@ at::Tensor Mlp::inner(const at::Tensor& x, const Pass& pass) const {
 }
 
 at::Tensor Mlp::forward(const at::Tensor& x, const Pass& pass, const at::Tensor& residual) const {
-  const bool is_fused = residual.defined() && layout_ != MlpLayout::Plain;
-  if (const auto down = is_fused ? down_->fused_values(x, pass) : std::nullopt) {
+  const bool is_gated = layout_ != MlpLayout::Plain;
+  if (const auto down = is_gated ? down_->fused_values(x, pass) : std::nullopt) {
     const auto both = gate_and_up(x, pass);
     if (both.defined()) {
       // Under autocast the residual stays wide.
-      const bool is_wider = both.scalar_type() != residual.scalar_type();
+      const bool is_wider = residual.defined() && both.scalar_type() != residual.scalar_type();
       const auto sum = ops::gated_linear(both,
                                          activation_,
                                          down->weight,
