@@ -1,5 +1,6 @@
 // Flags of the training commands: defaults, names, spellings, suggestions, help.
 #include "app/training_flags.h"
+#include "support/fixtures.h"
 
 #include "reprise/training/flags/flag_table.h"
 #include "reprise/training/options/kernel_choice.h"
@@ -10,6 +11,7 @@
 #include <reprise/loss/reward.h>
 #include <reprise/loss/unpaired.h>
 #include <reprise/model/block_checkpointing.h>
+#include <reprise/model/pretrained.h>
 #include <reprise/optim/schedule.h>
 
 #include <gtest/gtest.h>
@@ -80,6 +82,18 @@ TEST(TrainingFlags, TheLeastLearningRateIsTheOneOfTheSchedule) {
   Words given = late;
   given.insert(given.end(), {"--min_lr_ratio", "0.2"});
   EXPECT_EQ(least(given), 0.2);
+}
+
+TEST(TrainingFlags, AttentionCannotBeChosenWhereNoKernelCapsScores) {
+  const auto model = load_model(fixtures() / "models" / "gemma2").model;
+  EXPECT_EQ(app::attention_of(parse(Objective::Sft), *model), "sliced");
+  EXPECT_EQ(app::attention_of(parse(Objective::Sft, {"--deterministic"}), *model),
+            "sliced (deterministic)");
+  expect_error(
+      [&] {
+        app::attention_of(parse(Objective::Sft, {"--attention", "math"}), *model);
+      },
+      "its scores have a soft cap");
 }
 
 TEST(TrainingFlags, AttentionIsCudnnsWhereItsPlansAreUsedAgain) {

@@ -195,6 +195,11 @@ void choose_attention(const std::string& name, const ModelPlanRequest& request) 
   if (name == "auto") {
     return choose_kernels({});
   }
+  TORCH_CHECK(!has_shaped_scores(request.config),
+              "--attention ",
+              name,
+              " has no effect on this model: its scores have a soft cap or a bias by head, which "
+              "LibTorch's kernels do not compute. Leave it out");
   const auto type = request.autocast.value_or(request.dtype);
   const bool is_supported =
       request.device.type == c10::kCUDA &&

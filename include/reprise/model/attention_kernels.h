@@ -11,6 +11,8 @@
 
 namespace reprise {
 
+struct ModelConfig;
+
 enum class AttentionKernel : uint8_t {
   Flash,  ///< fast for every shape at once, and deterministic on request
   Cudnn,  ///< the fastest on Hopper and newer, but slow on the first use of each shape, and its
@@ -40,6 +42,10 @@ struct AttentionShape {
   int64_t length = 0;  ///< tokens of a row
   double dropout = 0;
 };
+
+/// Whether a model's scores are more than scaled products: with a soft cap or a bias by head. No
+/// kernel of LibTorch computes these, so that reprise::sliced_attention does, whatever was chosen.
+REPRISE_API bool has_shaped_scores(const ModelConfig& config);
 
 /// The kernel that LibTorch would now use for causal attention of this shape, type and device:
 /// "flash", "efficient", "cudnn", "math", "overrideable" or "none".

@@ -23,7 +23,9 @@ void read_phi3(ConfigReader& fields, ModelConfig& config) {
   }
   read_windows(fields, config, fields.size_or_none("sliding_window", 0, 0), /*first_layer=*/0);
   config.residual_dropout = fields.number_or({"resid_pdrop"}, 0.0);
-  fields.require("attention_bias", false);
+  for (const char* bias : {"attention_bias", "mlp_bias", "lm_head_bias"}) {
+    fields.require(bias, false);
+  }
   // embd_pdrop is a field of transformers' class that its model does not read.
   fields.ignore({"embd_pdrop", "original_max_position_embeddings"});
 }

@@ -8,6 +8,8 @@
 #include "ops/linear/qkv_rope.h"
 #include "ops/sliced_attention.h"
 
+#include <reprise/model/attention_kernels.h>
+
 #include <ATen/ATen.h>
 
 namespace reprise {

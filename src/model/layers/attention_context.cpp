@@ -5,6 +5,8 @@
 #include "model/layers/document_attention.h"
 #include "model/layers/rope.h"
 
+#include <reprise/model/attention_kernels.h>
+
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 #include <c10/util/Exception.h>
@@ -74,10 +76,6 @@ at::Tensor query_scale_of(const QueryGrowth& queries, const at::Tensor& position
 }
 
 }  // namespace
-
-bool has_shaped_scores(const ModelConfig& config) {
-  return config.attention_softcap > 0 || config.alibi.has_value();
-}
 
 AttentionContexts prepare_attention(const ModelConfig& config,
                                     const ModelInput& input,

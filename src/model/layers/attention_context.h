@@ -33,9 +33,6 @@ struct AttentionContext {
   }
 };
 
-/// Whether scores are more than scaled products, which no fused kernel computes.
-bool has_shaped_scores(const ModelConfig& config);
-
 struct AttentionContexts {
   at::Tensor positions;                    ///< of every token, (B or 1, T)
   std::vector<AttentionContext> by_block;  ///< one for each block

@@ -1,4 +1,5 @@
 #include <reprise/model/attention_kernels.h>
+#include <reprise/model/config.h>
 
 #include <ATen/Context.h>
 #include <ATen/detail/CUDAHooksInterface.h>
@@ -77,6 +78,10 @@ void choose_kernels(const KernelChoice& choice) {
   } else {
     set_attention_order(at::SDPBackend::flash_attention, at::SDPBackend::cudnn_attention);
   }
+}
+
+bool has_shaped_scores(const ModelConfig& config) {
+  return config.attention_softcap > 0 || config.alibi.has_value();
 }
 
 std::string served_attention(const AttentionShape& shape, const at::TensorOptions& options) {

@@ -29,6 +29,17 @@ KernelChoice kernel_choice(const TrainingFlags& flags, int generation) {
 std::string attention_of(const TrainingFlags& flags, const Model& model) {
   constexpr int64_t kSomeLength = 128;  // the length matters only if it is very short
   const ModelConfig& config = model.config();
+  const std::string setting = flags.deterministic ? " (deterministic)" : "";
+  if (has_shaped_scores(config)) {
+    TORCH_CHECK(flags.attention == "auto",
+                "--attention ",
+                flags.attention,
+                " has no effect on ",
+                flags.model,
+                ": its scores have a soft cap or a bias by head, which LibTorch's kernels do not "
+                "compute. Leave it out");
+    return "sliced" + setting;
+  }
   const auto type = flags.bf16 ? at::kBFloat16 : model.dtype();
   const std::string served =
       served_attention({.heads = config.heads,
@@ -51,7 +62,7 @@ std::string attention_of(const TrainingFlags& flags, const Model& model) {
               " are computed by ",
               served,
               type == at::kFloat ? ". It needs --bf16 or --dtype bfloat16" : ". Leave it out");
-  return served + (flags.deterministic ? " (deterministic)" : "");
+  return served + setting;
 }
 
 }  // namespace reprise::app
