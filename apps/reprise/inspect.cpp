@@ -10,6 +10,7 @@
 #include <reprise/io/tensor_file.h>
 #include <reprise/model/config.h>
 #include <reprise/model/lora.h>
+#include <reprise/model/pretrained.h>
 #include <reprise/report/units.h>
 #include <reprise/text/tokenizer.h>
 
@@ -37,6 +38,7 @@ namespace fs = std::filesystem;
 struct InspectOptions {
   fs::path folder;
   std::string dtype;
+  bool text_only = false;
 };
 
 void print_row(const std::string& name, const std::string& value) {
@@ -103,6 +105,7 @@ int64_t numbers_in(const TensorInfo& info) {
 }
 
 struct Contents {
+  uint64_t bytes = 0;
   int64_t parameters = 0;
   int64_t quantized = 0;  // parameters in quantised layers
   int64_t layers = 0;     // that are quantised
@@ -110,13 +113,30 @@ struct Contents {
   std::set<std::string> dtypes;
 };
 
-Contents contents_of(const TensorCheckpoint& checkpoint, bool is_quantized) {
-  Contents contents;
+/// Names of tensors as a text model has them, and in the files.
+std::map<std::string, std::string> tensor_names(const TensorCheckpoint& checkpoint,
+                                                const ModelConfig& config,
+                                                bool text_only) {
+  if (text_only) {
+    return text_tensors(checkpoint, config);
+  }
+  std::map<std::string, std::string> names;
   for (const auto& name : checkpoint.names()) {
+    names.emplace(name, name);
+  }
+  return names;
+}
+
+Contents contents_of(const TensorCheckpoint& checkpoint,
+                     const std::map<std::string, std::string>& names,
+                     bool is_quantized) {
+  Contents contents;
+  for (const auto& [name, stored] : names) {
     if (is_buffer(name) || (is_quantized && is_of_quantized(name))) {
       continue;
     }
-    const auto& info = *checkpoint.find(name);
+    const auto& info = *checkpoint.find(stored);
+    contents.bytes += info.end - info.begin;
     const bool is_code = is_quantized && !at::isFloatingType(info.dtype);
     const int64_t count = is_code ? numbers_in(info) : c10::multiply_integers(info.shape);
     contents.parameters += count;
@@ -208,9 +228,11 @@ void run_inspect(const InspectOptions& options) {
               options.folder.string(),
               fs::exists(options.folder) ? ": is a file, not a folder" : ": no such folder");
   const auto folders = model_folders({options.folder.string(), ""}, "");
-  const auto config = ModelConfig::read(folders.model);
+  const auto config = ModelConfig::read(folders.model, chosen_part(options.text_only));
   const TensorCheckpoint checkpoint(folders.model);
-  const auto contents = contents_of(checkpoint, config.quantization.has_value());
+  const auto contents = contents_of(checkpoint,
+                                    tensor_names(checkpoint, config, options.text_only),
+                                    config.quantization.has_value());
   const auto tokenizer = summarize_tokenizer(tokenizer_folder(folders));
   const auto adapter = adapter_text(folders);
   const auto dtype = options.dtype.empty() ? config.dtype : chosen_dtype(options.dtype);
@@ -233,7 +255,9 @@ void run_inspect(const InspectOptions& options) {
     dtypes += (dtypes.empty() ? "" : ", ") + name;
   }
   print_row("stored as",
-            dtypes + ", " + human_bytes(static_cast<double>(checkpoint.total_bytes())));
+            dtypes + ", " +
+                human_bytes(static_cast<double>(options.text_only ? contents.bytes
+                                                                  : checkpoint.total_bytes())));
   print_row("tokenizer", tokenizer.tokenizer);
   if (!tokenizer.chat_template.empty()) {
     print_row("chat template", tokenizer.chat_template);
@@ -255,6 +279,7 @@ void add_inspect(CLI::App& app) {
   command->add_option("folder", options->folder, "Folder of the model")
       ->required()
       ->type_name("DIR");
+  add_text_only_option(*command, options->text_only);
   add_dtype_option(
       *command, options->dtype, "Data type for the memory figures; by default that of config.json");
   command->callback([options] { run_inspect(*options); });

@@ -69,7 +69,9 @@ void run_merge(const MergeOptions& given) {
   LoadOptions load;
   load.dtype = chosen_dtype(options.model.dtype);
   load.device = choose_device(options.model.device);
-  load.head = head_of(LoraConfig::read(options.model.adapter), ModelConfig::read(source));
+  load.head = head_of(LoraConfig::read(options.model.adapter),
+                      ModelConfig::read(source, chosen_part(options.model.text_only)));
+  load.part = chosen_part(options.model.text_only);
   const auto loaded = load_model(source, load);
   print_warnings(loaded.warnings);
   if (is_quantized(*loaded.model)) {  // what the adapter was trained on, in the type of the rest

@@ -62,6 +62,15 @@ std::optional<at::ScalarType> chosen_dtype(const std::string& name) {
   return name.empty() ? std::nullopt : dtype_named(name);
 }
 
+void add_text_only_option(CLI::App& command, bool& text_only) {
+  command.add_flag(
+      "--text_only", text_only, "Open the text part alone of a model that also sees or hears");
+}
+
+ModelPart chosen_part(bool text_only) {
+  return text_only ? ModelPart::Text : ModelPart::Whole;
+}
+
 void add_model_options(CLI::App& command, ModelOptions& options) {
   command.add_option("--model", options.model, "Model, or LoRA adapter")
       ->required()
@@ -74,6 +83,7 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
                   "Base model, if --model is an adapter; by default the folder that its "
                   "adapter_config.json names")
       ->type_name("DIR");
+  add_text_only_option(command, options.text_only);
   add_dtype_option(
       command, options.dtype, "Data type of the weights; by default that of the checkpoint");
   add_device_option(command, options.device);
@@ -107,6 +117,7 @@ LanguageModel open_language_model(const ModelOptions& given) {
   LanguageModel result;
   LoadOptions load;
   load.dtype = chosen_dtype(options.dtype);
+  load.part = chosen_part(options.text_only);
   if (options.bf16 || options.fp16) {
     TORCH_CHECK(load.dtype.value_or(at::kFloat) == at::kFloat,
                 options.bf16 ? "--bf16" : "--fp16",

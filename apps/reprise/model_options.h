@@ -23,17 +23,20 @@ struct ModelOptions {
   std::filesystem::path base;     ///< of an adapter given as `model`
   std::string dtype;              ///< empty: that of the checkpoint
   std::string device;             ///< empty: the GPU if there is one
+  bool text_only = false;         ///< the text part of a model that has others
   bool bf16 = false;              ///< autocast to bfloat16
   bool fp16 = false;              ///< autocast to float16
   bool head_in_float32 = false;
   QuantizedBase quantized;
 };
 
-/// Adds --model, --adapter, --base, --dtype and --device.
+/// Adds --model, --adapter, --base, --text_only, --dtype and --device.
 void add_model_options(CLI::App& command, ModelOptions& options);
 /// Adds --bf16, --fp16, --cast_lm_head_to_fp32 and those of quantized_base.h, for commands that
 /// compute with the model.
 void add_precision_options(CLI::App& command, ModelOptions& options);
+void add_text_only_option(CLI::App& command, bool& text_only);
+ModelPart chosen_part(bool text_only);
 /// Adds --dtype only.
 void add_dtype_option(CLI::App& command, std::string& dtype, const std::string& help);
 /// The type that --dtype names; std::nullopt if it was not given.

@@ -3,10 +3,12 @@
 #include <reprise/model/pretrained.h>
 
 #include "model/families/architecture.h"
+#include "model/families/text_part.h"
 #include "model/quantization/load_quantized.h"
 #include "model/replace_parameters.h"
 
 #include <reprise/io/file_format.h>
+#include <reprise/io/json.h>
 #include <reprise/io/tensor_file.h>
 
 #include <ATen/ATen.h>
@@ -55,17 +57,48 @@ std::map<std::string, std::string> checkpoint_names(const TensorCheckpoint& chec
   return result;
 }
 
+/// "vision_tower.*" for "vision_tower.encoder.layers.0.…", "model.visual.*" for "model.visual.…".
+std::string part_of(const std::string& name) {
+  const size_t dot = name.find('.', name.starts_with("model.") ? 6 : 0);
+  return name.substr(0, dot) + (dot == std::string::npos ? "" : ".*");
+}
+
+// Parameter name -> name in the checkpoint, for the text part of a model that has others. Where no
+// tensor has the prefix of a text part, the text part is what the names of a text model say.
+std::map<std::string, std::string> text_names(const TensorCheckpoint& checkpoint,
+                                              const Architecture& architecture,
+                                              std::set<std::string>& others) {
+  const auto names = checkpoint.names();
+  const bool has_prefix = std::any_of(names.begin(), names.end(), [](const auto& name) {
+    return without_text_prefix(name).has_value();
+  });
+  std::map<std::string, std::string> result;
+  for (const auto& name : names) {
+    const std::string text = without_text_prefix(name).value_or(name);
+    const bool is_head = text == architecture.lm_head + ".weight";
+    const bool is_text = has_prefix ? text != name : text.starts_with(architecture.backbone + ".");
+    const bool is_image = text.starts_with(architecture.backbone + ".vis");
+    if (is_head || (is_text && !is_image)) {
+      result[text] = name;
+    } else {
+      others.insert(part_of(name));
+    }
+  }
+  return result;
+}
+
 // Copies or maps tensor by tensor, and reports what does not fit.
 class Loading {
  public:
   Loading(const std::filesystem::path& folder, const LoadOptions& options)
       : folder_(folder),
         options_(options),
-        config_(ModelConfig::read(folder)),
+        config_(ModelConfig::read(folder, options.part)),
         architecture_(architecture_of(config_)),
         checkpoint_(folder),
         names_(checkpoint_names(checkpoint_, architecture_)) {
     warnings_ = config_.warnings;
+    choose_part();
     TORCH_CHECK(!options.mapped || (!options.dtype && options.device.is_cpu()),
                 "[load] mapped parameters are in main memory and as they are stored: give neither "
                 "dtype nor device.");
@@ -100,11 +133,22 @@ class Loading {
       load_quantized(dtype);
     }
     fill_parameters();
+    warn_of_conversions();
     check_leftovers();
     return {model_, warnings_};
   }
 
  private:
+  void choose_part() {
+    if (options_.part == ModelPart::Whole || !text_part(read_json(folder_ / "config.json"))) {
+      return;
+    }
+    std::set<std::string> others;
+    names_ = text_names(checkpoint_, architecture_, others);
+    warnings_.push_back(folder_.string() +
+                        ": the text part alone; left: " + listed({others.begin(), others.end()}));
+  }
+
   bool is_quantized() const { return options_.quantization || config_.quantization; }
   bool starts_on_meta() const { return options_.mapped || is_quantized(); }
 
@@ -225,6 +269,7 @@ class Loading {
         views.emplace(item.key(), replacement(name->second, item.value()));
       } else {
         checkpoint_.copy_to(name->second, item.value());
+        note_conversion(*checkpoint_.find(name->second), item.value());
       }
       names_.erase(name);
     }
@@ -232,6 +277,40 @@ class Loading {
       replace_parameters(*model_, views);
     }
     make_missing(missing);
+  }
+
+  void note_conversion(const TensorInfo& info, const at::Tensor& parameter) {
+    if (info.dtype == parameter.scalar_type()) {
+      return;
+    }
+    converted_.insert(info.dtype);
+    if (parameter.scalar_type() == at::kHalf && !at::isfinite(parameter).all().item<bool>()) {
+      overflowed_.push_back(info.name);
+    }
+  }
+
+  // What a type cannot hold, and a file of another type than config.json says.
+  void warn_of_conversions() {
+    const auto warn = [&](const std::string& text) {
+      warnings_.push_back(folder_.string() + ": " + text);
+    };
+    if (converted_.empty()) {
+      return;
+    }
+    const std::string stored = dtype_name(*converted_.begin()), here = dtype_name(model_->dtype());
+    if (!options_.dtype) {
+      warn("config.json says " + here + ", but tensors are stored as " + stored +
+           "; they are converted.");
+    }
+    if (model_->dtype() == at::kBFloat16 && converted_.contains(at::kHalf)) {
+      warn(
+          "stored as float16 and rounded to bfloat16, which has three bits less; float32 holds "
+          "float16 exactly.");
+    }
+    if (!overflowed_.empty()) {
+      warn("values beyond float16's range of 65504 became infinite in " + listed(overflowed_) +
+           "; bfloat16 and float32 hold them.");
+    }
   }
 
   void make_missing(const std::vector<std::string>& missing) {
@@ -325,10 +404,18 @@ class Loading {
   TensorCheckpoint checkpoint_;
   std::map<std::string, std::string> names_;
   std::vector<std::string> warnings_;
+  std::set<at::ScalarType> converted_;   // types of tensors that are stored otherwise
+  std::vector<std::string> overflowed_;  // names of tensors
   std::shared_ptr<Model> model_;
 };
 
 }  // namespace
+
+std::map<std::string, std::string> text_tensors(const TensorCheckpoint& checkpoint,
+                                                const ModelConfig& config) {
+  std::set<std::string> others;
+  return text_names(checkpoint, architecture_of(config), others);
+}
 
 LoadedModel load_model(const std::filesystem::path& folder, const LoadOptions& options) {
   refuse_foreign_model(folder);

@@ -60,6 +60,25 @@ TEST_F(Training, SkipsAndCountsBadRowsOnlyWhenAsked) {
   EXPECT_TRUE(contains(result.err, "data.jsonl:2")) << result.err;
 }
 
+TEST_F(Training, RefusesWeightsInFloat16UnlessTheyAreConverted) {
+  const fs::path half = path("half");
+  fs::copy(training_fixture("models/policy"), half, fs::copy_options::recursive);
+  Json config = read_json(half / "config.json");
+  config.erase("torch_dtype");
+  config["dtype"] = "float16";
+  fs::remove(half / "config.json");
+  write_json(half / "config.json", config);
+  const auto data = training_fixture("data/sft_messages.jsonl");
+  const auto result = sft(data, {"--model", half.string()});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_TRUE(contains(result.err, "is stored as float16, which training would need loss scaling"))
+      << result.err;
+  EXPECT_EQ(
+      sft(data, {"--model", half.string(), "--bf16", "--max_steps", "1", "--overwrite_output_dir"})
+          .exit_code,
+      0);
+}
+
 TEST_F(Training, RefusesDataOfWhichNoTokenIsTrained) {
   const std::string prompt(400, 'x');
   const auto data =

@@ -24,12 +24,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-ModelConfig read_planned_config(const fs::path& folder) {
+ModelConfig read_planned_config(const fs::path& folder, ModelPart part) {
   refuse_foreign_model(folder);
   TORCH_CHECK(fs::exists(folder / "config.json"),
               folder.string(),
               fs::exists(folder) ? ": has no config.json" : ": no such folder");
-  return ModelConfig::read(folder);
+  return ModelConfig::read(folder, part);
 }
 
 bool has_dropout(const ModelConfig& config) {
@@ -103,6 +103,7 @@ std::string run_flags(const PlanFlags& flags) {
   TrainingCommandText text(flags);
   text.add("model", training.model);
   text.add("teacher_model", training.teacher_model, !training.teacher_model.empty());
+  text.add_switch("text_only", training.text_only);
   text.add_switch("bf16", training.bf16);
   text.add("dtype", training.dtype, !training.bf16 && !training.dtype.empty());
   text.add("adapter", training.adapter, !training.adapter.empty());
@@ -145,7 +146,8 @@ bool has_budget_in_file(const PlanFlags& flags) {
 ModelPlanRequest plan_request(const PlanFlags& flags) {
   const TrainingFlags& training = flags.training;
   ModelPlanRequest request;
-  request.config = read_planned_config(training.model);
+  request.config =
+      read_planned_config(training.model, training.text_only ? ModelPart::Text : ModelPart::Whole);
   if (training.disable_dropout && flags.has("disable_dropout")) {
     TORCH_CHECK(has_dropout(request.config) || !flags.typed.contains("disable_dropout"),
                 "--disable_dropout has no effect: the model has no dropout");
@@ -159,7 +161,8 @@ ModelPlanRequest plan_request(const PlanFlags& flags) {
   }
   request.objective = parse_planned_objective(to_string(training.objective));
   if (!training.teacher_model.empty()) {
-    request.teacher = read_planned_config(training.teacher_model);
+    request.teacher = read_planned_config(
+        training.teacher_model, training.text_only ? ModelPart::TextIfMixed : ModelPart::Whole);
   }
   request.lora = planned_lora(flags);
   if (const auto quantization = quantization_options(training)) {

@@ -56,6 +56,7 @@ void add_model(PlanFlagList& list) {
   list.take("model", "Folder with the model's config.json, or of a LoRA adapter").required();
   list.take("teacher_model", "kd: folder with the teacher's config.json", Objective::Kd);
   list.take("dtype").if_unset("that of config.json");
+  list.take("text_only");
   list.take("bf16");
   list.take("attention",
             "Attention kernel on a GPU; auto: flash; math: no fused kernel. cudnn needs a Hopper "

@@ -74,6 +74,13 @@ struct Alibi {
   bool is_scaled = false;    ///< divided by the square root of the head size, as products are
 };
 
+/// Which part of a model of text and of images or sound.
+enum class ModelPart : uint8_t {
+  Whole,       ///< a model that has other parts is refused
+  Text,        ///< the text part alone; a model that has no other parts is refused
+  TextIfMixed  ///< the text part where there are others
+};
+
 struct ModelConfig {
   std::string family = "llama";  ///< its model_type in transformers
   int64_t vocabulary = 0;
@@ -145,8 +152,9 @@ struct ModelConfig {
   }
 
   /// Reads config.json in a folder. Throws for a family or a value that is not supported, and names
-  /// file and field.
-  REPRISE_API static ModelConfig read(const std::filesystem::path& folder);
+  /// file and field, and what the nearest family lacks.
+  REPRISE_API static ModelConfig read(const std::filesystem::path& folder,
+                                      ModelPart part = ModelPart::Whole);
   /// The same from parsed JSON; `source` names it in messages.
   REPRISE_API static ModelConfig from_json(const Json& json, const std::string& source);
 };

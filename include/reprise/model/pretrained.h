@@ -5,6 +5,7 @@
 #pragma once
 
 #include <reprise/export.h>
+#include <reprise/io/tensor_file.h>
 #include <reprise/model/model.h>
 
 #include <c10/core/Device.h>
@@ -12,6 +13,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -24,6 +26,7 @@ struct LoadOptions {
   std::optional<at::ScalarType> dtype = {};  ///< unset: as in the checkpoint
   at::Device device = at::kCPU;
   std::optional<int64_t> labels = {};  ///< width of a new Score or TokenClasses head
+  ModelPart part = ModelPart::Whole;   ///< which tensors and fields of a folder are the model
   uint64_t seed = 0;                   ///< for a head that the checkpoint does not have
   /// Maps the files into memory instead of copying them: parameters are read-only CPU tensors of
   /// the stored type. For models that are sharded over processes (parallel/shard.h), where each
@@ -44,6 +47,11 @@ struct LoadedModel {
 /// checkpoint's is newly initialised, with a warning. Weights are never in memory twice.
 REPRISE_API LoadedModel load_model(const std::filesystem::path& folder,
                                    const LoadOptions& options = {});
+
+/// The tensors of the text part of a folder that has other parts: the names that a text model has,
+/// and those in the files.
+REPRISE_API std::map<std::string, std::string> text_tensors(const TensorCheckpoint& checkpoint,
+                                                            const ModelConfig& config);
 
 struct SaveOptions {
   /// The folder that the model was loaded from: tokenizer files, chat template and

@@ -3,8 +3,7 @@
 
 #include "model/families/config_reader.h"
 #include "model/families/families.h"
-
-#include <reprise/io/file_format.h>
+#include "model/families/nearest_family.h"
 
 #include <c10/util/Exception.h>
 
@@ -19,7 +18,10 @@ const Family& family_of(ConfigReader& fields) {
   const std::string name = fields.text_or({"model_type"}, "");
   const Family* family = find_family(name);
   if (family == nullptr) {
-    fields.refuse("model_type", "one of " + supported_families(), name);
+    fields.refuse("model_type",
+                  "one of " + supported_families(),
+                  name,
+                  ". " + describe_nearest_family(fields.json(), {}));
   }
   return *family;
 }
@@ -168,6 +170,28 @@ void check(const ConfigReader& fields, const ModelConfig& config) {
 
 }  // namespace
 
+std::vector<FamilyReading> readings_of(const Json& json) {
+  std::vector<FamilyReading> readings;
+  for (const Family& family : all_families()) {
+    ConfigReader fields(json, "config.json");
+    fields.ignore({"model_type"});
+    FamilyReading reading{family.model_type, family.architecture(), {}, {}};
+    try {
+      ModelConfig config;
+      config.family = family.model_type;
+      family.read(fields, config);
+      read_common_fields(fields, config);
+    } catch (const c10::Error& error) {
+      const std::string text = error.what_without_backtrace();
+      constexpr std::string_view kWhere = "[config] config.json: ";
+      reading.refusal = text.starts_with(kWhere) ? text.substr(kWhere.size()) : text;
+    }
+    reading.unread = fields.unknown_fields();
+    readings.push_back(std::move(reading));
+  }
+  return readings;
+}
+
 ModelConfig ModelConfig::from_json(const Json& json, const std::string& source) {
   ConfigReader fields(json, source);
   const Family& family = family_of(fields);
@@ -189,12 +213,6 @@ ModelConfig ModelConfig::from_json(const Json& json, const std::string& source) 
         c10::str(source, ": the field \"", name, "\" is not known and has no effect."));
   }
   return config;
-}
-
-ModelConfig ModelConfig::read(const std::filesystem::path& folder) {
-  refuse_foreign_model(folder);
-  const auto path = folder / "config.json";
-  return from_json(read_json(path), path.string());
 }
 
 }  // namespace reprise

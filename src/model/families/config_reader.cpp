@@ -157,13 +157,15 @@ void ConfigReader::ignore(std::initializer_list<const char*> names) {
 
 void ConfigReader::refuse(const std::string& field,
                           const std::string& expected,
-                          const Json& found) const {
+                          const Json& found,
+                          const std::string& more) const {
   std::string shown = found.dump(-1, ' ', false, Json::error_handler_t::replace);
   constexpr size_t kShown = 120;
   if (shown.size() > kShown) {
     shown = shown.substr(0, kShown) + "...";
   }
-  TORCH_CHECK(false, "[config] ", source_, ": ", field, ": expected ", expected, ", found ", shown);
+  TORCH_CHECK(
+      false, "[config] ", source_, ": ", field, ": expected ", expected, ", found ", shown, more);
 }
 
 std::vector<std::string> ConfigReader::unknown_fields() const {

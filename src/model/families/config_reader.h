@@ -43,8 +43,10 @@ class ConfigReader {
   /// Throws, naming file, field, expected and found value.
   [[noreturn]] void refuse(const std::string& field,
                            const std::string& expected,
-                           const Json& found) const;
+                           const Json& found,
+                           const std::string& more = "") const;
   const std::string& source() const { return source_; }
+  const Json& json() const { return json_; }
   std::vector<std::string> unknown_fields() const;
 
  private:

@@ -44,6 +44,10 @@ const std::array kFamilies = {
 
 }  // namespace
 
+std::span<const Family> all_families() {
+  return kFamilies;
+}
+
 const Family* find_family(const std::string& model_type) {
   const auto* found = std::find_if(kFamilies.begin(), kFamilies.end(), [&](const Family& family) {
     return model_type == family.model_type;

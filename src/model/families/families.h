@@ -4,6 +4,7 @@
 
 #include "model/families/architecture.h"
 
+#include <span>
 #include <string>
 
 namespace reprise {
@@ -18,6 +19,7 @@ struct Family {
   void (*adapt)(const ModelConfig& config, Architecture& architecture) = nullptr;
 };
 
+std::span<const Family> all_families();
 /// The family with this model_type; null: there is none.
 const Family* find_family(const std::string& model_type);
 /// The model_types of all families, for messages.

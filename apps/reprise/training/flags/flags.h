@@ -32,6 +32,7 @@ struct TrainingFlags : OnlineFlags {
   std::string base;       ///< of an adapter given as --model; empty once `model` is that folder
   std::string ref_model;  ///< dpo, kto, grpo, ppo; empty: the model before training
   std::string teacher_model;
+  bool text_only = false;          ///< of models that also see or hear
   std::string dtype;               ///< of the weights; empty: that of the checkpoint
   std::string device;              ///< empty: the GPU if there is one
   bool bf16 = false;               ///< autocast

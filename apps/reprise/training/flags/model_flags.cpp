@@ -16,6 +16,10 @@ void add_models(FlagList& list, Objective objective) {
   list.add("adapter", &Flags::adapter, "DIR", "Folder of a LoRA adapter to train further");
   list.add("base", &Flags::base, "DIR", "Base model, if --model is an adapter")
       .if_unset("the folder that its adapter_config.json names");
+  list.add("text_only",
+           &Flags::text_only,
+           "BOOL",
+           "Train the text part alone of a model that also sees or hears; a text model is saved");
   if (is_one_of(objective, {Objective::Dpo, Objective::Kto}) || is_online(objective)) {
     list.add("ref_model", &Flags::ref_model, "DIR", "Folder of the reference model")
         .if_unset("the model before training")

@@ -6,6 +6,7 @@
 #include "reprise/training/options/trainer_options.h"
 #include "reprise/training/run/training_run.h"
 #include "reprise/training/setup/open_data.h"
+#include "reprise/training/setup/open_model.h"
 #include "reprise/training/setup/open_prompt_data.h"
 #include "reprise/training/setup/open_rewards.h"
 #include "reprise/training/setup/open_roles.h"
@@ -54,7 +55,7 @@ OnlineOptions all_options(const TrainingFlags& flags,
 
 void run_online(const TrainingFlags& flags, const Json& configuration, const RunWorld& world) {
   TrainingRun run(flags, configuration, world);
-  const auto config = ModelConfig::read(flags.model);
+  const auto config = ModelConfig::read(flags.model, trained_part(flags));
   run.line().phase("tokenising " + flags.data);
   const auto data = world.first_then_others(
       "reading " + flags.data, [&] { return open_prompt_data(flags, config, run.line()); });

@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 void run_training(const TrainingFlags& flags, const Json& configuration, const RunWorld& world) {
   TrainingRun run(flags, configuration, world);
-  const auto config = ModelConfig::read(flags.model);
+  const auto config = ModelConfig::read(flags.model, trained_part(flags));
   run.line().phase("tokenising " + flags.data);
   const auto data = world.first_then_others(
       "reading " + flags.data, [&] { return open_training_data(flags, config, run.line()); });

@@ -1,6 +1,7 @@
 #include "reprise/training/setup/check_inputs.h"
 
 #include "reprise/adapter_folder.h"
+#include "reprise/training/setup/open_model.h"
 #include "reprise/training/setup/open_rewards.h"
 
 #include <reprise/data/dataset.h>
@@ -51,7 +52,7 @@ void check_data_files(const char* flag, const std::string& names) {
 }
 
 // Only config.json and the headers of the weights are read.
-void check_model(const char* flag, const std::string& name) {
+void check_model(const char* flag, const std::string& name, ModelPart part) {
   if (name.empty()) {
     return;
   }
@@ -63,7 +64,7 @@ void check_model(const char* flag, const std::string& name) {
               name,
               fs::exists(name) ? ": is a file, not a model's folder" : ": no such folder");
   const auto folders = model_folders({name, ""}, "");
-  ModelConfig::read(folders.model);
+  ModelConfig::read(folders.model, part);
   const TensorCheckpoint weights(folders.model);
   if (!folders.adapter.empty()) {
     LoraConfig::read(folders.adapter);
@@ -83,14 +84,14 @@ void check_inputs(const TrainingFlags& flags) {
   if (!flags.memory_plan.empty()) {
     check_file("memory_plan", flags.memory_plan);
   }
-  check_model("model", flags.model);
+  check_model("model", flags.model, trained_part(flags));
   if (!flags.adapter.empty()) {
     TORCH_CHECK(fs::is_directory(flags.adapter), "--adapter ", flags.adapter, ": no such folder");
     LoraConfig::read(flags.adapter);
   }
-  check_model("ref_model", flags.ref_model);
-  check_model("teacher_model", flags.teacher_model);
-  check_model("critic_model", flags.critic_model);
+  check_model("ref_model", flags.ref_model, other_part(flags));
+  check_model("teacher_model", flags.teacher_model, other_part(flags));
+  check_model("critic_model", flags.critic_model, other_part(flags));
   check_rewards(flags);
   Tokenizer::open(tokenizer_folder(ModelFolders{flags.model, flags.adapter}));
 }

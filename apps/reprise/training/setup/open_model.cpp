@@ -47,6 +47,7 @@ LoadOptions load_options(const TrainingFlags& flags,
                          bool has_own_modules) {
   auto options = world.load_options(dtype_of(flags), !has_own_modules);
   options.head = head;
+  options.part = other_part(flags);
   options.seed = flags.seed;
   if (head == HeadKind::Score) {
     options.labels = 1;
@@ -153,6 +154,13 @@ void check_trainable(const Model& model, const std::string& folder, const char* 
               " too");
 }
 
+void refuse_float16(const Model& model, const std::string& folder, const TrainingFlags& flags) {
+  TORCH_CHECK(dtype_of(flags).value_or(model.dtype()) != at::kHalf,
+              folder,
+              ": is stored as float16, which training would need loss scaling for. Give --bf16 "
+              "(weights in float32) or --dtype bfloat16");
+}
+
 // A sharded model may not have all parameters here, so they are counted before.
 void shard_and_print(const TrainedModel& trained,
                      const TrainingFlags& flags,
@@ -194,6 +202,14 @@ std::shared_ptr<Model> load(const std::string& folder,
 
 }  // namespace
 
+ModelPart trained_part(const TrainingFlags& flags) {
+  return flags.text_only ? ModelPart::Text : ModelPart::Whole;
+}
+
+ModelPart other_part(const TrainingFlags& flags) {
+  return flags.text_only ? ModelPart::TextIfMixed : ModelPart::Whole;
+}
+
 TrainedModel open_trained_model(const TrainingFlags& flags,
                                 bool keeps_reference,
                                 const RunWorld& world,
@@ -207,11 +223,13 @@ TrainedModel open_trained_model(const TrainingFlags& flags,
   world.world().run_on_all("opening " + flags.model, [&] {
     const HeadKind head = head_of(flags);
     auto options = load_options(flags, head, world, has_own_modules(flags, head, keeps_reference));
+    options.part = trained_part(flags);
     options.quantization = quantization_options(flags);
     trained.model = load(flags.model, options, progress);
     trained.model->compute_head_in_float32(flags.cast_lm_head_to_fp32);
     trained.model->add_embedding_noise(flags.neftune_noise_alpha);
     trained.lora = add_adapters(*trained.model, flags, keeps_reference);
+    refuse_float16(*trained.model, flags.model, flags);
     check_trainable(*trained.model, flags.model, "--lora_r 16");
     freeze_parameters(*trained.model, flags);
     const bool is_float32 = trained.model->dtype() == at::kFloat && !flags.bf16;
@@ -254,6 +272,7 @@ TrainedModel open_critic(const std::string& folder,
       critic.lora = lora_config(flags, folder);
       add_lora(*critic.model, *critic.lora, flags.seed);
     }
+    refuse_float16(*critic.model, folder, flags);
     check_trainable(*critic.model, folder, "--critic_use_peft");
   });
   if (critic.lora && reads_weights(*critic.lora)) {

@@ -25,6 +25,10 @@ struct TrainedModel {
   std::string card;                ///< README.md: see model_card()
 };
 
+/// The part of --model that is trained, and of the other models of a command.
+ModelPart trained_part(const TrainingFlags& flags);
+ModelPart other_part(const TrainingFlags& flags);
+
 /// `keeps_reference`: also keep a copy of the adapter that is trained further.
 TrainedModel open_trained_model(const TrainingFlags& flags,
                                 bool keeps_reference,

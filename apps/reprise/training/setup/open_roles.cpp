@@ -3,6 +3,7 @@
 #include "reprise/adapter_folder.h"
 #include "reprise/training/options/online_options.h"
 #include "reprise/training/setup/open_data.h"
+#include "reprise/training/setup/open_model.h"
 #include "reprise/training/setup/open_reference.h"
 
 #include <reprise/data/dataset.h>
@@ -51,7 +52,7 @@ CriticSource critic_source(const TrainingFlags& flags) {
 void check_critic(const std::string& folder,
                   const Tokenizer& tokenizer,
                   const TrainingFlags& flags) {
-  const auto config = ModelConfig::read(folder);
+  const auto config = ModelConfig::read(folder, other_part(flags));
   TORCH_CHECK(tokenizer.size() <= config.vocabulary,
               "critic ",
               folder,
@@ -62,7 +63,7 @@ void check_critic(const std::string& folder,
               "), whose tokens it must judge");
   const int64_t used = flags.max_prompt_length > 0
                            ? flags.max_prompt_length + flags.max_completion_length
-                           : ModelConfig::read(flags.model).max_positions;
+                           : ModelConfig::read(flags.model, trained_part(flags)).max_positions;
   const bool may_exceed = flags.allow_untrained_positions && !config.has_learned_positions;
   TORCH_CHECK(may_exceed || used <= config.max_positions,
               "critic ",

@@ -1,6 +1,7 @@
 #include "reprise/training/setup/row_lengths.h"
 
 #include "reprise/adapter_folder.h"
+#include "reprise/training/setup/open_model.h"
 
 #include <reprise/model/config.h>
 #include <reprise/report/units.h>
@@ -33,7 +34,7 @@ void check_model_positions(const std::string& model_flag,
                            const LongestRow& row,
                            const TrainingFlags& flags,
                            ProgressLine& progress) {
-  const auto config = ModelConfig::read(model_folders({folder, ""}, "").model);
+  const auto config = ModelConfig::read(model_folders({folder, ""}, "").model, other_part(flags));
   const bool is_learned = config.has_learned_positions;
   const int64_t length = input_length(flags, row.tokens, is_learned);
   const std::string model = "--" + model_flag + " " + folder;
