@@ -40,6 +40,20 @@ CASES = {
     "qwen3": (hf.Qwen3Config, GROUPED | dict(head_dim=32), "qwen2"),
     "gpt2": (hf.GPT2Config, dict(n_embd=64, n_layer=2, n_head=4, n_positions=256, initializer_range=0.3), "gpt2"),
     "gpt_neox": (hf.GPTNeoXConfig, SIZES, "gpt2"),
+    "gemma": (hf.GemmaConfig, GROUPED | dict(head_dim=32, hidden_activation="gelu_pytorch_tanh"), "gemma"),
+    "gemma2": (hf.Gemma2Config, GROUPED | dict(head_dim=32, query_pre_attn_scalar=32, sliding_window=16), "gemma"),
+    "gemma3_text": (hf.Gemma3TextConfig, GROUPED | dict(num_hidden_layers=6, head_dim=32, query_pre_attn_scalar=32,
+                                                        sliding_window=16), "gemma"),
+    "phi3": (hf.Phi3Config, GROUPED, "phi4"),
+    "smollm3": (hf.SmolLM3Config, GROUPED | dict(num_hidden_layers=4), "llama3"),
+    "olmo2": (hf.Olmo2Config, GROUPED, "phi4"),
+    "granite": (hf.GraniteConfig, GROUPED | dict(embedding_multiplier=12.0, residual_multiplier=0.25, logits_scaling=8.0,
+                                                 attention_multiplier=0.125), "smollm"),
+    "glm4": (hf.Glm4Config, GROUPED | dict(head_dim=16, attention_bias=True), "glm4"),
+    "starcoder2": (hf.Starcoder2Config, SIZES | dict(num_key_value_heads=2), "smollm"),
+    "stablelm": (hf.StableLmConfig, SIZES | dict(num_key_value_heads=2, use_qkv_bias=True), "gpt2"),
+    "phi": (hf.PhiConfig, SIZES, "codegen"),
+    "cohere2": (hf.Cohere2Config, SIZES | dict(num_hidden_layers=4, num_key_value_heads=2, sliding_window=16), "cohere2"),
 }
 
 
@@ -48,7 +62,7 @@ def make(folder, config_class, sizes, tokenizer):
     vocabulary = Tokenizer.from_file(str(TOKENIZERS / tokenizer / "tokenizer.json")).get_vocab_size()
     torch.manual_seed(0)
     config = config_class(vocab_size=vocabulary, bos_token_id=1, eos_token_id=2, pad_token_id=None, **sizes)
-    model = hf.AutoModelForCausalLM.from_config(config).float().eval()
+    model = hf.AutoModelForCausalLM.from_config(config, attn_implementation="eager").float().eval()
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if "norm" in name or ".ln_" in name:

@@ -12,6 +12,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <string_view>
 
 namespace reprise::convert {
 
@@ -23,6 +24,13 @@ struct GgufSize {
   bool is_required = true;
 };
 
+/// Another number, as config.json says it.
+struct GgufNumber {
+  const char* key;
+  double (*value)(const ModelConfig& config);
+  const char* field;
+};
+
 struct GgufFamily {
   const char* model_type;  ///< in transformers
   const char* architecture;
@@ -31,13 +39,25 @@ struct GgufFamily {
   const char* epsilon_field;
   bool rotates_neighbours = false;  ///< see Note [Rotary order of rows]
   bool repeats_tied_head = false;  ///< llama.cpp wants output.weight also where it is the embedding
+  std::span<const GgufNumber> numbers = {};
+  /// All layers but every n-th have a window, as llama.cpp has it for this architecture; 0: none.
+  int64_t window_period = 0;
+  const char* activation = "silu";
+  const char* activation_field = "hidden_act";
 };
+
+bool is(const GgufFamily& family, std::string_view model_type);
+/// llama.cpp scales scores by the root of this: a head's size, but for the largest Gemma models.
+double query_size(const ModelConfig& config);
+/// Whether a layer has a window, in llama.cpp.
+bool slides(const GgufFamily& family, int64_t layer);
+/// Whether the key without the architecture is one of the rows of the family.
+bool is_read(const GgufFamily& family, std::string_view key);
+bool has_size(const GgufFamily& family, int64_t ModelConfig::*value);
 
 /// Null for a family that GGUF lacks, or an architecture that is not known here.
 const GgufFamily* gguf_family(const ModelConfig& config);
 const GgufFamily* gguf_family_of_architecture(const std::string& architecture);
-/// The model_type of a config.
-std::string model_type_of(const ModelConfig& config);
 /// "llama, qwen2, …", for messages.
 std::string gguf_architectures();
 std::string gguf_model_types();
@@ -47,6 +67,7 @@ enum class RowOrder : uint8_t {
   RotaryPairs,  ///< Note [Rotary order of rows]
   QkvBlocks,   ///< transformers: query, key and value of each head in turn; GGUF: all queries first
   Transposed,  ///< transformers: (in, out); GGUF: (out, in)
+  PlusOne,     ///< a norm's weight, which transformers stores less 1
 };
 
 struct GgufPlace {

@@ -177,15 +177,21 @@ std::optional<Pipeline> pipeline_named(const std::string& name) {
   return std::nullopt;
 }
 
-std::optional<std::string> pipeline_name(const Json& pre_tokenizer, bool ignore_merges) {
+std::optional<std::string> pipeline_name(const Json& pre_tokenizer,
+                                         bool ignore_merges,
+                                         bool composes) {
   std::vector<std::string> steps;
   add_steps(pre_tokenizer, steps);
+  std::optional<std::string> name;
   for (const NamedPipeline& known : pipelines()) {
     if (known.steps == steps && known.ignore_merges == ignore_merges) {
-      return known.name;
+      if (known.composes == composes) {
+        return known.name;
+      }
+      name = name.value_or(known.name);
     }
   }
-  return std::nullopt;
+  return name;
 }
 
 std::string pipeline_names() {

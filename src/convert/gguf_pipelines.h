@@ -20,8 +20,11 @@ struct Pipeline {
 
 std::optional<Pipeline> pipeline_named(const std::string& name);
 
-/// The name whose pre-tokenizer splits every text as this one does.
-std::optional<std::string> pipeline_name(const Json& pre_tokenizer, bool ignore_merges);
+/// The name whose pre-tokenizer splits every text as this one does, if there is one, with the same
+/// answer to whether it composes characters (NFC) before.
+std::optional<std::string> pipeline_name(const Json& pre_tokenizer,
+                                         bool ignore_merges,
+                                         bool composes);
 
 /// "\"gpt-2\", \"smollm\" or …", for messages.
 std::string pipeline_names();

@@ -33,6 +33,8 @@ at::Tensor gguf_order(const at::Tensor& weight, const GgufPlace& place) {
           .reshape(weight.sizes());
     case RowOrder::Transposed:
       return weight.dim() == 2 ? weight.t() : weight;
+    case RowOrder::PlusOne:
+      return weight.to(at::kFloat) + 1;
   }
   TORCH_INTERNAL_ASSERT(false);
 }
@@ -47,6 +49,8 @@ at::Tensor transformers_order(const at::Tensor& weight, const GgufPlace& place) 
       return weight.reshape({3, place.heads, weight.size(0) / place.heads / 3, -1})
           .transpose(0, 1)
           .reshape(weight.sizes());
+    case RowOrder::PlusOne:
+      return weight - 1;
     case RowOrder::AsStored:
     case RowOrder::Transposed:
       return gguf_order(weight, place);
@@ -65,7 +69,10 @@ std::vector<int64_t> gguf_shape(std::vector<int64_t> shape, const GgufPlace& pla
 GgufPlace place_of(const std::string& parameter, const std::map<std::string, GgufPlace>& places) {
   const size_t dot = parameter.rfind('.');
   const auto found = places.find(parameter.substr(0, dot));
-  TORCH_INTERNAL_ASSERT(found != places.end(), parameter);
+  TORCH_CHECK(found != places.end(),
+              "[gguf] tensor ",
+              parameter,
+              ": llama.cpp has no such part in this family");
   GgufPlace place = found->second;
   place.name += parameter.substr(dot);
   return place;
@@ -98,7 +105,7 @@ void refuse_leftovers(const io::GgufFile& file,
                 ": tensor \"",
                 tensor.name,
                 "\": not part of a ",
-                model_type_of(config),
+                config.family,
                 " model of ",
                 config.layers,
                 " layers");

@@ -17,7 +17,6 @@
 #include <optional>
 #include <set>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 
 namespace reprise::convert {
@@ -26,7 +25,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kSpaceMark = "\u2581";
-constexpr double kAddedScore = -1000;  // as llama.cpp's converter; added tokens are never merged
 
 std::string replaced(std::string text, std::string_view from, std::string_view to) {
   for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) {
@@ -190,13 +188,14 @@ class TokenizerExport {
   std::string byte_level_name() {
     check_bpe();
     const Json normalizer = json_.value("normalizer", Json());
-    if (normalizer.is_object() && normalizer.value("type", Json()) == "NFC") {
+    const bool composes = normalizer.is_object() && normalizer.value("type", Json()) == "NFC";
+    if (composes) {
       warnings_.emplace_back("llama.cpp does not compose characters (NFC), as this tokenizer does");
     } else if (!normalizer.is_null()) {
       refuse("normalizer: expected none or NFC, found " + normalizer.dump());
     }
     const Json pre_tokenizer = json_.value("pre_tokenizer", Json());
-    const auto name = pipeline_name(pre_tokenizer, flag("ignore_merges"));
+    const auto name = pipeline_name(pre_tokenizer, flag("ignore_merges"), composes);
     if (!name) {
       refuse("pre_tokenizer: expected one that llama.cpp knows as " + pipeline_names() +
              ", found " + pre_tokenizer.dump() +
@@ -248,7 +247,9 @@ class TokenizerExport {
         path.string(),
         ": expected a model of type bpe with the pieces of the tokenizer: llama.cpp reads no "
         "other");
-    return scores ? *std::move(scores) : scores_by_merges();
+    return scores ? *std::move(scores)
+                  : scores_of_merges(
+                        vocabulary_, merges(), "[gguf] " + folder_.string() + ": tokenizer.json: ");
   }
 
   std::optional<std::vector<double>> scores_of(const text::SentencePieceModel& model) const {
@@ -291,44 +292,6 @@ class TokenizerExport {
     }
   }
 
-  // Note [Scores of merges]
-  // llama.cpp merges two neighbours if their concatenation is a token, the one with the highest
-  // score first, and knows no merges. Merges that were made from a sentencepiece model follow that
-  // rule: then the score of a token is the place of its first merge. Others are refused.
-  std::vector<double> scores_by_merges() const {
-    const Merges listed = merges();
-    std::unordered_map<std::string, double> score_of;
-    double least = 0;
-    for (const auto& [left, right] : listed) {
-      const auto [made, is_new] = score_of.emplace(left + right, least - 1);
-      if (is_new) {
-        least -= 1;
-      }
-      if (made->second != least) {
-        refuse("model.merges: those that make \"" + left + right +
-               "\" are not next to each other: not the merges of a sentencepiece model, which "
-               "llama.cpp needs");
-      }
-    }
-    std::vector<double> scores(vocabulary_.tokens.size(), kAddedScore);
-    for (size_t id = 0; id < scores.size(); ++id) {
-      const auto made = score_of.find(vocabulary_.tokens[id]);
-      if (made != score_of.end()) {
-        scores[id] = made->second;
-      } else if (vocabulary_.kinds[id] == TokenKind::Normal) {
-        scores[id] = least - 1 - static_cast<double>(id);  // below all merges
-      }
-    }
-    const std::set<std::pair<std::string, std::string>> expected(listed.begin(), listed.end());
-    for (const auto& [left, right] : merges_by_score(vocabulary_, scores)) {
-      if (!expected.contains({left, right})) {
-        refuse("model.merges: \"" + left + "\" and \"" + right +
-               "\" are not merged, although their concatenation is a token: llama.cpp would");
-      }
-    }
-    return scores;
-  }
-
   bool prepends_space() const {
     const TokenIds ids = tokenizer_->encode("a", {.add_special_tokens = false}).ids;
     return !ids.empty() && tokenizer_->token_of(ids.front()).value_or("").starts_with(kSpaceMark);
@@ -346,7 +309,8 @@ class TokenizerExport {
     if (!fs::exists(path)) {
       return std::nullopt;
     }
-    const Json ends = read_json(path).value("eos_token_id", Json());
+    const Json file = read_json(path);
+    const Json ends = file.is_object() ? file.value("eos_token_id", Json()) : Json();
     for (const Json& id : ends.is_array() ? ends : Json::array()) {
       if (id.is_number_unsigned() && id.get<int64_t>() < tokenizer_->size() &&
           id.get<int64_t>() != tokenizer_->special_tokens().eos) {
@@ -359,6 +323,7 @@ class TokenizerExport {
   /// The token that is put before or after every text, if one is.
   struct Around {
     std::optional<int64_t> before, after;
+    size_t count = 0;
   };
 
   Around around_texts() const {
@@ -370,6 +335,7 @@ class TokenizerExport {
     }
     const auto end = start + static_cast<std::ptrdiff_t>(plain.size());
     Around around;
+    around.count = whole.size() - plain.size();
     if (start != whole.begin()) {
       around.before = whole.front();
     }
@@ -384,6 +350,11 @@ class TokenizerExport {
     const Around around = around_texts();
     const auto bos = special.bos ? special.bos : around.before;
     const auto eos = special.eos ? special.eos : around.after;
+    if (around.count > (around.before ? 1U : 0U) + (around.after ? 1U : 0U)) {
+      warnings_.emplace_back(
+          "llama.cpp puts at most one token before and after a text; this tokenizer puts " +
+          std::to_string(around.count));
+    }
     put_id("bos_token_id", bos);
     put_id("eos_token_id", eos);
     put_id("unknown_token_id", special.unk);

@@ -2,7 +2,11 @@
 // Face's library refuses a tokenizer.json with any other.
 #include "convert/gguf_vocabulary.h"
 
+#include <c10/util/Exception.h>
+
 #include <algorithm>
+#include <set>
+#include <string>
 #include <string_view>
 #include <tuple>
 #include <unordered_map>
@@ -135,6 +139,47 @@ Merges merges_by_score(const GgufVocabulary& vocabulary, const std::vector<doubl
     merges.emplace_back(merge.left, merge.right);
   }
   return merges;
+}
+
+// Note [Scores of merges]
+// llama.cpp merges two neighbours if their concatenation is a token, the one with the highest score
+// first, and knows no merges. Merges that were made from a sentencepiece model follow that rule:
+// then the score of a token is the place of its first merge. Others are refused.
+std::vector<double> scores_of_merges(const GgufVocabulary& vocabulary,
+                                     const Merges& merges,
+                                     const std::string& where) {
+  std::unordered_map<std::string, double> score_of;
+  double least = 0;
+  for (const auto& [left, right] : merges) {
+    const auto [made, is_new] = score_of.emplace(left + right, least - 1);
+    least -= is_new ? 1 : 0;
+    TORCH_CHECK(made->second == least,
+                where,
+                "model.merges: those that make \"",
+                left + right,
+                "\" are not next to each other: not the merges of a sentencepiece model, which "
+                "llama.cpp needs");
+  }
+  std::vector<double> scores(vocabulary.tokens.size(), kAddedScore);
+  for (size_t id = 0; id < scores.size(); ++id) {
+    const auto made = score_of.find(vocabulary.tokens[id]);
+    if (made != score_of.end()) {
+      scores[id] = made->second;
+    } else if (vocabulary.kinds[id] == TokenKind::Normal) {
+      scores[id] = least - 1 - static_cast<double>(id);  // below all merges
+    }
+  }
+  const std::set<std::pair<std::string, std::string>> listed(merges.begin(), merges.end());
+  for (const auto& [left, right] : merges_by_score(vocabulary, scores)) {
+    TORCH_CHECK(listed.contains({left, right}),
+                where,
+                "model.merges: \"",
+                left,
+                "\" and \"",
+                right,
+                "\" are not merged, although their concatenation is a token: llama.cpp would");
+  }
+  return scores;
 }
 
 Merges merges_from_scores(const GgufFields& fields, const GgufVocabulary& vocabulary) {

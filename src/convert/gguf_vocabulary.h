@@ -36,6 +36,15 @@ Merges read_merges(const io::GgufFields& fields, const GgufVocabulary& vocabular
 /// concatenation is a token, and those with the highest score first.
 Merges merges_by_score(const GgufVocabulary& vocabulary, const std::vector<double>& scores);
 
+/// As llama.cpp's converter gives it; added tokens are never merged.
+inline constexpr double kAddedScore = -1000;
+
+/// The inverse, by id; see Note [Scores of merges]. Throws, with `where` in front, for merges that
+/// no scores give.
+std::vector<double> scores_of_merges(const GgufVocabulary& vocabulary,
+                                     const Merges& merges,
+                                     const std::string& where);
+
 /// The merges of a sentencepiece model, which has scores instead.
 Merges merges_from_scores(const io::GgufFields& fields, const GgufVocabulary& vocabulary);
 

@@ -78,8 +78,8 @@ void read_gemma2(ConfigReader& fields, ModelConfig& config) {
   set_windows(fields, config, sliding, fields.size_or_none("sliding_window", 0, 4096));
   config.attention_softcap = read_softcap(fields, "attn_logit_softcapping", 50.0);
   config.logit_shape.softcap = read_softcap(fields, "final_logit_softcapping", 30.0);
-  // "hidden_act" is a remnant of Gemma's file; "hidden_activation" counts.
-  fields.ignore({"hidden_act"});
+  // Remnants: "hidden_activation" and "sliding_window" count.
+  fields.ignore({"hidden_act", "sliding_window_size"});
 }
 
 void read_gemma3(ConfigReader& fields, ModelConfig& config) {

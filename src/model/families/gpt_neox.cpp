@@ -40,6 +40,8 @@ void read_gpt_neox(ConfigReader& fields, ModelConfig& config) {
   config.attention_dropout = fields.number_or({"attention_dropout"}, 0.0);
   config.embedding_dropout = config.residual_dropout = fields.number_or({"hidden_dropout"}, 0.0);
   config.classifier_dropout = fields.number_or({"classifier_dropout"}, 0.1);
+  // Of GPT-NeoX-20B's file; transformers reads the names without "prob".
+  fields.ignore({"attention_probs_dropout_prob", "hidden_dropout_prob"});
 }
 
 }  // namespace reprise

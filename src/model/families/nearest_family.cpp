@@ -27,8 +27,14 @@ std::string without_numbers(std::string_view name) {
 
 /// The paths of modules with parameters; the number of a block is "*".
 std::set<std::string> module_paths(const Architecture& names) {
-  std::set<std::string> paths = {
-      names.embedding, names.positions, names.final_norm, names.lm_head, names.sequence_head};
+  std::set<std::string> paths = {names.embedding,
+                                 names.embedding_norm,
+                                 names.embedding_projection,
+                                 names.output_projection,
+                                 names.positions,
+                                 names.final_norm,
+                                 names.lm_head,
+                                 names.sequence_head};
   for (const std::string& path : {names.attention_norm,
                                   names.mlp_norm,
                                   names.attention_output_norm,

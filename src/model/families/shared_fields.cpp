@@ -101,8 +101,8 @@ double read_epsilon(ConfigReader& fields, const char* name, double fallback) {
 }
 
 double read_factor(ConfigReader& fields, const char* name, double fallback) {
-  constexpr double kLargestFactor = 1e6;
-  return fields.number_in(name, fallback, ConfigReader::Least::Excluded, 0, kLargestFactor);
+  constexpr double kLargestScale = 1e6;
+  return fields.number_in(name, fallback, ConfigReader::Least::Excluded, 0, kLargestScale);
 }
 
 double read_softcap(ConfigReader& fields, const char* name, double if_missing) {

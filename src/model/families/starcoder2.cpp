@@ -27,6 +27,7 @@ void read_starcoder2(ConfigReader& fields, ModelConfig& config) {
   config.residual_dropout = fields.number_or({"residual_dropout"}, 0.0);
   fields.require("mlp_type", "default");
   fields.require("norm_type", "layer_norm");
+  fields.ignore({"layer_norm_epsilon"});  // a remnant; "norm_epsilon" counts
 }
 
 }  // namespace reprise

@@ -39,7 +39,8 @@ constexpr std::array<Alias, 6> kAliases = {{{"qwen2_vl", "qwen2"},
 constexpr std::array<const char*, 6> kShared = {
     "tie_word_embeddings", "torch_dtype", "dtype", "bos_token_id", "eos_token_id", "pad_token_id"};
 
-/// What transformers' classes assume where a text_config lacks a field; llava's files rely on it.
+/// What transformers' classes assume where a text_config lacks a field: LLaVA's and Gemma 3's files
+/// rely on it.
 void add_defaults(Json& config) {
   Json defaults;
   if (config["model_type"] == "llama") {
@@ -55,6 +56,16 @@ void add_defaults(Json& config) {
                 {"num_attention_heads", 32},
                 {"num_key_value_heads", 8},
                 {"vocab_size", 32000}};
+  }
+  if (config["model_type"] == "gemma3_text") {
+    defaults = {{"hidden_size", 2304},
+                {"intermediate_size", 9216},
+                {"num_hidden_layers", 26},
+                {"num_attention_heads", 8},
+                {"num_key_value_heads", 4},
+                {"head_dim", 256},
+                {"max_position_embeddings", 131072},
+                {"vocab_size", 262208}};
   }
   for (const auto& [field, value] : defaults.items()) {
     if (!config.contains(field)) {

@@ -1,5 +1,5 @@
-// Numbers under the names of both formats. Imported ones become a config.json that is then read as
-// any other, so that its family checks them once more.
+// The keys of a file as a config.json, which is then read as any other, so that its family checks
+// it once more.
 #include "convert/gguf_config.h"
 
 #include "convert/gguf_rope.h"
@@ -12,7 +12,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <limits>
 #include <optional>
 #include <string_view>
@@ -25,7 +24,7 @@ using io::GgufFields;
 constexpr double kDefaultTheta = 10'000.0;  // llama.cpp's, when the file says nothing
 
 /// Keys that are read besides the sizes, here or by the tokenizer; without the architecture.
-constexpr std::array<std::string_view, 15> kKnownKeys = {
+constexpr std::array<std::string_view, 16> kKnownKeys = {
     "attention.key_length",
     "attention.layer_norm_epsilon",
     "attention.layer_norm_rms_epsilon",
@@ -34,6 +33,7 @@ constexpr std::array<std::string_view, 15> kKnownKeys = {
     "expert_used_count",
     "rope.dimension_count",
     "rope.freq_base",
+    "rope.freq_base_swa",
     "rope.scaling.factor",
     "rope.scaling.original_context_length",
     "rope.scaling.type",
@@ -54,16 +54,6 @@ constexpr std::array<std::string_view, 8> kRefusedKeys = {
     "rope.scale_linear",
     "rope.scaling.attn_factor",
 };
-
-bool has_size(const GgufFamily& family, int64_t ModelConfig::*value) {
-  return std::any_of(family.sizes.begin(), family.sizes.end(), [&](const GgufSize& size) {
-    return size.value == value;
-  });
-}
-
-bool is(const GgufFamily& family, std::string_view model_type) {
-  return family.model_type == model_type;
-}
 
 /// Reads the keys of one architecture.
 class ImportedKeys {
@@ -131,11 +121,11 @@ const GgufFamily& family_of(const GgufFields& fields) {
   return *family;
 }
 
-void refuse_variants(const ImportedKeys& keys) {
+void refuse_variants(const ImportedKeys& keys, const GgufFamily& family) {
   const GgufFields& fields = keys.fields();
   for (const std::string_view name : kRefusedKeys) {
     const std::string key = keys.key(std::string(name));
-    if (fields.find(key) != nullptr) {
+    if (fields.find(key) != nullptr && !is_read(family, name)) {
       fields.refuse(
           key, "no such key", "it: the model computes what cannot be said in config.json");
     }
@@ -154,10 +144,8 @@ void warn_of_unknown_keys(const ImportedKeys& keys,
       continue;
     }
     const std::string_view name = std::string_view(key).substr(keys.prefix().size());
-    const bool is_size = std::any_of(family.sizes.begin(),
-                                     family.sizes.end(),
-                                     [&](const GgufSize& size) { return name == size.key; });
-    if (!is_size && std::find(kKnownKeys.begin(), kKnownKeys.end(), name) == kKnownKeys.end()) {
+    if (!is_read(family, name) &&
+        std::find(kKnownKeys.begin(), kKnownKeys.end(), name) == kKnownKeys.end()) {
       warnings.push_back(key + " has no place in config.json and is dropped");
     }
   }
@@ -204,7 +192,9 @@ Heads check_heads(const ImportedKeys& keys, const GgufFamily& family) {
   };
   same("attention.value_length");
   const int64_t rotated = fields.integer(keys.key("rope.dimension_count")).value_or(dimension);
-  if (!is(family, "gpt_neox")) {
+  const bool may_be_partial =
+      is(family, "gpt_neox") || is(family, "glm4") || is(family, "stablelm") || is(family, "phi");
+  if (!may_be_partial) {
     same("rope.dimension_count");
   }
   return {heads, dimension, rotated};
@@ -220,27 +210,85 @@ int64_t vocabulary_of(const io::GgufFile& file) {
   return embedding->shape[0];
 }
 
-/// What only one family has.
+double rotated_fraction(const Heads& heads) {
+  return static_cast<double>(heads.rotated) / static_cast<double>(heads.dimension);
+}
+
+void add_gemma_fields(Json& config,
+                      const ImportedKeys& keys,
+                      const GgufFamily& family,
+                      const Heads& heads) {
+  ModelConfig sizes;
+  sizes.family = family.model_type;
+  sizes.layers = config["num_hidden_layers"];
+  sizes.hidden = config["hidden_size"];
+  sizes.heads = heads.count;
+  sizes.head_dim = heads.dimension;
+  config["query_pre_attn_scalar"] = query_size(sizes);
+  if (is(family, "gemma3_text")) {
+    config["rope_local_base_freq"] = keys.number("rope.freq_base_swa",
+                                                 kDefaultTheta,
+                                                 std::numeric_limits<float>::min(),
+                                                 io::kLargestRopeBase);
+    config["sliding_window_pattern"] = family.window_period;
+  }
+}
+
+/// What only some families have.
 void add_particulars(Json& config,
                      const ImportedKeys& keys,
                      const GgufFamily& family,
                      const Heads& heads) {
-  if (is(family, "llama")) {
-    config.update({{"attention_bias", keys.has_tensor("blk.0.attn_q.bias")},
-                   {"mlp_bias", keys.has_tensor("blk.0.ffn_up.bias")},
-                   {"pretraining_tp", 1}});
-  } else if (is(family, "qwen2")) {
-    config["use_sliding_window"] = false;
-  } else if (is(family, "qwen3")) {
-    config["attention_bias"] = keys.has_tensor("blk.0.attn_q.bias");
-    config["use_sliding_window"] = false;
-  } else if (is(family, "gpt_neox")) {
-    const std::string parallel = keys.key("use_parallel_residual");
+  const bool has_biases = keys.has_tensor("blk.0.attn_q.bias");
+  const std::string name = family.model_type;
+  if (name == "llama" || name == "granite" || name == "smollm3") {
     config.update(
-        {{"attention_bias", keys.has_tensor("blk.0.attn_qkv.bias")},
-         {"rotary_pct", static_cast<double>(heads.rotated) / static_cast<double>(heads.dimension)},
-         {"use_parallel_residual",
-          keys.fields().required(keys.fields().boolean(parallel), parallel)}});
+        {{"attention_bias", has_biases}, {"mlp_bias", keys.has_tensor("blk.0.ffn_up.bias")}});
+    if (name == "llama") {
+      config["pretraining_tp"] = 1;
+    }
+  } else if (name == "qwen2" || name == "qwen3") {
+    config["use_sliding_window"] = false;
+    if (name == "qwen3") {
+      config["attention_bias"] = has_biases;
+    }
+  } else if (name == "gpt_neox") {
+    const std::string parallel = keys.key("use_parallel_residual");
+    config.update({{"attention_bias", keys.has_tensor("blk.0.attn_qkv.bias")},
+                   {"rotary_pct", rotated_fraction(heads)},
+                   {"use_parallel_residual",
+                    keys.fields().required(keys.fields().boolean(parallel), parallel)}});
+  } else if (name == "starcoder2") {
+    config["use_bias"] = has_biases;
+  } else if (name == "stablelm") {
+    const std::string parallel = keys.key("use_parallel_residual");
+    config.update({{"use_qkv_bias", has_biases},
+                   {"partial_rotary_factor", rotated_fraction(heads)},
+                   {"use_parallel_residual", keys.fields().boolean(parallel).value_or(false)}});
+  } else if (name == "phi") {
+    config["partial_rotary_factor"] = rotated_fraction(heads);
+  } else if (name == "gemma2" || name == "gemma3_text") {
+    add_gemma_fields(config, keys, family, heads);
+  } else if (name == "glm4") {
+    config.update(
+        {{"attention_bias", has_biases}, {"partial_rotary_factor", rotated_fraction(heads)}});
+  } else if (name == "olmo2" || name == "cohere2") {
+    config["attention_bias"] = has_biases;
+    if (name == "cohere2") {
+      config["sliding_window_pattern"] = family.window_period;
+    }
+  }
+}
+
+void add_numbers(Json& config, const ImportedKeys& keys, const GgufFamily& family) {
+  constexpr double kMost = 1e6;
+  for (const GgufNumber& number : family.numbers) {
+    const std::string key = keys.key(number.key);
+    keys.fields().required(keys.fields().number(key), key);
+    config[number.field] = keys.number(number.key, 0, 0, kMost);
+  }
+  if (family.window_period > 0) {
+    config["sliding_window"] = keys.required_size("attention.sliding_window");
   }
 }
 
@@ -254,31 +302,6 @@ void add_rope(Json& config, const ImportedKeys& keys, const Heads& heads) {
   config["rope_theta"] = theta;
 }
 
-// What llama.cpp computes for this architecture.
-void check_exported(const ModelConfig& config, std::vector<std::string>& warnings) {
-  const std::string name = model_type_of(config);
-  const double scale = 1.0 / std::sqrt(static_cast<double>(config.head_dim));
-  for (const double found : config.attention_scales) {
-    TORCH_CHECK(std::abs(found - scale) < 1e-9 * scale,
-                "[gguf] ",
-                name,
-                ": expected scores scaled by the size of a head in every layer, found ",
-                found,
-                ": GGUF has no key for that");
-  }
-  const auto window = *std::max_element(config.windows.begin(), config.windows.end());
-  if (window > 0) {
-    warnings.push_back(c10::str("GGUF has no window for ",
-                                name,
-                                ": llama.cpp attends to everything, which differs beyond ",
-                                window,
-                                " tokens"));
-  }
-  if (config.activation == Activation::Gelu) {
-    warnings.push_back("llama.cpp computes GELU by its tanh approximation");
-  }
-}
-
 }  // namespace
 
 Json imported_config(const io::GgufFile& file,
@@ -290,7 +313,7 @@ Json imported_config(const io::GgufFile& file,
   const GgufFields fields(file);
   const GgufFamily& family = family_of(fields);
   const ImportedKeys keys(file, family);
-  refuse_variants(keys);
+  refuse_variants(keys, family);
   const Heads heads = check_heads(keys, family);
   warn_of_unknown_keys(keys, family, warnings);
   Json config = {{"architectures", {family.class_name}}};
@@ -300,17 +323,20 @@ Json imported_config(const io::GgufFile& file,
       config[size.field] = *value;
     }
   }
-  if (has_size(family, &ModelConfig::head_dim)) {
+  if (has_size(family, &ModelConfig::kv_heads)) {
     config["num_key_value_heads"] =
         fields.integer(keys.key("attention.head_count_kv")).value_or(heads.count);
+  }
+  if (has_size(family, &ModelConfig::head_dim)) {
     config["head_dim"] = heads.dimension;
   }
   config[family.epsilon_field] = keys.epsilon();
+  config[family.activation_field] = family.activation;
   if (!is(family, "gpt2")) {
     config["attention_dropout"] = 0.0;
-    config["hidden_act"] = is(family, "gpt_neox") ? "gelu" : "silu";
     add_rope(config, keys, heads);
   }
+  add_numbers(config, keys, family);
   config.update({{"initializer_range", 0.02},
                  {"model_type", family.model_type},
                  {"tie_word_embeddings", is_tied(keys)},
@@ -332,35 +358,6 @@ Json generation_config(const io::GgufFile& file) {
     config["eos_token_id"] = {*eos, *turn};
   }
   return config;
-}
-
-io::GgufValues exported_config(const ModelConfig& config, std::vector<std::string>& warnings) {
-  const GgufFamily* const family = gguf_family(config);
-  TORCH_CHECK(family != nullptr,
-              "[gguf] export: expected a model of one of these families: ",
-              gguf_model_types(),
-              "; found ",
-              model_type_of(config));
-  check_exported(config, warnings);
-  const std::string architecture = family->architecture;
-  io::GgufValues values;
-  for (const GgufSize& size : family->sizes) {
-    values.emplace_back(architecture + "." + size.key, static_cast<uint32_t>(config.*size.value));
-  }
-  if (has_size(*family, &ModelConfig::head_dim)) {
-    values.emplace_back(architecture + ".attention.value_length",
-                        static_cast<uint32_t>(config.head_dim));
-  }
-  values.emplace_back(
-      architecture + (config.norm == NormKind::Rms ? ".attention.layer_norm_rms_epsilon"
-                                                   : ".attention.layer_norm_epsilon"),
-      static_cast<float>(config.norm_epsilon));
-  values.emplace_back(architecture + ".vocab_size", static_cast<uint32_t>(config.vocabulary));
-  export_rope(config, architecture, values);
-  if (is(*family, "gpt_neox")) {
-    values.emplace_back(architecture + ".use_parallel_residual", config.parallel_residual);
-  }
-  return values;
 }
 
 }  // namespace reprise::convert
