@@ -276,6 +276,31 @@ TEST(PlanModel, KnowsTheModelsOfEveryObjective) {
   EXPECT_GT(ppo.standing.optimizer, sft.standing.optimizer);
 }
 
+TEST(PlanModel, MovesToTheHostWhatABudgetNeeds) {
+  auto request = small_request(Objective::Sft);
+  const auto whole = plan_model(request);
+  ASSERT_EQ(whole.placements.size(), 4U);
+  EXPECT_EQ(whole.host, Placement{});
+  EXPECT_EQ(whole.standing.host, 0);
+  const auto& all_moved = whole.placements.back();
+  EXPECT_EQ(all_moved.host, (Placement{.state = true, .gradients = true}));
+  EXPECT_LT(all_moved.least_bytes, whole.placements.front().least_bytes);
+  EXPECT_EQ(all_moved.moved_bytes, 2 * (whole.standing.gradients + whole.standing.optimizer));
+  for (const auto& place : whole.placements) {
+    EXPECT_TRUE(place.fits);
+    request.limits.total = Budget{.bytes = place.least_bytes * 101 / 100};
+    const auto plan = plan_model(request);
+    EXPECT_LE(plan.standing.sum() + plan.curve[plan.chosen].activation_bytes,
+              request.limits.total->bytes);
+  }
+  request.limits.total = Budget{.bytes = all_moved.least_bytes * 101 / 100};
+  const auto moved = plan_model(request);
+  EXPECT_TRUE(moved.host.state);
+  EXPECT_EQ(moved.standing.host, all_moved.host_bytes);
+  request.limits.may_offload_state = false;
+  EXPECT_THROW(plan_model(request), c10::Error);
+}
+
 TEST(PlanModel, HasLessOfEverythingInAWorldButActivations) {
   auto request = small_request(Objective::Dpo);
   request.rows = 1;

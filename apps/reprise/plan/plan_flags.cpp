@@ -34,8 +34,6 @@ constexpr std::array kNotPlanned = {"cast_lm_head_to_fp32",
                                     "teacher_offload",
                                     "offload_reference",
                                     "offload_reward",
-                                    "optimizer_offload",
-                                    "gradient_offload",
                                     "fsdp_cpu_offload"};
 
 using Entries = std::vector<ConfigEntry>;

@@ -191,6 +191,8 @@ ModelPlanRequest plan_request(const PlanFlags& flags) {
   request.limits.activations =
       planned_budget(flags, "activation_memory_budget", training.activation_memory_budget);
   request.limits.total = planned_budget(flags, "memory_budget", training.memory_budget);
+  request.limits.may_offload_state = !flags.typed.contains("optimizer_offload");
+  request.limits.may_offload_gradients = !flags.typed.contains("gradient_offload");
   return request;
 }
 
@@ -229,6 +231,8 @@ std::string training_command(const PlanFlags& flags, const ModelPlan& plan) {
     text += " --config " + flags.config.string();
   }
   text += run_flags(flags);
+  text += plan.host.state ? " --optimizer_offload" : "";
+  text += plan.host.gradients ? " --gradient_offload" : "";
   const bool is_plain = plan.chosen + 1 == plan.curve.size();
   if (!is_plain && flags.world) {
     text += " --gradient_checkpointing";  // budgets are for one process

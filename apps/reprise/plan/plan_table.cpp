@@ -108,6 +108,8 @@ void add_memory(PlanFlagList& list) {
   list.take("memory_budget",
             "The same for weights, gradients, optimizer state and activations together: 40GiB or "
             "auto");
+  list.take("optimizer_offload");
+  list.take("gradient_offload");
   list.take(
       "parallel",
       "With --world, what each process stores: ddp: everything; zero2: its shard of gradients "

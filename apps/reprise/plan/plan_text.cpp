@@ -33,6 +33,13 @@ std::string other_models(const ModelPlanRequest& request) {
   }
 }
 
+std::string host_name(const Placement& host) {
+  return host.state && host.gradients ? "optimizer, gradients"
+         : host.state                 ? "optimizer"
+         : host.gradients             ? "gradients"
+                                      : "nothing";
+}
+
 void print_bytes(const ModelPlan& plan, const ModelPlanRequest& request, std::ostream& out) {
   const auto& standing = plan.standing;
   const auto& chosen = plan.curve[plan.chosen];
@@ -58,6 +65,9 @@ void print_bytes(const ModelPlan& plan, const ModelPlanRequest& request, std::os
   print_row(out, "  minimum", bytes(plan.least().activation_bytes));
   print_row(out, "  head and loss", bytes(plan.loss_bytes));
   print_row(out, "total, peak", bytes(standing.sum() + chosen.activation_bytes));
+  if (standing.host > 0) {
+    print_row(out, "in host memory", bytes(standing.host), host_name(plan.host));
+  }
   if (plan.cache_bytes > 0) {
     print_row(out, "KV cache while generating", bytes(plan.cache_bytes), "not at the same time");
   }
@@ -119,6 +129,53 @@ void print_batches(const ModelPlan& plan, const ModelPlanRequest& request, std::
   }
 }
 
+void print_placements(const ModelPlan& plan, const ModelPlanRequest& request, std::ostream& out) {
+  if (plan.placements.empty()) {
+    return;
+  }
+  out << "\nOptimizer state and gradients in host memory (--optimizer_offload, "
+         "--gradient_offload): the "
+         "least memory, and the fastest step on "
+      << request.device.name << ":\n  " << std::left << std::setw(22) << "in host memory"
+      << std::right << std::setw(11) << "least" << std::setw(11) << "host" << std::setw(14)
+      << "moved a step" << std::setw(11) << "step ms" << std::setw(12) << "tokens/s"
+      << "\n";
+  for (const auto& each : plan.placements) {
+    out << "  " << std::left << std::setw(22) << host_name(each.host) << std::right << std::setw(11)
+        << bytes(each.least_bytes) << std::setw(11) << bytes(each.host_bytes) << std::setw(14)
+        << bytes(each.moved_bytes);
+    if (each.fits) {
+      out << std::setw(11) << fixed(each.fastest.step_ms, 1) << std::setw(12)
+          << human_count(each.fastest.tokens_per_second);
+    } else {
+      out << "  does not fit";
+    }
+    out << "\n";
+  }
+}
+
+Json to_json(const PlacementEstimate& place) {
+  Json json = {{"optimizer_offload", place.host.state},
+               {"gradient_offload", place.host.gradients},
+               {"least_bytes", place.least_bytes},
+               {"host_bytes", place.host_bytes},
+               {"moved_bytes", place.moved_bytes},
+               {"fits", place.fits}};
+  if (place.fits) {
+    json["step_ms"] = place.fastest.step_ms;
+    json["tokens_per_second"] = place.fastest.tokens_per_second;
+  }
+  return json;
+}
+
+Json to_json(const std::vector<PlacementEstimate>& places) {
+  Json list = Json::array();
+  for (const auto& place : places) {
+    list.push_back(to_json(place));
+  }
+  return list;
+}
+
 Json to_json(const StepEstimate& step) {
   return {{"rows", step.rows},
           {"activation_bytes", step.activation_bytes},
@@ -142,6 +199,7 @@ Json to_json(const std::vector<StepEstimate>& steps) {
 void print_plan(const ModelPlanRequest& request, const ModelPlan& plan, std::ostream& out) {
   print_bytes(plan, request, out);
   print_curve(plan, out);
+  print_placements(plan, request, out);
   print_batches(plan, request, out);
 }
 
@@ -154,6 +212,11 @@ Json plan_json(const ModelPlanRequest& request, const ModelPlan& plan, const std
           {"optimizer_bytes", plan.standing.optimizer},
           {"gathered_bytes", plan.standing.gathered},
           {"reduction_bytes", plan.standing.reductions},
+          {"host_bytes", plan.standing.host},
+          {"update_bytes", plan.standing.update},
+          {"optimizer_offload", plan.host.state},
+          {"gradient_offload", plan.host.gradients},
+          {"placements", to_json(plan.placements)},
           {"kept_bytes", plan.standing.kept()},
           {"peak_bytes", plan.standing.sum() + plan.curve[plan.chosen].activation_bytes},
           {"world", request.world ? request.world->size : 1},

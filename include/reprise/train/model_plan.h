@@ -64,6 +64,8 @@ struct StandingBytes {
   int64_t frozen = 0;  ///< parameters of other models: a reference, a teacher, a critic
   int64_t gradients = 0;
   int64_t optimizer = 0;   ///< including float32 copies of 16-bit parameters
+  int64_t host = 0;        ///< not on the device: gradients and optimizer state in host memory
+  int64_t update = 0;      ///< what an update takes beyond the others, when activations are gone
   int64_t gathered = 0;    ///< peak of gathered parameters with several processes: see ShardBytes
   int64_t reductions = 0;  ///< peak of gradients being reduced: see ShardBytes
   int64_t sum() const { return kept() + gradients + gathered + reductions; }
@@ -81,9 +83,22 @@ struct StepEstimate {
   int64_t mixed_blocks = 0;  ///< blocks that keep some results; the others keep only their input
 };
 
+/// What a step takes if gradients or optimizer state are in host memory.
+struct PlacementEstimate {
+  Placement host;
+  int64_t least_bytes = 0;  ///< peak on the device if every block is recomputed
+  int64_t host_bytes = 0;
+  int64_t moved_bytes = 0;    ///< by a step, both ways together
+  bool fits = false;          ///< the device
+  StepEstimate fastest = {};  ///< that fits; unset if none does
+};
+
 /// What training takes, and what fits the device.
 struct ModelPlan {
   StandingBytes standing;
+  Placement host;  ///< more than was asked for if the total budget is too small without
+  /// Every placement, on a GPU and in one process.
+  std::vector<PlacementEstimate> placements;
   c10::DeviceType device_type = c10::kCUDA;
   int64_t device_bytes = 0;           ///< usable memory: a margin is left to the allocator
   int64_t loss_bytes = 0;             ///< peak of the head and the loss

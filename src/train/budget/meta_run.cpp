@@ -1,6 +1,7 @@
 #include "train/budget/meta_run.h"
 
 #include "model/families/architecture.h"
+#include "optim/host_gradients.h"
 #include "train/objectives/forward_passes.h"
 
 #include <reprise/autocast.h>
@@ -127,11 +128,23 @@ void MetaRun::make_objective() {
 void MetaRun::count_bytes() {
   const auto add_trained = [&](const Model& model) {
     const auto trained = trained_parameters(model);
+    int64_t gradients = 0;
     for (const auto& [name, parameter] : trained) {
-      standing_.gradients += static_cast<int64_t>(parameter.nbytes());
+      gradients += static_cast<int64_t>(parameter.nbytes());
     }
-    standing_.optimizer += Optimizer::make(trained, request_.optimizer)->bytes();
+    auto optimizer = Optimizer::make(trained, request_.optimizer);
+    const bool leave = optimizer->host_gradients() != nullptr;
+    standing_.gradients += leave ? 0 : gradients;
+    standing_.optimizer += optimizer->bytes() - optimizer->host_bytes();
+    standing_.host += optimizer->host_bytes() + (leave ? gradients : 0);
+    standing_.update = std::max(standing_.update, optimizer->update_bytes());
+    placed_.gradients += gradients;
+    placed_.state += optimizer->bytes();
+    if (leave && optimizer_ == nullptr) {
+      optimizer_ = std::move(optimizer);
+    }
   };
+  placed_.accumulation = request_.accumulation;
   standing_.parameters = parameter_bytes(*model_);
   add_trained(*model_);
   if (objective_ != nullptr) {
@@ -193,7 +206,15 @@ double MetaRun::update_ms() const {
   constexpr double kMilliseconds = 1e3;
   const double bytes =
       static_cast<double>(standing_.gradients) * 2 + static_cast<double>(standing_.optimizer) * 2;
-  return bytes / request_.device.memory_speed * kMilliseconds;
+  const double on_device = bytes / request_.device.memory_speed;
+  // Both directions of the link are used at once, and more comes in than goes out. Gradients leave
+  // while backward computes; a sum that comes back is waited for.
+  const auto& host = request_.optimizer.host;
+  const auto gradients = static_cast<double>(host.gradients ? placed_.gradients : 0);
+  const double in = gradients + static_cast<double>(host.state ? placed_.state : 0);
+  const double sums = gradients * static_cast<double>(request_.accumulation - 1);
+  const double link = std::max(1.0, request_.device.link_speed);
+  return (std::max(on_device, in / link) + sums / link) * kMilliseconds;
 }
 
 Batch MetaRun::batch_of(int64_t rows, int64_t length) const {
@@ -222,6 +243,10 @@ void MetaRun::run(const Batch& batch) {
                                        {.entropy = true});
     return values.logprobs.sum();
   };
+  std::optional<HostGradients::Rehearsal> rehearsal;
+  if (optimizer_ != nullptr) {
+    rehearsal.emplace(*optimizer_->host_gradients(), /*adds=*/request_.accumulation > 1);
+  }
   loss().backward();
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "plan/trace/meta_trace.h"
+#include "train/budget/placement.h"
 
 #include <reprise/train/model_plan.h>
 #include <reprise/train/objective.h>
@@ -20,7 +21,10 @@ class MetaRun {
   int64_t tokens(int64_t rows, int64_t length) const;
   /// The most tokens that a row can have. Only learned position embeddings limit them.
   int64_t most_positions() const;
-  /// The time of the optimizer's update, from the bytes that it reads and writes.
+  /// What a step moves between host and device, both ways together.
+  PlacedBytes placed() const { return placed_; }
+  /// The time of the optimizer's update, from the bytes that it reads and writes, and of copies
+  /// from host memory that nothing hides.
   double update_ms() const;
   /// Traces one micro-batch with every block a region.
   planning::PredictedStep step(int64_t rows, int64_t length);
@@ -39,7 +43,9 @@ class MetaRun {
   planning::MetaScope scope_;
   std::shared_ptr<Model> model_, critic_;
   std::unique_ptr<TrainingObjective> objective_;  // null for grpo and ppo
+  std::unique_ptr<Optimizer> optimizer_;          // of the policy, if its gradients leave
   StandingBytes standing_;
+  PlacedBytes placed_;  // gradients and state, wherever they are
 };
 
 }  // namespace reprise

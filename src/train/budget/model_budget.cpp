@@ -64,27 +64,42 @@ int64_t activation_budget(const ModelPlanRequest& request,
     check_device("everything", total);
     budget = std::min(budget, total - plan.standing.sum());
   }
+  const int64_t update = plan.standing.kept() + plan.standing.gradients + plan.standing.update;
+  const bool moves = plan.host != Placement{};
+  TORCH_CHECK_WITH(OutOfMemoryError,
+                   !moves || update <= budget + plan.standing.sum(),
+                   "[plan] no plan fits: an update takes ",
+                   human(update),
+                   ", and there are ",
+                   human(budget + plan.standing.sum()),
+                   " of ",
+                   request.device.name,
+                   "'s ",
+                   human(request.device.memory_bytes),
+                   ". Use `gradient_offload` and `optimizer_offload`, LoRA, or a larger budget.");
   const int64_t least = shape.least_bytes();
   const bool is_said = limits.activations && limits.activations->kind != Budget::Kind::Auto;
-  TORCH_CHECK(budget >= least,
-              "[plan] no plan fits: the activations of ",
-              request.rows,
-              " x ",
-              request.length,
-              " tokens take at least ",
-              human(least),
-              " (",
-              least,
-              "B), and ",
-              is_said ? "the budget is " : "what is left for them is ",
-              human(std::max<int64_t>(budget, 0)),
-              "; everything else takes ",
-              human(plan.standing.sum()),
-              " of ",
-              request.device.name,
-              "'s ",
-              human(request.device.memory_bytes),
-              ". Use fewer or shorter rows, LoRA, more processes under fsdp, or a larger budget.");
+  TORCH_CHECK_WITH(
+      OutOfMemoryError,
+      budget >= least,
+      "[plan] no plan fits: the activations of ",
+      request.rows,
+      " x ",
+      request.length,
+      " tokens take at least ",
+      human(least),
+      " (",
+      least,
+      "B), and ",
+      is_said ? "the budget is " : "what is left for them is ",
+      human(std::max<int64_t>(budget, 0)),
+      "; everything else takes ",
+      human(plan.standing.sum()),
+      " of ",
+      request.device.name,
+      "'s ",
+      human(request.device.memory_bytes),
+      ". Use fewer or shorter rows, LoRA, more processes under fsdp, or a larger budget.");
   const int64_t taken = shape.plan_for(budget).peak_bytes + plan.standing.sum();
   TORCH_CHECK(taken <= request.device.memory_bytes,
               "[plan] a budget of ",

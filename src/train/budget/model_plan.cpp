@@ -5,6 +5,7 @@
 #include "plan/step_timeline.h"
 #include "train/budget/meta_run.h"
 #include "train/budget/model_budget.h"
+#include "train/budget/placement.h"
 #include "train/budget/shape_curve.h"
 
 #include <reprise/io/dtype.h>
@@ -57,6 +58,10 @@ void check_countable(const ModelConfig& config, const ModelPlanRequest& request)
               " bytes, more than can be planned. Give fewer or shorter rows");
 }
 
+bool can_place(const ModelPlanRequest& request) {
+  return request.device.type == c10::kCUDA && !request.world;
+}
+
 void check(const ModelPlanRequest& request) {
   check_objective(can_be_planned(request.objective), to_string(request.objective));
   TORCH_CHECK(request.rows > 0 && request.length > 1 && request.accumulation > 0,
@@ -99,6 +104,9 @@ void check(const ModelPlanRequest& request) {
               name_of(request.optimizer.kind),
               " updates whole parameters: expected ddp, got ",
               request.world ? name_of(request.world->strategy) : "");
+  TORCH_CHECK(
+      can_place(request) || request.optimizer.host == Placement{},
+      "[plan] optimizer state and gradients in host memory are for a GPU, and for one process.");
   const auto& limits = request.limits;
   TORCH_CHECK(limits.host_bytes == 0 && !limits.allow_lossy && limits.plan_file.empty(),
               "[plan] a host budget, lossy compression and a file of plans have no effect here: a "
@@ -207,6 +215,10 @@ MemoryReport report_of(const ModelPlanRequest& request,
   return report;
 }
 
+int64_t usable_bytes(const DeviceProfile& device) {
+  return std::llround(static_cast<double>(device.memory_bytes) * (1 - kMargin));
+}
+
 }  // namespace
 
 Objective parse_planned_objective(std::string_view name) {
@@ -215,14 +227,15 @@ Objective parse_planned_objective(std::string_view name) {
   return *objective;
 }
 
-ModelPlan plan_model(const ModelPlanRequest& request) {
-  check(request);
+namespace {
+
+ModelPlan plan_placed(const ModelPlanRequest& request) {
   MetaRun run(request);
   ModelPlan plan;
   plan.standing = run.standing();
+  plan.host = request.optimizer.host;
   plan.device_type = request.device.type;
-  plan.device_bytes =
-      std::llround(static_cast<double>(request.device.memory_bytes) * (1 - kMargin));
+  plan.device_bytes = usable_bytes(request.device);
   const ShapeCurve shape(run, request, request.rows);
   plan.loss_bytes = shape.trace().head_peak;
   const bool generates =
@@ -237,6 +250,68 @@ ModelPlan plan_model(const ModelPlanRequest& request) {
   find_limits(plan, run, request);
   plan.report = report_of(request, plan, shape);
   return plan;
+}
+
+ModelPlanRequest with_host(ModelPlanRequest request, const Placement& host) {
+  request.optimizer.host = host;
+  return request;
+}
+
+/// The placements that a run would try, in its order.
+std::vector<Placement> tried(const ModelPlanRequest& request, const Placement& least) {
+  const auto on_device = with_host(request, {});
+  return placements(MetaRun(on_device).placed(), least, request.limits);
+}
+
+std::vector<Placement> all_placements(ModelPlanRequest request) {
+  request.limits = {};
+  return tried(request, {});
+}
+
+PlacementEstimate estimate_of(const ModelPlanRequest& asked, const Placement& host) {
+  const auto request = with_host(asked, host);
+  MetaRun run(request);
+  const ShapeCurve shape(run, request, request.rows);
+  const auto& standing = run.standing();
+  const int64_t without = standing.kept() + standing.gradients;
+  const int64_t left = usable_bytes(request.device) - standing.sum();
+  PlacementEstimate estimate{
+      .host = host,
+      .least_bytes = without + std::max(shape.least_bytes(), standing.update),
+      .host_bytes = standing.host,
+      .moved_bytes = run.placed().moved(host)};
+  estimate.fits = shape.least_bytes() <= left && standing.update <= left;
+  if (estimate.fits) {
+    estimate.fastest = shape.estimate(shape.plan_for(left));
+  }
+  return estimate;
+}
+
+}  // namespace
+
+ModelPlan plan_model(const ModelPlanRequest& request) {
+  check(request);
+  if (!can_place(request)) {
+    return plan_placed(request);
+  }
+  std::vector<Placement> places = {request.optimizer.host};
+  if (request.limits.total) {
+    places = tried(request, request.optimizer.host);
+  }
+  for (size_t i = 0; i < places.size(); ++i) {
+    try {
+      ModelPlan plan = plan_placed(with_host(request, places[i]));
+      for (const Placement& each : all_placements(request)) {
+        plan.placements.push_back(estimate_of(request, each));
+      }
+      return plan;
+    } catch (const c10::OutOfMemoryError&) {
+      if (i + 1 == places.size()) {
+        throw;
+      }
+    }
+  }
+  TORCH_INTERNAL_ASSERT(false, "there is at least one placement");
 }
 
 }  // namespace reprise

@@ -1,5 +1,6 @@
 #include "train/loop/learner.h"
 
+#include "memory/device_memory.h"
 #include "memory/host_memory.h"
 #include "optim/host_gradients.h"
 #include "train/budget/budget_files.h"
@@ -185,10 +186,17 @@ OptimizerOptions Learner::first_placement() {
   }
   const PlacedBytes bytes = placed_bytes(model_, options, options_.accumulation);
   places_ = placements(bytes, options.host, options_.memory);
+  // What cannot be there whatever is planned must not even be allocated.
   const auto is_too_much = [&](const Placement& place) {
-    const int64_t standing = live_bytes(model_.device()) + bytes.on_device(place);
-    return total->kind == Budget::Kind::Min ||
-           (total->kind == Budget::Kind::Bytes && standing > total->bytes);
+    const int64_t more = bytes.on_device(place);
+    switch (total->kind) {
+      case Budget::Kind::Min:
+        return true;
+      case Budget::Kind::Auto:
+        return more > memory::device_memory(model_.device()).left;
+      default:
+        return live_bytes(model_.device()) + more > total->bytes;
+    }
   };
   while (places_.size() > 1 && is_too_much(places_.front())) {
     places_.erase(places_.begin());
