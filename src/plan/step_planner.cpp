@@ -1,5 +1,6 @@
 #include "plan/step_planner.h"
 
+#include "plan/cost/decided_trace.h"
 #include "plan/cost/joined_regions.h"
 #include "plan/cost/trace_costs.h"
 #include "plan/cost/trace_peaks.h"
@@ -8,6 +9,7 @@
 
 #include <reprise/offload.h>
 
+#include <ATen/Parallel.h>
 #include <c10/util/Exception.h>
 
 #include <algorithm>
@@ -20,38 +22,40 @@ namespace {
 
 constexpr double kMilliseconds = 1e-6;  // of a nanosecond
 
-bool has_joined(const ChainPlan& plan) {
+/// A plan by indices. Only those that end up on the curve get names.
+struct Candidate {
+  std::vector<TracedDecision> decisions;
+  double extra_ms = 0;
+  int64_t peak_bytes = 0;
+  int64_t host_bytes = 0;
+};
+
+bool has_joined(const std::vector<UnitPlan>& units) {
   return std::any_of(
-      plan.units.begin(), plan.units.end(), [](const UnitPlan& unit) { return unit.blocks > 1; });
+      units.begin(), units.end(), [](const UnitPlan& unit) { return unit.blocks > 1; });
 }
 
-/// Adds the plans of the solver's curve, counted exactly. If segments may be longer than one block,
-/// only plans that join some.
-void add_plans(const StepTrace& trace,
-               const ChainCosts& costs,
+double milliseconds(int64_t ns) {
+  return static_cast<double>(ns) * kMilliseconds;
+}
+
+/// Adds the plans of the solver's curve. If segments may be longer than one block, only plans that
+/// join some.
+void add_plans(const ChainCosts& costs,
                const PlannerOptions& options,
                size_t longest_segment,
-               std::vector<StepPlan>& plans) {
+               std::vector<Candidate>& plans) {
   SolverOptions solving;
   solving.allow_offload = options.host_bytes > 0;
   solving.allow_lossy = options.allow_lossy;
   solving.host_limit = options.host_bytes;
   solving.longest_segment = longest_segment;
   const ChainSolver solver(costs, solving);
-  const Counted counted = options.counted();
-  for (const CurvePoint& point : solver.curve()) {
-    const auto plan = solver.plan_for(point.peak_bytes);
-    TORCH_INTERNAL_ASSERT(plan.has_value());
-    if (longest_segment > 1 && !has_joined(*plan)) {
-      continue;
-    }
-    StepPlan planned{.decisions = decisions_of(trace, costs, *plan)};
-    const StepPeaks peaks = predict_peaks(trace, planned.decisions, counted);
-    planned.peak_bytes = peaks.peak();
-    planned.host_bytes = peaks.host;
-    planned.extra_ms = static_cast<double>(plan->prediction.extra_ns) * kMilliseconds;
-    if (planned.host_bytes <= options.host_bytes) {
-      plans.push_back(std::move(planned));
+  for (size_t point = 0; point < solver.curve().size(); ++point) {
+    const auto units = solver.units_at(point);
+    if (longest_segment == 1 || has_joined(units)) {
+      plans.push_back({.decisions = traced_decisions(costs, units),
+                       .extra_ms = milliseconds(solver.curve()[point].extra_ns)});
     }
   }
 }
@@ -59,9 +63,9 @@ void add_plans(const StepTrace& trace,
 /// Plans with outer regions get a search of their own: in a common one, their number would make the
 /// solver thin out the plans of single regions.
 void add_joined_plans(const StepTrace& trace,
+                      ChainCosts costs,
                       const PlannerOptions& options,
-                      std::vector<StepPlan>& plans) {
-  ChainCosts costs = costs_of(trace, options);
+                      std::vector<Candidate>& plans) {
   costs.joinable = joinable_regions(trace);
   const size_t longest =
       std::min(options.longest_segment, 1 + *std::ranges::max_element(costs.joinable));
@@ -73,7 +77,20 @@ void add_joined_plans(const StepTrace& trace,
   for (BlockCosts& kind : costs.kinds) {
     kind.forward_ns = std::max(kind.forward_ns, full_replay_ns(kind) + kind.region_ns);
   }
-  add_plans(trace, costs, options, longest, plans);
+  add_plans(costs, options, longest, plans);
+}
+
+/// Counts candidates on the trace, each by itself, so the number of threads changes nothing.
+void count(const StepTrace& trace, Counted counted, std::vector<Candidate>& plans) {
+  constexpr int64_t kPerTask = 32;
+  at::parallel_for(0, std::ssize(plans), kPerTask, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      Candidate& plan = plans[static_cast<size_t>(i)];
+      const StepPeaks peaks = predict_peaks(trace, plan.decisions, counted);
+      plan.peak_bytes = peaks.peak();
+      plan.host_bytes = peaks.host;
+    }
+  });
 }
 
 SpeedsWanted wanted_speeds(const StepTrace& trace, const PlannerOptions& options) {
@@ -135,32 +152,35 @@ PlannerOptions checked(const StepTrace& trace, PlannerOptions options) {
   return options;
 }
 
-/// Adds two plans that the solver might have thinned out.
-void add_simple_plans(const StepTrace& trace,
-                      const PlannerOptions& options,
-                      std::vector<StepPlan>& plans) {
-  const ChainCosts costs = costs_of(trace, options);
+/// Adds two plans that the solver might have thinned out: every region recomputed, and none.
+void add_simple_plans(const ChainCosts& costs, std::vector<Candidate>& plans) {
+  const size_t count = costs.blocks.size();
   int64_t extra_ns = 0;
-  for (size_t i = 0; i < trace.regions.size(); ++i) {
-    const BlockCosts& block = costs.block(i);
-    extra_ns += full_replay_ns(block) + block.region_ns;
+  for (size_t i = 0; i < count; ++i) {
+    extra_ns += full_replay_ns(costs.block(i)) + costs.block(i).region_ns;
   }
-  auto [full, plain] =
-      simple_plans(trace, static_cast<double>(extra_ns) * kMilliseconds, options.counted());
-  plans.push_back(std::move(full));
-  plans.push_back(std::move(plain));
+  plans.push_back(
+      {.decisions = std::vector<TracedDecision>(count), .extra_ms = milliseconds(extra_ns)});
+  plans.push_back(
+      {.decisions = std::vector<TracedDecision>(count, TracedDecision{.is_plain = true})});
 }
 
-/// The plans that no other beats in both bytes and time, smallest first.
-std::vector<StepPlan> unbeaten(std::vector<StepPlan> plans) {
-  std::stable_sort(plans.begin(), plans.end(), [](const StepPlan& a, const StepPlan& b) {
+/// The plans within the host's limit that no other beats in both bytes and time, smallest first.
+std::vector<StepPlan> unbeaten(const StepTrace& trace,
+                               std::vector<Candidate> plans,
+                               int64_t host_bytes) {
+  std::erase_if(plans, [&](const Candidate& plan) { return plan.host_bytes > host_bytes; });
+  std::stable_sort(plans.begin(), plans.end(), [](const Candidate& a, const Candidate& b) {
     return std::tie(a.peak_bytes, a.extra_ms, a.host_bytes) <
            std::tie(b.peak_bytes, b.extra_ms, b.host_bytes);
   });
   std::vector<StepPlan> best;
-  for (StepPlan& plan : plans) {
+  for (const Candidate& plan : plans) {
     if (best.empty() || plan.extra_ms < best.back().extra_ms) {
-      best.push_back(std::move(plan));
+      best.push_back({.decisions = decisions_of(trace, plan.decisions),
+                      .peak_bytes = plan.peak_bytes,
+                      .host_bytes = plan.host_bytes,
+                      .extra_ms = plan.extra_ms});
     }
   }
   return best;
@@ -180,32 +200,22 @@ bool StepPlan::is_lossy() const {
   });
 }
 
-SimplePlans simple_plans(const StepTrace& trace, double full_extra_ms, Counted counted) {
-  SimplePlans plans;
-  for (const TracedRegion& region : trace.regions) {
-    plans.full.decisions.push_back({.name = region.name});
-    plans.plain.decisions.push_back({.name = region.name, .is_plain = true});
-  }
-  plans.full.peak_bytes = predict_peaks(trace, plans.full.decisions, counted).peak();
-  plans.full.extra_ms = full_extra_ms;
-  plans.plain.peak_bytes = predict_peaks(trace, plans.plain.decisions, counted).peak();
-  return plans;
-}
-
 StepPlanner::StepPlanner(const StepTrace& trace, PlannerOptions options)
     : options_(checked(trace, std::move(options))) {
   PlannerOptions narrow = options_;
   narrow.host_bytes = 0;
   narrow.allow_lossy = false;
-  std::vector<StepPlan> plans;
-  add_plans(trace, costs_of(trace, narrow), narrow, 1, plans);
-  add_simple_plans(trace, narrow, plans);
-  add_joined_plans(trace, narrow, plans);
+  const ChainCosts costs = costs_of(trace, narrow);
+  std::vector<Candidate> plans;
+  add_plans(costs, narrow, 1, plans);
+  add_simple_plans(costs, plans);
+  add_joined_plans(trace, costs, narrow, plans);
   if (options_.host_bytes > 0 || options_.allow_lossy) {
     // Added to the plans so far, so that permission to offload makes no budget slower.
-    add_plans(trace, costs_of(trace, options_), options_, 1, plans);
+    add_plans(costs_of(trace, options_), options_, 1, plans);
   }
-  curve_ = unbeaten(std::move(plans));
+  count(trace, options_.counted(), plans);
+  curve_ = unbeaten(trace, std::move(plans), options_.host_bytes);
 }
 
 const StepPlan& StepPlanner::plan_for(int64_t budget_bytes) const {

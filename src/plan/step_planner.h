@@ -33,16 +33,6 @@ struct REPRISE_API StepPlan {
   bool is_lossy() const;
 };
 
-/// The two plans that need no search.
-struct SimplePlans {
-  StepPlan full;   ///< every region is recomputed in full
-  StepPlan plain;  ///< no region is recomputed
-};
-/// `full_extra_ms` becomes extra_ms of the plan that recomputes everything.
-REPRISE_API SimplePlans simple_plans(const StepTrace& trace,
-                                     double full_extra_ms,
-                                     Counted counted = Counted::Activations);
-
 class REPRISE_API StepPlanner {
  public:
   /// Throws for options that have no effect on this step.

@@ -308,7 +308,7 @@ TEST(PlanModel, HasLessOfEverythingInAWorldButActivations) {
   request.world = ParallelSetup{.size = 8, .strategy = Parallel::Fsdp};
   const auto plan = plan_model(request);
   EXPECT_GE(plan.plain().activation_bytes, whole.plain().activation_bytes);
-  EXPECT_LE(plan.curve.size(), 2U);  // no budgets: every block again, or none
+  EXPECT_GT(plan.curve.size(), 2U);
   EXPECT_NEAR(share(8 * plan.standing.parameters, whole.standing.parameters), 1, 0.01);
   EXPECT_EQ(plan.standing.frozen, plan.standing.parameters);
   EXPECT_NEAR(share(8 * plan.standing.optimizer, whole.standing.optimizer), 1, 0.01);
@@ -326,6 +326,20 @@ TEST(PlanModel, HasLessOfEverythingInAWorldButActivations) {
   EXPECT_GT(ddp.reductions, 0);
   request.world->size = 0;
   EXPECT_THROW(plan_model(request), c10::Error);
+}
+
+TEST(PlanModel, NamesTheLongestRowThatAnyPlanFits) {
+  auto request = small_request(Objective::Sft);
+  // So many that their inputs take more than one of them computes with: plans join blocks.
+  request.config = widened_config(
+      "llama", {.width = 128, .inner = 320, .layers = 24, .positions = 96, .vocabulary = 320});
+  request.rows = 1;
+  const auto longest = plan_model(request).longest_row;
+  request.length = longest;
+  EXPECT_EQ(plan_model(request).batches.size(), 1U);
+  request.length = longest * 17 / 16;
+  const auto message = message_of<c10::Error>([&] { plan_model(request); });
+  EXPECT_TRUE(contains(message, "no plan fits")) << message << longest;
 }
 
 TEST(PlanModel, HoldsItsBudgetAndNamesTheLeast) {

@@ -11,10 +11,10 @@ namespace reprise::planning {
 namespace {
 
 std::vector<Decision> decided_ops(const TracedRegion& region, const RegionDecision& decision) {
-  std::vector<Decision> decided(region.ops.size(), Decision::Recompute);
   if (decision.ops.empty()) {
-    return decided;
+    return {};
   }
+  std::vector<Decision> decided(region.ops.size(), Decision::Recompute);
   std::map<std::tuple<std::string_view, std::string_view, size_t>, size_t> indices;
   for (size_t i = 0; i < region.ops.size(); ++i) {
     indices[{region.ops[i].name, region.ops[i].overload, region.ops[i].call_index}] = i;
@@ -39,8 +39,8 @@ std::vector<Decision> decided_ops(const TracedRegion& region, const RegionDecisi
 
 }  // namespace
 
-DecidedTrace::DecidedTrace(const StepTrace& trace, const std::vector<RegionDecision>& decisions)
-    : trace_(trace), decisions_(decisions) {
+std::vector<TracedDecision> traced_decisions(const StepTrace& trace,
+                                             const std::vector<RegionDecision>& decisions) {
   const size_t count = trace.regions.size();
   TORCH_CHECK(decisions.size() == count,
               "[plan] ",
@@ -48,11 +48,55 @@ DecidedTrace::DecidedTrace(const StepTrace& trace, const std::vector<RegionDecis
               " decisions for the ",
               count,
               " regions of the trace: expected one per region.");
+  std::vector<TracedDecision> regions;
   for (size_t i = 0; i < count; ++i) {
-    ops_.push_back(decided_ops(trace.regions[i], decisions[i]));
+    const RegionDecision& decision = decisions[i];
+    regions.push_back({.is_plain = decision.is_plain,
+                       .offload_inputs = decision.offload_inputs,
+                       .allow_lossy = decision.allow_lossy,
+                       .joined = decision.joined,
+                       .ops = decided_ops(trace.regions[i], decision)});
   }
-  offloads_.resize(count);
-  schedule_offloads();
+  return regions;
+}
+
+std::vector<RegionDecision> decisions_of(const StepTrace& trace,
+                                         const std::vector<TracedDecision>& regions) {
+  TORCH_INTERNAL_ASSERT(regions.size() == trace.regions.size());
+  std::vector<RegionDecision> decisions;
+  for (size_t i = 0; i < regions.size(); ++i) {
+    const TracedDecision& region = regions[i];
+    RegionDecision& decision = decisions.emplace_back();
+    decision.name = trace.regions[i].name;
+    decision.is_plain = region.is_plain;
+    decision.offload_inputs = region.offload_inputs;
+    decision.joined = region.joined;
+    decision.allow_lossy = region.allow_lossy;
+    for (size_t k = 0; k < region.ops.size(); ++k) {
+      if (region.ops[k] != Decision::Recompute) {
+        const TracedOp& op = trace.regions[i].ops[k];
+        decision.ops.push_back({.name = op.name,
+                                .overload = op.overload,
+                                .call_index = op.call_index,
+                                .decision = region.ops[k]});
+      }
+    }
+  }
+  return decisions;
+}
+
+DecidedTrace::DecidedTrace(const StepTrace& trace, const std::vector<TracedDecision>& regions)
+    : trace_(trace), regions_(regions), offloads_(regions.size()) {
+  if (has_offloads()) {
+    schedule_offloads();
+  }
+}
+
+bool DecidedTrace::has_offloads() const {
+  return std::any_of(regions_.begin(), regions_.end(), [](const TracedDecision& region) {
+    return region.offload_inputs ||
+           std::find(region.ops.begin(), region.ops.end(), Decision::Offload) != region.ops.end();
+  });
 }
 
 bool DecidedTrace::can_move(const TracedStorage& storage) const {
@@ -77,12 +121,12 @@ Fate DecidedTrace::fate(const TracedStorage& storage) const {
     case Decision::Compress:
       break;
   }
-  const bool is_allowed = storage.compressed.is_exact || decisions_[storage.region].allow_lossy;
+  const bool is_allowed = storage.compressed.is_exact || regions_[storage.region].allow_lossy;
   return storage.compressed.bytes > 0 && is_allowed ? Fate::Compressed : Fate::Kept;
 }
 
 bool DecidedTrace::frees(size_t region, const TracedInput& input) const {
-  if (!decisions_[region].offload_inputs || input.host_bytes == 0 || !input.is_private) {
+  if (!regions_[region].offload_inputs || input.host_bytes == 0 || !input.is_private) {
     return false;
   }
   if (input.storage == kNone) {
@@ -99,7 +143,7 @@ bool DecidedTrace::frees(size_t region, const TracedInput& input) const {
 std::vector<int64_t> DecidedTrace::moved_bytes() const {
   std::vector<int64_t> bytes(trace_.regions.size());
   for (size_t i = 0; i < bytes.size(); ++i) {
-    if (decisions_[i].offload_inputs && trace_.regions[i].is_recomputed) {
+    if (regions_[i].offload_inputs && trace_.regions[i].is_recomputed) {
       for (const auto& input : trace_.regions[i].inputs) {
         bytes[i] += input.host_bytes;
       }

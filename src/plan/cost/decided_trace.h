@@ -16,6 +16,26 @@
 
 namespace reprise::planning {
 
+/// A RegionDecision in terms of the trace: operators by their index, without names. Thousands of
+/// plans are counted to make one curve, and names would take most of the time.
+struct TracedDecision {
+  bool is_plain = false;
+  bool offload_inputs = false;
+  bool allow_lossy = false;
+  size_t joined = 0;
+  /// By operator; empty: all are recomputed. Recompute for operators that run again under any
+  /// decision: views, factories, writes.
+  std::vector<Decision> ops = {};
+};
+
+/// Throws for decisions that do not fit the trace.
+std::vector<TracedDecision> traced_decisions(const StepTrace& trace,
+                                             const std::vector<RegionDecision>& decisions);
+
+/// The inverse.
+std::vector<RegionDecision> decisions_of(const StepTrace& trace,
+                                         const std::vector<TracedDecision>& regions);
+
 /// What happens to a storage; Note [What a decision changes] says when each is alive.
 enum class Fate : uint8_t { Full, Plain, Kept, Offloaded, Compressed };
 
@@ -30,12 +50,14 @@ struct OffloadTimes {
 
 class DecidedTrace {
  public:
-  /// Throws for decisions that do not fit the trace.
-  DecidedTrace(const StepTrace& trace, const std::vector<RegionDecision>& decisions);
+  /// One decided region per region of the trace. Both must outlive this.
+  DecidedTrace(const StepTrace& trace, const std::vector<TracedDecision>& regions);
 
-  bool is_plain(size_t region) const { return decisions_[region].is_plain; }
-  /// Recompute for operators that run again under any decision: views, factories, writes.
-  Decision decision(size_t region, size_t op) const { return ops_[region][op]; }
+  bool is_plain(size_t region) const { return regions_[region].is_plain; }
+  Decision decision(size_t region, size_t op) const {
+    const auto& ops = regions_[region].ops;
+    return ops.empty() ? Decision::Recompute : ops[op];
+  }
   Fate fate(const TracedStorage& storage) const;
   /// Whether offloading the region's inputs frees this input.
   bool frees(size_t region, const TracedInput& input) const;
@@ -44,6 +66,8 @@ class DecidedTrace {
   int64_t host_bytes() const { return host_bytes_; }
 
  private:
+  /// Whether any region is decided to offload something.
+  bool has_offloads() const;
   /// Whether the engine can offload the result: nothing else holds it when forward ends.
   bool can_move(const TracedStorage& storage) const;
   /// Offloaded bytes by region.
@@ -51,8 +75,7 @@ class DecidedTrace {
   void schedule_offloads();
 
   const StepTrace& trace_;
-  const std::vector<RegionDecision>& decisions_;
-  std::vector<std::vector<Decision>> ops_;
+  const std::vector<TracedDecision>& regions_;
   std::vector<OffloadTimes> offloads_;
   int64_t host_bytes_ = 0;
 };

@@ -4,7 +4,7 @@
 
 namespace reprise::planning {
 
-JoinedPeaks::JoinedPeaks(const StepTrace& trace, const std::vector<RegionDecision>& decisions)
+JoinedPeaks::JoinedPeaks(const StepTrace& trace, const std::vector<TracedDecision>& decisions)
     : trace_(trace), decisions_(decisions), group_of_(decisions.size(), kNone) {
   for (size_t i = 0; i < decisions.size(); ++i) {
     if (decisions[i].joined == 0) {

@@ -14,10 +14,9 @@
 // joined region writes a buffer. Only the next region of the chain gets a region's result.
 #pragma once
 
+#include "plan/cost/decided_trace.h"
 #include "plan/cost/trace_peaks.h"
 #include "plan/trace/step_trace.h"
-
-#include <reprise/region_decision.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -27,7 +26,7 @@ namespace reprise::planning {
 
 class JoinedPeaks {
  public:
-  JoinedPeaks(const StepTrace& trace, const std::vector<RegionDecision>& decisions);
+  JoinedPeaks(const StepTrace& trace, const std::vector<TracedDecision>& decisions);
 
   bool covers(size_t region) const { return group_of_[region] != kNone; }
 
@@ -56,7 +55,7 @@ class JoinedPeaks {
   std::vector<int64_t> retained_in_rerun() const;
 
   const StepTrace& trace_;
-  const std::vector<RegionDecision>& decisions_;
+  const std::vector<TracedDecision>& decisions_;
   std::vector<Group> groups_;
   std::vector<size_t> group_of_;  // by region; kNone: not joined
 };

@@ -67,7 +67,7 @@ std::vector<int64_t> inputs_of(const StepTrace& trace) {
 class Storages {
  public:
   explicit Storages(const StepTrace& trace)
-      : decisions_(offloading(trace)), step_(trace, decisions_) {
+      : regions_(traced_decisions(trace, offloading(trace))), step_(trace, regions_) {
     for (const auto& storage : trace.storages) {
       by_op_[{storage.region, storage.op}].push_back(&storage);
     }
@@ -97,7 +97,7 @@ class Storages {
     return decisions;
   }
 
-  const std::vector<RegionDecision> decisions_;
+  const std::vector<TracedDecision> regions_;
   const DecidedTrace step_;
   std::map<std::pair<size_t, size_t>, std::vector<const TracedStorage*>> by_op_;
 };
@@ -152,7 +152,7 @@ BlockCosts block_costs(const StepTrace& trace,
     const TracedOp& op = region.ops[i];
     const bool is_worth = is_worth_keeping(op);
     // What holding this result alone takes: nothing if the region returns it.
-    const int64_t held = is_worth ? peaks(keeping(region, {i})).held : op.bytes;
+    const int64_t held = is_worth ? region_held(trace, index, keeping(region, {i})) : op.bytes;
     // Keeping such a result would prevent the next region from offloading it as its input.
     const bool can_keep = is_worth && !(offloads && held == 0);
     rerun_ms += op.is_rerun ? op.forward_ms : 0;

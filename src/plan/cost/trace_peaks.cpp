@@ -31,6 +31,7 @@ class Changes {
 
   std::vector<int64_t> levels() const {
     std::vector<int64_t> levels;
+    levels.reserve(steps_.size());
     int64_t level = 0;
     for (const int64_t step : steps_) {
       levels.push_back(level += step);
@@ -120,6 +121,9 @@ class CompressionWork {
   }
 
   int64_t in(const TraceInterval& interval) const {
+    if (ops_.empty()) {
+      return 0;
+    }
     const auto found = ops_.find({interval.region, interval.op});
     if (found == ops_.end()) {
       return 0;
@@ -199,10 +203,17 @@ int64_t StepPeaks::peak() const {
 StepPeaks predict_peaks(const StepTrace& trace,
                         const std::vector<RegionDecision>& decisions,
                         Counted counted) {
-  const size_t count = trace.regions.size();
-  const DecidedTrace step(trace, decisions);
+  const auto regions = traced_decisions(trace, decisions);
   check_joined(decisions);
-  const JoinedPeaks joined(trace, decisions);
+  return predict_peaks(trace, regions, counted);
+}
+
+StepPeaks predict_peaks(const StepTrace& trace,
+                        const std::vector<TracedDecision>& regions,
+                        Counted counted) {
+  const size_t count = trace.regions.size();
+  const DecidedTrace step(trace, regions);
+  const JoinedPeaks joined(trace, regions);
   Changes changes(trace.intervals.size());
   for (size_t i = 0; i < count; ++i) {
     const TracedRegion& region = trace.regions[i];
@@ -243,6 +254,13 @@ StepPeaks predict_peaks(const StepTrace& trace,
   return peaks;
 }
 
+int64_t region_held(const StepTrace& trace, size_t region, const RegionDecision& decision) {
+  std::vector<RegionDecision> decisions(trace.regions.size());
+  decisions[region] = decision;
+  const auto regions = traced_decisions(trace, decisions);
+  return held_bytes(trace, DecidedTrace(trace, regions), region);
+}
+
 RegionPeaks region_peaks(const StepTrace& trace, size_t region, const RegionDecision& decision) {
   TORCH_CHECK(
       !decision.offload_inputs &&
@@ -255,10 +273,11 @@ RegionPeaks region_peaks(const StepTrace& trace, size_t region, const RegionDeci
       "whole step (predict_peaks).");
   std::vector<RegionDecision> decisions(trace.regions.size());
   decisions[region] = decision;
-  const auto step = predict_peaks(trace, decisions);
+  const auto regions = traced_decisions(trace, decisions);
+  const auto step = predict_peaks(trace, regions, Counted::Activations);
   const auto& traced = trace.regions[region];
   RegionPeaks peaks;
-  peaks.held = held_bytes(trace, DecidedTrace(trace, decisions), region);
+  peaks.held = held_bytes(trace, DecidedTrace(trace, regions), region);
   peaks.forward = step.forward[region] - traced.entry_bytes;
   peaks.backward = std::max(step.recompute[region], step.backward[region]) - traced.entry_bytes;
   return peaks;

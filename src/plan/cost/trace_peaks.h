@@ -26,6 +26,7 @@
 // is not in use; and no node allocates after it has freed a tensor that a decision keeps.
 #pragma once
 
+#include "plan/cost/decided_trace.h"
 #include "plan/trace/step_trace.h"
 
 #include <reprise/export.h>
@@ -58,6 +59,10 @@ enum class Counted : uint8_t {
 REPRISE_API StepPeaks predict_peaks(const StepTrace& trace,
                                     const std::vector<RegionDecision>& decisions,
                                     Counted counted = Counted::Activations);
+/// The same for decisions by index, which must fit the trace and be valid (check_joined).
+StepPeaks predict_peaks(const StepTrace& trace,
+                        const std::vector<TracedDecision>& regions,
+                        Counted counted);
 
 /// What one region needs under a decision, independently of the decisions about others. Peaks are
 /// on top of what is alive when its forward begins: entry_bytes, and what the regions before it
@@ -76,5 +81,8 @@ struct RegionPeaks {
 REPRISE_API RegionPeaks region_peaks(const StepTrace& trace,
                                      size_t region,
                                      const RegionDecision& decision);
+
+/// RegionPeaks::held alone, which needs no count of the step.
+int64_t region_held(const StepTrace& trace, size_t region, const RegionDecision& decision);
 
 }  // namespace reprise::planning

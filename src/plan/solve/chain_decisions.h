@@ -2,19 +2,16 @@
 #pragma once
 
 #include "plan/cost/chain_costs.h"
+#include "plan/cost/decided_trace.h"
 #include "plan/solve/chain_plan.h"
-#include "plan/trace/step_trace.h"
-
-#include <reprise/region_decision.h>
 
 #include <vector>
 
 namespace reprise::planning {
 
-/// One decision per region of the trace, in its order. `costs` are those that the plan was solved
-/// for.
-std::vector<RegionDecision> decisions_of(const StepTrace& trace,
-                                         const ChainCosts& costs,
-                                         const ChainPlan& plan);
+/// One per region of the trace, in its order. `costs` are those that the plan was solved for: an
+/// operator of a block is one of its region.
+std::vector<TracedDecision> traced_decisions(const ChainCosts& costs,
+                                             const std::vector<UnitPlan>& units);
 
 }  // namespace reprise::planning

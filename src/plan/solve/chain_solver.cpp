@@ -204,6 +204,20 @@ void ChainSolver::add_up_slack() {
   slack_.bytes += at_one_block + reserve;
 }
 
+std::vector<UnitPlan> ChainSolver::units_at(size_t on_curve) const {
+  const Origin& origin = origins_[on_curve];
+  std::vector<UnitPlan> units;
+  size_t point = origin.point;
+  for (size_t i = 0; i < units_.size();) {
+    const Step& step = searches_[origin.search][i][point];
+    const ChainUnit& unit = units_[i][step.unit];
+    units.push_back(unit_plan(costs_, kinds_, i, unit));
+    point = step.next;
+    i += unit.blocks;
+  }
+  return units;
+}
+
 std::optional<ChainPlan> ChainSolver::plan_for(int64_t budget_bytes) const {
   const auto after = std::upper_bound(
       curve_.begin(), curve_.end(), budget_bytes, [](int64_t budget, const CurvePoint& point) {
@@ -213,16 +227,8 @@ std::optional<ChainPlan> ChainSolver::plan_for(int64_t budget_bytes) const {
     return std::nullopt;
   }
   const auto& chosen = *std::prev(after);
-  const auto& origin = origins_[static_cast<size_t>(std::prev(after) - curve_.begin())];
   ChainPlan plan;
-  size_t point = origin.point;
-  for (size_t i = 0; i < units_.size();) {
-    const auto& step = searches_[origin.search][i][point];
-    const auto& unit = units_[i][step.unit];
-    plan.units.push_back(unit_plan(costs_, kinds_, i, unit));
-    point = step.next;
-    i += unit.blocks;
-  }
+  plan.units = units_at(static_cast<size_t>(std::prev(after) - curve_.begin()));
   plan.prediction = predict(costs_, plan.units);
   plan.spare_bytes = budget_bytes - plan.prediction.peak_bytes;
   const auto faster = std::find_if(after, curve_.end(), [&chosen](const CurvePoint& next) {

@@ -30,6 +30,9 @@ class REPRISE_API ChainSolver {
   /// The fastest plan within the budget; none below least_bytes().
   std::optional<ChainPlan> plan_for(int64_t budget_bytes) const;
 
+  /// The units of a plan of the curve: those of plan_for(), without a prediction.
+  std::vector<UnitPlan> units_at(size_t point) const;
+
   /// How far the curve may be from the optimum.
   const Slack& slack() const { return slack_; }
 

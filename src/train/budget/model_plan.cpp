@@ -170,8 +170,11 @@ void find_limits(ModelPlan& plan, MetaRun& run, const ModelPlanRequest& request)
     return;
   }
   const int64_t left = plan.device_bytes - plan.standing.sum();
+  // The trace recomputes each block by itself; plans may join blocks, and take less.
   const auto fits = [&](int64_t rows, int64_t length) {
-    return run.step(rows, length).trace.peak <= left;
+    const auto trace = run.step(rows, length).trace;
+    return trace.peak <= left ||
+           planning::StepPlanner(trace, planner_options(request)).least_bytes() <= left;
   };
   plan.most_rows = largest_that_fits(plan.batches.back().rows, kMostRows, [&](int64_t rows) {
     return fits(rows, request.length);

@@ -4,42 +4,27 @@
 
 namespace reprise {
 
-namespace {
-
-/// The speeds that the planner would measure if the device were present.
-planning::PlannerOptions planner_options(const DeviceProfile& device) {
+planning::PlannerOptions planner_options(const ModelPlanRequest& request) {
+  const DeviceProfile& device = request.device;
   // Compressing reads a tensor and writes the compressed form; restoring does the reverse.
   constexpr double kPasses = 3, kNanoseconds = 1e9;
   const planning::Pace pace{.ns = 2 * device.launch_ns,
                             .ns_per_byte = kPasses * kNanoseconds / device.memory_speed};
-  return {.speeds = planning::DeviceSpeeds{.link = {.out_bytes_per_second = device.link_speed,
-                                                    .in_bytes_per_second = device.link_speed},
-                                           .masks = pace,
-                                           .floating = pace}};
-}
-
-/// Runs in several processes have no budgets: they recompute every block, or none.
-std::vector<planning::StepPlan> plans_without_budget(const planning::StepTrace& trace) {
-  double recompute_ms = 0;
-  for (const auto& region : trace.regions) {
-    recompute_ms += region.recompute_ms;
+  planning::PlannerOptions options;
+  options.speeds = planning::DeviceSpeeds{
+      .link = {.out_bytes_per_second = device.link_speed, .in_bytes_per_second = device.link_speed},
+      .masks = pace,
+      .floating = pace};
+  if (request.world) {
+    options.longest_segment = 1;  // sharded models join no blocks
   }
-  auto [full, plain] = planning::simple_plans(trace, recompute_ms);
-  if (full.peak_bytes >= plain.peak_bytes) {
-    return {plain};
-  }
-  return {full, plain};
+  return options;
 }
-
-}  // namespace
 
 ShapeCurve::ShapeCurve(MetaRun& run, const ModelPlanRequest& request, int64_t rows)
     : rows_(rows),
       predicted_(run.step(rows, request.length)),
-      curve_(
-          request.world
-              ? plans_without_budget(predicted_.trace)
-              : planning::StepPlanner(predicted_.trace, planner_options(request.device)).curve()),
+      curve_(planning::StepPlanner(predicted_.trace, planner_options(request)).curve()),
       update_ms_(run.update_ms()),
       tokens_(static_cast<double>(run.tokens(rows, request.length) * request.accumulation)),
       accumulation_(static_cast<double>(request.accumulation)) {}

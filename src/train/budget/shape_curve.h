@@ -12,6 +12,9 @@
 
 namespace reprise {
 
+/// With the speeds that the planner would measure if the device were present.
+planning::PlannerOptions planner_options(const ModelPlanRequest& request);
+
 class ShapeCurve {
  public:
   /// Traces and plans a micro-batch of `rows` rows of the requested length.
