@@ -42,7 +42,9 @@ Exchange::Exchange(c10::intrusive_ptr<c10d::Backend> group)
       rank_(group_->getRank()),
       size_(group_->getSize()),
       chunk_bytes_(std::max(kArrivingBytes / std::max<int64_t>(size_ - 1, 1), kLeastChunkBytes) /
-                   kAlignment * kAlignment) {}
+                   kAlignment * kAlignment),
+      buffer_(at::empty({kAhead * (size_ - 1) * chunk_bytes_}, at::kByte)),
+      small_(at::empty({size_ * kSmallBytes}, at::kByte)) {}
 
 void Exchange::stop(const std::string& why) {
   const std::scoped_lock lock(mutex_);
@@ -113,9 +115,6 @@ Exchange::Parts Exchange::parts_of(const at::Tensor& whole, int64_t part) const 
 }
 
 at::Tensor Exchange::buffer(int64_t slot, const at::Tensor& like) {
-  if (!buffer_.defined()) {
-    buffer_ = at::empty({kAhead * (size_ - 1) * chunk_bytes_}, at::kByte);
-  }
   const auto bytes = like.numel() * static_cast<int64_t>(like.element_size());
   return buffer_.narrow(0, slot * chunk_bytes_, bytes).view(like.scalar_type());
 }
@@ -167,8 +166,9 @@ void Exchange::reduce_parts(const Parts& parts, const at::Tensor& own, Result re
 
 void Exchange::all_reduce(const at::Tensor& value, int tag) {
   const auto flat = value.view({-1});
-  if (flat.numel() * static_cast<int64_t>(flat.element_size()) <= kSmallBytes) {
-    const auto all = at::empty({size_ * flat.numel()}, flat.options());
+  const auto bytes = static_cast<int64_t>(flat.nbytes());
+  if (bytes <= kSmallBytes) {
+    const auto all = small_.narrow(0, 0, size_ * bytes).view(flat.scalar_type());
     all_gather(all, flat, tag);
     const auto terms = all.view({size_, flat.numel()}).unbind();
     ordered_sum(flat, terms);

@@ -73,7 +73,8 @@ class Exchange {
 
   c10::intrusive_ptr<c10d::Backend> group_;
   int64_t rank_, size_, chunk_bytes_;
-  at::Tensor buffer_;
+  at::Tensor buffer_;  ///< made at once, so that no step within a memory budget pays for it
+  at::Tensor small_;
   std::mutex mutex_;
   c10::intrusive_ptr<c10d::Work> awaited_;
   std::string stopped_;  ///< the reason; empty while running

@@ -4,10 +4,11 @@
 // process.
 #pragma once
 
+#include "checkpoint/ops/engine_ops.h"
+
 #include <reprise/dist/world.h>
 
 #include <ATen/core/Tensor.h>
-#include <ATen/core/grad_mode.h>
 
 #include <cstdint>
 #include <memory>
@@ -32,7 +33,7 @@ class FakeWorld final : public World {
   PendingCollective start_all_gather(const at::Tensor& whole,
                                      const at::Tensor& part,
                                      const std::string& /*what*/) const override {
-    const at::NoGradGuard no_grad;
+    const detail::EngineOpsGuard guard;
     for (int64_t i = 0; i < size_; ++i) {
       whole.narrow(0, i * part.numel(), part.numel()).copy_(part);
     }
@@ -42,7 +43,7 @@ class FakeWorld final : public World {
   PendingCollective start_reduce_scatter(const at::Tensor& part,
                                          const at::Tensor& whole,
                                          const std::string& /*what*/) const override {
-    const at::NoGradGuard no_grad;
+    const detail::EngineOpsGuard guard;
     part.copy_(whole.narrow(0, rank_ * part.numel(), part.numel()));
     return std::make_unique<Done>();
   }

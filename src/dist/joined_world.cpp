@@ -108,7 +108,8 @@ JoinedWorld::JoinedWorld(const Rendezvous& rendezvous,
                          std::unique_ptr<HeartbeatMonitor> monitor,
                          Group gloo,
                          Group gpu)
-    : rendezvous_(rendezvous),
+    : Rehearsable(rendezvous.rank, rendezvous.size),
+      rendezvous_(rendezvous),
       store_(std::move(store)),
       monitor_(std::move(monitor)),
       gloo_(std::move(gloo)),
@@ -226,6 +227,9 @@ c10d::Backend& JoinedWorld::gpu(const char* kind, const std::string& what) const
 PendingCollective JoinedWorld::start_all_reduce(const at::Tensor& value,
                                                 const std::string& what) const {
   TORCH_CHECK(value.is_contiguous(), "[world] ", what, ": expected a contiguous tensor");
+  if (const World* alone = stand_in()) {
+    return alone->start_all_reduce(value, what);
+  }
   if (value.is_cuda()) {
     std::vector<at::Tensor> one{value};
     return std::make_unique<PendingOnGpu>(gpu("sum", what).allreduce(one));
@@ -238,6 +242,9 @@ PendingCollective JoinedWorld::start_all_gather(const at::Tensor& whole,
                                                 const at::Tensor& part,
                                                 const std::string& what) const {
   check_parts(whole, part, size(), what);
+  if (const World* alone = stand_in()) {
+    return alone->start_all_gather(whole, part, what);
+  }
   if (whole.is_cuda()) {
     auto out = whole, in = part;
     return std::make_unique<PendingOnGpu>(gpu("gather", what)._allgather_base(out, in));
@@ -251,6 +258,9 @@ PendingCollective JoinedWorld::start_reduce_scatter(const at::Tensor& part,
                                                     const at::Tensor& whole,
                                                     const std::string& what) const {
   check_parts(whole, part, size(), what);
+  if (const World* alone = stand_in()) {
+    return alone->start_reduce_scatter(part, whole, what);
+  }
   if (whole.is_cuda()) {
     auto out = part, in = whole;
     return std::make_unique<PendingOnGpu>(gpu("reduce", what)._reduce_scatter_base(out, in));
@@ -262,6 +272,9 @@ PendingCollective JoinedWorld::start_reduce_scatter(const at::Tensor& part,
 
 std::vector<std::string> JoinedWorld::all_gather(const std::string& own,
                                                  const std::string& what) const {
+  if (const World* alone = stand_in()) {
+    return alone->all_gather(own, what);
+  }
   const auto all = std::make_shared<std::vector<std::string>>();
   start("gather", what, [all, own](Exchange& exchange, int tag) {
     *all = exchange.all_gather(own, tag);

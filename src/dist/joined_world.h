@@ -8,6 +8,7 @@
 #include "dist/exchange.h"
 #include "dist/groups.h"
 #include "dist/heartbeat_monitor.h"
+#include "dist/rehearsal.h"
 
 #include <reprise/dist/connect.h>
 
@@ -22,7 +23,7 @@
 
 namespace reprise::dist {
 
-class JoinedWorld final : public World {
+class JoinedWorld final : public World, public Rehearsable {
  public:
   /// Keeps `store` alive: the others may be connected to it. `gpu` may be null.
   JoinedWorld(const Rendezvous& rendezvous,

@@ -16,6 +16,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace reprise {
@@ -64,6 +65,15 @@ class FlatGroup {
   bool start_reduction(const std::string& what);
   /// Adds the sum to the gradients of this process's parts.
   void finish_reduction();
+  /// The gradients of this process's parts, and what is known about them.
+  struct Gradients {
+    bool is_agreed = false;
+    std::vector<std::pair<bool, at::Tensor>> of_members;  ///< whether it has had one, and it
+  };
+  /// Leaves none behind.
+  Gradients set_gradients_aside();
+  /// Drops all gradients since then, also those that are being summed.
+  void put_back(Gradients gradients);
   /// '1' or '0' for each parameter: whether it has had a gradient. See Note [Which parameters have
   /// a gradient].
   std::string gradients_seen() const;

@@ -9,6 +9,8 @@
 // these.
 #include "parallel/flat_group.h"
 
+#include "plan/measure/gradient_hooks.h"
+
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 #include <c10/util/Exception.h>
@@ -108,6 +110,7 @@ void FlatGroup::finish_reduction() {
   // parts any more and an optimizer may write to them.
   sums = sums.to(part_.device(), kept_type(settings_.reduce_dtype));
   const int64_t own = settings_.sums_whole ? 0 : world_.rank() * part_numel_;
+  const Member* first_in_place = nullptr;
   for (Member& member : members_) {
     const int64_t count = member.values.numel();
     if ((is_agreed_ && !member.has_gradient) || count == 0) {
@@ -120,7 +123,33 @@ void FlatGroup::finish_reduction() {
       gradient.add_(sum);
     } else {
       gradient = sum;
+      first_in_place = first_in_place == nullptr ? &member : first_in_place;
     }
+  }
+  if (first_in_place != nullptr) {
+    planning::announce_gradient(first_in_place->values);  // all share one storage
+  }
+}
+
+FlatGroup::Gradients FlatGroup::set_gradients_aside() {
+  Gradients aside{.is_agreed = is_agreed_};
+  for (Member& member : members_) {
+    aside.of_members.emplace_back(member.has_gradient,
+                                  std::exchange(member.values.mutable_grad(), at::Tensor()));
+  }
+  return aside;
+}
+
+void FlatGroup::put_back(Gradients gradients) {
+  finish_gather();
+  reduction_.reset();
+  gradients_.reset();
+  reduced_.reset();
+  is_agreed_ = gradients.is_agreed;
+  for (size_t i = 0; i < members_.size(); ++i) {
+    auto& [has_gradient, gradient] = gradients.of_members[i];
+    members_[i].has_gradient = has_gradient;
+    members_[i].values.mutable_grad() = std::move(gradient);
   }
 }
 

@@ -1,5 +1,6 @@
 #include "parallel/sharded_model.h"
 
+#include "dist/rehearsal.h"
 #include "parallel/backward_hook.h"
 
 #include <ATen/core/grad_mode.h>
@@ -26,6 +27,11 @@ ShardedUnits::ShardedUnits(std::vector<Unit> units,
 
 void ShardedUnits::start_gather(size_t position, std::vector<int64_t>& gathers) {
   Unit& unit = unit_at(position);
+  // What a rehearsal gathers are no values (a unit of a frozen model may stay until the next pass).
+  if (dist::is_rehearsing(world_) != gathers_copies_) {
+    gathers_copies_ = !gathers_copies_;
+    settle();
+  }
   if (unshard_depth_ == 0 && unit.start_gather()) {
     ++gathers[position];
     traffic_.bytes_gathered += unit.whole_bytes() * (world_.size() - 1) / world_.size();
@@ -118,14 +124,18 @@ void ShardedUnits::finish_reductions(size_t keep) {
   }
 }
 
-void ShardedUnits::begin_micro_batch(bool is_last) {
-  // Under ddp, gradients are accumulated locally until the last micro-batch of the step.
-  reduces_ = is_last || options_.strategy != Parallel::Ddp;
+void ShardedUnits::reset_passes() {
   pending_backwards_ = 0;
   if (unshard_depth_ == 0) {
     free_all();
   }
   std::fill(has_backward_.begin(), has_backward_.end(), false);
+}
+
+void ShardedUnits::begin_micro_batch(bool is_last) {
+  // Under ddp, gradients are accumulated locally until the last micro-batch of the step.
+  reduces_ = is_last || options_.strategy != Parallel::Ddp;
+  reset_passes();
   for (Unit& unit : units_) {
     for (FlatGroup& group : unit.groups()) {
       group.begin_micro_batch();
@@ -154,6 +164,45 @@ void ShardedUnits::after_update() {
   if (options_.strategy == Parallel::Zero2) {
     refresh();
   }
+}
+
+void ShardedUnits::begin_rehearsal() {
+  TORCH_INTERNAL_ASSERT(!before_rehearsal_ && pending_reductions_.empty());
+  BeforeRehearsal before{.traffic = traffic_, .is_agreed = is_agreed_};
+  for (Unit& unit : units_) {
+    for (FlatGroup& group : unit.groups()) {
+      before.gradients.push_back(group.set_gradients_aside());
+    }
+  }
+  before_rehearsal_ = std::move(before);
+}
+
+void ShardedUnits::end_rehearsal() {
+  TORCH_INTERNAL_ASSERT(before_rehearsal_);
+  auto before = *std::exchange(before_rehearsal_, std::nullopt);
+  pending_reductions_.clear();
+  auto gradients = before.gradients.begin();
+  for (Unit& unit : units_) {
+    for (FlatGroup& group : unit.groups()) {
+      group.put_back(std::move(*gradients++));
+    }
+  }
+  traffic_ = std::move(before.traffic);
+  is_agreed_ = before.is_agreed;
+  reset_passes();
+}
+
+// Under ddp, parameters have gradients of their own until their sums take over.
+int64_t ShardedUnits::gradient_bytes() const {
+  int64_t bytes = 0;
+  for (const Unit& unit : units_) {
+    for (const FlatGroup& group : unit.groups()) {
+      const bool is_whole = options_.strategy == Parallel::Ddp && group.is_trained();
+      const int64_t own = is_whole ? group.parameter_bytes() : 0;
+      bytes += options_.cpu_offload ? 0 : std::max(own, group.result_bytes());
+    }
+  }
+  return bytes;
 }
 
 void ShardedUnits::refresh() {

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -46,6 +47,9 @@ class ShardedUnits final : public ShardedModel, public std::enable_shared_from_t
   void begin_micro_batch(bool is_last) override;
   void end_backward() override;
   void after_update() override;
+  void begin_rehearsal() override;
+  void end_rehearsal() override;
+  int64_t gradient_bytes() const override;
   const TrafficCounts& traffic() const override { return traffic_; }
 
   const std::vector<Unit>& units() const { return units_; }
@@ -65,6 +69,14 @@ class ShardedUnits final : public ShardedModel, public std::enable_shared_from_t
   void finish_reductions(size_t keep);
   void agree_on_gradients();
   void free_all();
+  void reset_passes();
+
+  /// What a rehearsal must not change.
+  struct BeforeRehearsal {
+    std::vector<FlatGroup::Gradients> gradients;  // by unit and group
+    TrafficCounts traffic;
+    bool is_agreed = false;
+  };
 
   std::vector<Unit> units_;
   std::vector<size_t> unit_index_;
@@ -75,9 +87,11 @@ class ShardedUnits final : public ShardedModel, public std::enable_shared_from_t
   std::deque<size_t> pending_reductions_;  // positions
   int unshard_depth_ = 0;                  // calls of unshard() without reshard()
   bool backward_reads_embeddings_ = false;
-  bool is_agreed_ = false;     // the processes know which parameters have gradients
-  bool reduces_ = true;        // gradients are reduced in this micro-batch
-  int pending_backwards_ = 0;  // passes through the top whose backward is to come
+  bool is_agreed_ = false;       // the processes know which parameters have gradients
+  bool reduces_ = true;          // gradients are reduced in this micro-batch
+  int pending_backwards_ = 0;    // passes through the top whose backward is to come
+  bool gathers_copies_ = false;  // the last gather was one of a rehearsal
+  std::optional<BeforeRehearsal> before_rehearsal_;
 };
 
 }  // namespace reprise

@@ -369,18 +369,17 @@ TEST(WorldEffects, FlagsOfAWorldAreRefusedInAProcessOfItsOwn) {
   app::check_world_effects(parse(Sft), std::nullopt);
 }
 
-TEST(WorldEffects, PlansAreForAProcessOfItsOwn) {
+TEST(WorldEffects, BudgetsAreForEveryWorldAndTrialsOfSizesForNone) {
   const Words words[] = {{"--activation_memory_budget", "0.5"},
                          {"--memory_budget", "6GiB"},
                          {"--memory_plan", "plan.json"}};
   for (const Words& each : words) {
-    const auto flags = parse(Sft, each);
-    app::check_world_effects(flags, std::nullopt);
-    for (const int64_t size : {1, 2}) {
-      expect_error([&] { app::check_world_effects(flags, size); },
-                   each.front() + ": plans are for a process that was not launched");
-    }
+    app::check_world_effects(parse(Sft, each), std::nullopt);
+    app::check_world_effects(parse(Sft, each), 2);
   }
+  const auto trials = parse(Sft, {"--auto_batch", "--memory_budget", "6GiB"});
+  app::check_world_effects(trials, std::nullopt);
+  expect_error([&] { app::check_world_effects(trials, 2); }, "--auto_batch: sizes are tried by");
 }
 
 TEST(WorldEffects, RewardsComeBeforeTheOthersGiveUp) {

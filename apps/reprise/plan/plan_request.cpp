@@ -234,11 +234,12 @@ std::string training_command(const PlanFlags& flags, const ModelPlan& plan) {
   text += plan.host.state ? " --optimizer_offload" : "";
   text += plan.host.gradients ? " --gradient_offload" : "";
   const bool is_plain = plan.chosen + 1 == plan.curve.size();
-  if (!is_plain && flags.world) {
-    text += " --gradient_checkpointing";  // budgets are for one process
-  } else if (!is_plain && !has_budget_in_file(flags)) {
+  if (!is_plain && !has_budget_in_file(flags)) {
     constexpr int64_t kMebibyte = int64_t{1} << 20;
-    const int64_t peak = budget_for(plan.curve[plan.chosen].activation_bytes, plan.device_type);
+    // What a process gathers and reduces counts too.
+    const int64_t peak = budget_for(plan.curve[plan.chosen].activation_bytes +
+                                        plan.standing.gathered + plan.standing.reductions,
+                                    plan.device_type);
     text +=
         " --activation_memory_budget " + std::to_string((peak + kMebibyte - 1) / kMebibyte) + "MiB";
   }

@@ -75,6 +75,14 @@ class REPRISE_API ShardedModel : public ShardedParameters {
   /// Call after the optimizer's step on trained().
   virtual void after_update() = 0;
 
+  /// Between the two, passes leave nothing behind: gradients, and what is known about them, are as
+  /// before, and what was gathered is freed.
+  virtual void begin_rehearsal() = 0;
+  virtual void end_rehearsal() = 0;
+  /// The most bytes of gradients on this process's device between two micro-batches, and before
+  /// the update.
+  virtual int64_t gradient_bytes() const = 0;
+
   virtual const TrafficCounts& traffic() const = 0;
 };
 

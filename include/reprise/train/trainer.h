@@ -115,6 +115,10 @@ class REPRISE_API TrainingObserver {
   virtual void on_batch_size_chosen(const std::vector<BatchTrial>& trials,
                                     int64_t batch_size,
                                     int64_t accumulation);
+  /// Within a memory budget, when finding the plan for micro-batches of a new shape takes longer
+  /// than a second: once for that shape, maybe by a thread of the autograd engine that the caller
+  /// waits for.
+  virtual void on_planning(int64_t rows, int64_t length);
   /// Before the first step. progress.step is above 0 if the run was resumed.
   virtual void on_train_begin(const RunProgress& progress, const CheckpointedBlocks& checkpointing);
   /// After the first step, once: what checkpointing did in it, and the activation bytes of its

@@ -44,10 +44,13 @@ int64_t ActivationCounter::cut() {
 void ActivationCounter::set_aside(const c10::Storage& storage) {
   if (storage && seen_.insert(storage.unsafeGetStorageImpl()).second) {
     set_aside_.push_back(storage.getWeakStorageImpl());
-    const int64_t bytes = counted_bytes(storage, device_);
-    aside_ += bytes;
-    bytes_.raise_limit(bytes);
+    set_aside(counted_bytes(storage, device_));
   }
+}
+
+void ActivationCounter::set_aside(int64_t bytes) {
+  aside_ += bytes;
+  bytes_.raise_limit(bytes);
 }
 
 }  // namespace reprise::planning

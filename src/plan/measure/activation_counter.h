@@ -43,6 +43,8 @@ class ActivationCounter {
   void set_limit(int64_t bytes) { bytes_.set_limit(bytes); }
   /// From here on `storage` is no activation. Once per storage; call it right after cut().
   void set_aside(const c10::Storage& storage);
+  /// The same for a storage of `bytes` that was not set aside before and stays.
+  void set_aside(int64_t bytes);
 
  private:
   c10::Device device_;

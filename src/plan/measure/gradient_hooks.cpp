@@ -47,11 +47,17 @@ GradientHooks::GradientHooks(c10::Device device,
                                     : "no leaf: list the tensors that accumulate gradients.");
   }
   for (const auto& parameter : parameters) {
-    if (parameter.requires_grad() && post_acc_grad_hooks(parameter) == nullptr) {
+    if (post_acc_grad_hooks(parameter) == nullptr) {
       torch::autograd::impl::set_post_acc_grad_hooks(
           parameter, std::make_unique<GradientHook>(device, listener, parameter.grad().defined()));
       parameters_.push_back(parameter);
     }
+  }
+}
+
+void announce_gradient(const at::Tensor& leaf) {
+  if (const auto& hook = torch::autograd::impl::post_acc_grad_hooks(leaf)) {
+    (*hook)(leaf);
   }
 }
 

@@ -20,7 +20,8 @@ class REPRISE_API GradientHooks {
   /// parameter that had a gradient: accumulating into it takes no new memory.
   using Listener = std::function<void(int64_t bytes)>;
 
-  /// `parameters`: all whose gradients the step accumulates; tied ones may be listed twice.
+  /// `parameters`: all whose gradients the step accumulates, or that announce_gradient() is called
+  /// for; tied ones may be listed twice.
   GradientHooks(c10::Device device,
                 const std::vector<at::Tensor>& parameters,
                 const Listener& listener);
@@ -31,6 +32,10 @@ class REPRISE_API GradientHooks {
  private:
   std::vector<at::Tensor> parameters_;
 };
+
+/// Tells the listener of `leaf`, if there is one, that its gradient is in place: for a gradient
+/// that is summed over processes instead of accumulated by autograd. Once for each storage.
+REPRISE_API void announce_gradient(const at::Tensor& leaf);
 
 /// Those of the tensors that no listener watches yet and that accumulate gradients.
 REPRISE_API std::vector<at::Tensor> unwatched(const std::vector<at::Tensor>& parameters);

@@ -73,4 +73,10 @@ void StepCuts::set_gradient_aside(const c10::Storage& gradient, bool is_new) {
   gradient_bytes_ += is_new ? before - level_ : 0;
 }
 
+void StepCuts::set_sum_aside(int64_t bytes) {
+  counter_->set_aside(bytes);
+  level_ = counter_->now();
+  gradient_bytes_ += bytes;
+}
+
 }  // namespace reprise::planning

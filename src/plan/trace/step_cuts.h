@@ -51,6 +51,8 @@ class StepCuts {
   void refresh_level() { level_ = counter_->now(); }
   /// A gradient is in place. `is_new`: there was none when the step began.
   void set_gradient_aside(const c10::Storage& gradient, bool is_new);
+  /// The same for one that processes have summed, of `bytes`, which no earlier one shares.
+  void set_sum_aside(int64_t bytes);
 
  private:
   int64_t note_dead(size_t interval);

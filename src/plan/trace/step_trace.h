@@ -14,11 +14,13 @@
 #include <reprise/policy.h>
 #include <reprise/region_decision.h>
 
+#include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -153,11 +155,22 @@ struct StepTrace {
   int64_t peak = 0;                ///< of the whole step
 };
 
+struct TraceOptions {
+  /// Set if the step sums gradients over processes: the tensors that get the sums (GradientHooks
+  /// hear of them). Only these stay; gradients of parameters are freed within the step.
+  std::optional<std::vector<at::Tensor>> summed = {};
+  /// Called whenever a region begins to run or to run again, maybe by a thread of the autograd
+  /// engine: tracing may take long.
+  std::function<void()> on_region = {};
+};
+
 /// Runs `step`, a forward and a backward on the calling thread, with every region recomputed in
 /// full, and records it. On a GPU the step runs twice, the first time to warm up. Afterwards
 /// gradients, the default random generators and tensors that forward writes in place are as they
 /// were before. Bytes are counted on `device` (the CPU needs track_cpu_memory()); times on CUDA are
 /// those of the current stream.
-REPRISE_API StepTrace trace_step(const std::function<void()>& step, c10::Device device);
+REPRISE_API StepTrace trace_step(const std::function<void()>& step,
+                                 c10::Device device,
+                                 const TraceOptions& options = {});
 
 }  // namespace reprise::planning

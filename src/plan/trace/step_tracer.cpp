@@ -44,13 +44,19 @@ void note_copies(TracedRegion& region) {
 
 }  // namespace
 
-StepTrace trace_step(const std::function<void()>& step, c10::Device device) {
+StepTrace trace_step(const std::function<void()>& step,
+                     c10::Device device,
+                     const TraceOptions& options) {
+  const auto traced = [&] {
+    return std::make_shared<StepTracer>(device, nullptr, StepTracer::Effects::Undone, options)
+        ->run(step);
+  };
   if (!device.is_cpu()) {
     // Libraries allocate workspaces and load kernels on first use, which is not the step's own
     // memory and time. A traced run leaves everything as it was, so it serves as a rehearsal.
-    std::make_shared<StepTracer>(device)->run(step);
+    traced();
   }
-  return std::make_shared<StepTracer>(device)->run(step);
+  return traced();
 }
 
 /// What makes the tracer hear of its thread.
@@ -79,8 +85,9 @@ struct StepTracer::Listening {
   const NodeListenerGuard nodes;
 };
 
-StepTracer::StepTracer(c10::Device device, OpTimer* timer, Effects effects)
+StepTracer::StepTracer(c10::Device device, OpTimer* timer, Effects effects, TraceOptions options)
     : effects_(effects),
+      options_(std::move(options)),
       timer_(timer),
       clock_(device, timer),
       cuts_(device, trace_, storages_, regions_),
@@ -106,6 +113,7 @@ StepTrace StepTracer::run(const std::function<void()>& step) {
 
 void StepTracer::close() {
   listening_.reset();
+  sums_.reset();
   std::unique_ptr<UntouchedState> state;
   {
     const std::scoped_lock lock(mutex_);
@@ -125,12 +133,17 @@ void StepTracer::begin() {
               "[plan] a step is traced with gradients on: remove the NoGradGuard around it.");
   detail::observe_effects();
   listening_ = std::make_unique<Listening>(shared_from_this(), effects_);
+  if (options_.summed) {
+    sums_.emplace(
+        trace_.device, *options_.summed, [this](int64_t bytes) { gradient_summed(bytes); });
+  }
   cuts_.begin();
   begun_ = clock_.mark();
 }
 
 StepTrace StepTracer::end() {
   listening_.reset();
+  sums_.reset();
   return finish();
 }
 
@@ -154,6 +167,12 @@ StepTrace StepTracer::finish() {
   return trace;
 }
 
+void StepTracer::tell_of_region() const {
+  if (options_.on_region) {
+    options_.on_region();
+  }
+}
+
 bool StepTracer::is_running(const detail::Frame& frame, StepPhase phase) const {
   return !is_over_ && cuts_.phase() == phase && regions_[cuts_.region()].id == &frame;
 }
@@ -167,6 +186,7 @@ detail::OpObserver* StepTracer::forward_begins(const std::shared_ptr<detail::Fra
     cuts_.note_inner_region();
     return recorder;
   }
+  tell_of_region();
   cuts_.end_gap();
   const size_t index = trace_.regions.size();
   RegionRecord record{.frame = frame,
@@ -225,6 +245,7 @@ void StepTracer::recompute_begins(const detail::Frame& frame) {
   if (is_over_ || record == regions_.end() || cuts_.is_in_region()) {
     return;
   }
+  tell_of_region();
   cuts_.end_work(kNone);
   const size_t now = clock_.mark();
   if (cuts_.phase() == StepPhase::Backward) {
@@ -352,6 +373,14 @@ void StepTracer::node_begins() {
   }
 }
 
+void StepTracer::gradient_summed(int64_t bytes) {
+  const std::scoped_lock lock(mutex_);
+  if (!is_over_) {
+    cuts_.end_work(kNone);
+    cuts_.set_sum_aside(bytes);
+  }
+}
+
 bool StepTracer::is_new_gradient(const at::Tensor& leaf) {
   return state_ != nullptr ? !state_->had_gradient(leaf)
                            : !had_gradient_[leaf.unsafeGetTensorImpl()];
@@ -364,7 +393,8 @@ void StepTracer::node_ended() {
   }
   cuts_.end_work(kNone);
   const auto node = torch::autograd::get_current_node();
-  if (const auto* accumulation = dynamic_cast<const AccumulateGrad*>(node.get())) {
+  const auto* accumulation = dynamic_cast<const AccumulateGrad*>(node.get());
+  if (accumulation != nullptr && !options_.summed) {
     const auto& gradient = accumulation->variable.grad();
     // Where effects last, a gradient that was there is older than the step.
     const bool is_new = is_new_gradient(accumulation->variable);

@@ -11,6 +11,7 @@
 #include "checkpoint/ops/op_observer.h"
 #include "checkpoint/region_listener.h"
 #include "checkpoint/state/write_log.h"
+#include "plan/measure/gradient_hooks.h"
 #include "plan/measure/trace_clock.h"
 #include "plan/measure/untouched_state.h"
 #include "plan/trace/node_listener.h"
@@ -44,7 +45,8 @@ class StepTracer final : detail::RegionListener,
   /// `timer` predicts the time where nothing is computed (the meta device).
   explicit StepTracer(c10::Device device,
                       OpTimer* timer = nullptr,
-                      Effects effects = Effects::Undone);
+                      Effects effects = Effects::Undone,
+                      TraceOptions options = {});
   ~StepTracer();
   StepTracer(const StepTracer&) = delete;
   StepTracer& operator=(const StepTracer&) = delete;
@@ -101,14 +103,19 @@ class StepTracer final : detail::RegionListener,
 
   /// Whether `frame` is the outermost region that runs, in this phase.
   bool is_running(const detail::Frame& frame, StepPhase phase) const;
+  void tell_of_region() const;
   StepTrace finish();
+  /// A gradient that processes have summed is in place.
+  void gradient_summed(int64_t bytes);
   /// Whether a gradient is one that the step makes.
   bool is_new_gradient(const at::Tensor& leaf);
 
   std::mutex mutex_;
   bool is_over_ = false;
   const Effects effects_;
-  OpTimer* timer_;  // null where steps are computed
+  const TraceOptions options_;
+  std::optional<GradientHooks> sums_;  // from begin() to end()
+  OpTimer* timer_;                     // null where steps are computed
   TraceClock clock_;
   StepTrace trace_;
   StorageRecorder storages_{trace_};

@@ -39,6 +39,8 @@ int64_t activation_budget(const ModelPlanRequest& request,
                           const ModelPlan& plan,
                           const ShapeCurve& shape) {
   const int64_t left = plan.device_bytes - plan.standing.sum();
+  // In a run these count like activations: Note [Budgets of several processes].
+  const int64_t passing = plan.standing.gathered + plan.standing.reductions;
   const auto& limits = request.limits;
   const auto check_device = [&](const char* what, int64_t bytes) {
     TORCH_CHECK(bytes <= request.device.memory_bytes,
@@ -54,7 +56,11 @@ int64_t activation_budget(const ModelPlanRequest& request,
   if (limits.activations && limits.activations->kind == Budget::Kind::Bytes) {
     check_device("activations", limits.activations->bytes);
   }
-  int64_t budget = limits.activations ? bytes_of(*limits.activations, shape, left) : left;
+  int64_t budget = left;
+  if (limits.activations) {
+    budget = bytes_of(*limits.activations, shape, left);
+    budget -= limits.activations->kind == Budget::Kind::Bytes ? passing : 0;
+  }
   if (limits.total) {
     const auto kind = limits.total->kind;
     TORCH_CHECK(kind == Budget::Kind::Bytes || kind == Budget::Kind::Auto,
@@ -91,7 +97,7 @@ int64_t activation_budget(const ModelPlanRequest& request,
       " (",
       least,
       "B), and ",
-      is_said ? "the budget is " : "what is left for them is ",
+      is_said ? "the budget leaves " : "what is left for them is ",
       human(std::max<int64_t>(budget, 0)),
       "; everything else takes ",
       human(plan.standing.sum()),

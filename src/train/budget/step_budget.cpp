@@ -2,6 +2,7 @@
 
 #include "memory/device_memory.h"
 #include "memory/host_memory.h"
+#include "parallel/rehearsed_step.h"
 #include "train/budget/budget_files.h"
 
 #include <reprise/memory.h>
@@ -50,11 +51,27 @@ Json BudgetOutcome::to_json() const {
           {"planning_ms", planning_ms}};
 }
 
+BudgetOutcome BudgetOutcome::most_of(const World& world) const {
+  const auto most = [&](double number) { return world.max(number, "the memory planned"); };
+  const auto bytes = [&](int64_t number) {
+    return static_cast<int64_t>(most(static_cast<double>(number)));
+  };
+  return {.budget_bytes = bytes(budget_bytes),
+          .predicted_bytes = bytes(predicted_bytes),
+          .measured_bytes = bytes(measured_bytes),
+          .planning_ms = most(planning_ms),
+          .planning_in_step_ms = planning_in_step_ms};
+}
+
 StepBudget::StepBudget(const MemoryLimits& limits,
                        const std::string& role,
                        const Model& model,
                        const Optimizer& optimizer)
-    : limits_(limits), model_(model), optimizer_(optimizer), plans_(fresh_plans()) {
+    : limits_(limits),
+      model_(model),
+      optimizer_(optimizer),
+      sharded_(sharded_model_of(model)),
+      plans_(fresh_plans()) {
   if (!limits.plan_file.empty()) {
     follow(role);
   }
@@ -111,6 +128,9 @@ void StepBudget::note_gradients() {
       gradient_bytes_ += gradient_bytes_of(parameter);
     }
   }
+  if (sharded_ != nullptr) {
+    gradient_bytes_ = sharded_->gradient_bytes();
+  }
 }
 
 void StepBudget::forget_plans() {
@@ -140,7 +160,9 @@ void StepBudget::follow(const std::string& role) {
 int64_t StepBudget::automatic_bytes() const {
   const auto device = model_.device();
   const auto memory = memory::device_memory(device);
-  const int64_t left = memory.left - safety_margin(memory, device);
+  // Processes on a CPU may be on one machine, and share what is left.
+  const int64_t sharers = sharded_ != nullptr && device.is_cpu() ? sharded_->world().size() : 1;
+  const int64_t left = (memory.left - safety_margin(memory, device)) / sharers;
   const int64_t bytes = is_total() ? start_bytes_ + left : left - gradient_bytes_;
   TORCH_CHECK(bytes > 0,
               option_of(is_total()),
@@ -242,8 +264,23 @@ void StepBudget::choose(ShapePlan& plan, bool has_gradients) {
 }
 
 planning::StepTrace StepBudget::trace(const MicroBatch& micro_batch) const {
+  constexpr auto kLong = std::chrono::seconds(1);
+  const auto begun = Clock::now();
+  bool is_reported = false;
+  planning::TraceOptions options;
+  options.on_region = [&] {
+    if (report_ && !is_reported && Clock::now() - begun > kLong) {
+      is_reported = true;
+      report_(micro_batch.shape.rows, micro_batch.shape.length);
+    }
+  };
+  std::optional<RehearsedStep> alone;
+  if (sharded_ != nullptr) {
+    alone.emplace(*sharded_);
+    options.summed = trained_;
+  }
   try {
-    return planning::trace_step(micro_batch.forward_backward, model_.device());
+    return planning::trace_step(micro_batch.forward_backward, model_.device(), options);
   } catch (const std::exception& error) {
     if (!is_out_of_memory(error)) {
       throw;
@@ -299,6 +336,10 @@ void StepBudget::begin_step(const std::vector<MicroBatch>& micro_batches) {
   }
 }
 
+void StepBudget::note_time(double ms) {
+  outcome_.planning_ms += ms - std::exchange(outcome_.planning_in_step_ms, ms);
+}
+
 void StepBudget::plan_ahead(const MicroBatch& micro_batch, bool repeats) {
   const std::string before = std::exchange(planned_for_,
                                            c10::str("this run, whose largest micro-batch has ",
@@ -319,10 +360,27 @@ StepBudget::Use::Use(StepBudget& budget,
     : budget_(budget), index_(index), guard_(std::in_place, budget.step_[index]->step) {
   const auto device = budget.model_.device();
   if (budget.is_total()) {
-    hooks_.emplace(device, planning::unwatched(budget.trained_), on_gradient);
+    hooks_.emplace(device, planning::unwatched(with_gradients()), on_gradient);
   } else {
-    meter_.emplace(device, budget.trained_, budget.limit_above(0), std::move(on_gradient));
+    meter_.emplace(device, with_gradients(), budget.limit_above(0), std::move(on_gradient));
   }
+}
+
+/// The tensors that get a gradient in this micro-batch which stays. Under ddp these are the
+/// parameters until the last one, in which sums take their place.
+std::vector<at::Tensor> StepBudget::Use::with_gradients() const {
+  const auto* sharded = budget_.sharded_;
+  const bool is_last = index_ + 1 == budget_.step_.size();
+  if (sharded == nullptr || sharded->is_sharded() || is_last) {
+    return budget_.trained_;
+  }
+  std::vector<at::Tensor> parameters;
+  for (const auto& parameter : budget_.model_.parameters()) {
+    if (parameter.requires_grad()) {
+      parameters.push_back(parameter);
+    }
+  }
+  return parameters;
 }
 
 void StepBudget::Use::end_forward() {

@@ -8,6 +8,15 @@
 // of the step to the end of the optimizer's update. Both are enforced at every allocation
 // (memory/allocation_watch.h). Plans aim a little below (planned_bytes), because allocators round.
 // Tracing is not bounded; it recomputes every block, which takes about the least possible.
+//
+// Note [Budgets of several processes]
+// ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+// Each process plans the shapes of its own micro-batches, by itself (Note [Rehearsals]), within its
+// own budget. Plans of different processes may differ, because collectives belong to units and not
+// to decisions: whatever a block does, backward passes its output, which gathers its unit, then its
+// input, which reduces it. Sharded models join no blocks, which would run units once more.
+// What a micro-batch gathers and reduces exists at the same moments under every plan. It is part of
+// the trace and counts like an activation; the sums that stay are gradients.
 #pragma once
 
 #include "memory/allocation_watch.h"
@@ -20,6 +29,7 @@
 #include <reprise/model/model.h>
 #include <reprise/offload.h>
 #include <reprise/optim/optimizer.h>
+#include <reprise/parallel/shard.h>
 #include <reprise/train/memory_budget.h>
 
 #include <ATen/core/Tensor.h>
@@ -30,6 +40,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace reprise {
@@ -43,6 +54,8 @@ struct BudgetOutcome {
   double planning_in_step_ms = 0;  ///< the part of it since the step began
 
   Json to_json() const;
+  /// The largest number of any process. A collective.
+  BudgetOutcome most_of(const World& world) const;
 };
 
 class StepBudget {
@@ -57,10 +70,16 @@ class StepBudget {
   StepBudget(const StepBudget&) = delete;
   StepBudget& operator=(const StepBudget&) = delete;
 
+  /// Gets a shape whose plan takes longer than a second, once, while it is made.
+  using Report = std::function<void(int64_t rows, int64_t length)>;
+  void report_planning(Report report) { report_ = std::move(report); }
+
   /// One micro-batch of the step that begins.
   struct MicroBatch {
     BatchShape shape;
-    std::function<void()> forward_backward;  ///< for tracing; must have no lasting effects
+    /// For tracing; must have no lasting effects. If the model is sharded, with begin_micro_batch()
+    /// for the last micro-batch and end_backward().
+    std::function<void()> forward_backward;
   };
   /// Call before the step: plans the shapes that are not planned yet. If no plan fits, throws and
   /// names the least budget.
@@ -73,15 +92,22 @@ class StepBudget {
   /// Call when the optimizer's state or gradients have left the device: plans are made anew.
   void forget_plans();
 
+  /// What this process has spent on the step's plans, and how long the step waited for those of
+  /// all.
+  double planning_ms() const { return outcome_.planning_in_step_ms; }
+  void note_time(double ms);
+
   /// Applies the plan around the forward and backward of micro-batch `index`.
   class Use {
    public:
     /// `on_gradient` hears of gradients in place.
     Use(StepBudget& budget, size_t index, planning::GradientHooks::Listener on_gradient);
-    void end_forward();  ///< throws if the forward was not the planned one
-    void end_backward();
+    void end_forward();   ///< throws if the forward was not the planned one
+    void end_backward();  ///< also reductions have ended
 
    private:
+    std::vector<at::Tensor> with_gradients() const;
+
     StepBudget& budget_;
     size_t index_;
     std::optional<planning::DecisionsGuard> guard_;
@@ -126,8 +152,10 @@ class StepBudget {
   int64_t limit_above(int64_t base) const;
 
   MemoryLimits limits_;
+  Report report_;
   const Model& model_;
   const Optimizer& optimizer_;
+  ShardedModel* sharded_;            // null: the model is not sharded over processes
   std::vector<at::Tensor> trained_;  // whose gradients stay on the device
   int64_t gradient_bytes_ = 0;
   ShapePlans plans_;

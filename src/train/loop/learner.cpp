@@ -143,7 +143,14 @@ std::vector<StepBudget::MicroBatch> Learner::to_plan(MicroBatches& micro_batches
                                *gradients,
                                /*adds=*/micro_batches.size() > 1 || options_.accumulation > 1);
                          }
+                         // As the last one of a step, which sums gradients.
+                         if (sharded_ != nullptr) {
+                           sharded_->begin_micro_batch(/*is_last=*/true);
+                         }
                          forward(i, micro_batches, StepContext{total_weight}).part.backward();
+                         if (sharded_ != nullptr) {
+                           sharded_->end_backward();
+                         }
                        }});
   }
   return planned;
@@ -151,9 +158,13 @@ std::vector<StepBudget::MicroBatch> Learner::to_plan(MicroBatches& micro_batches
 
 // Runs before anything of the step is measured: shapes without a plan are traced by an extra pass.
 void Learner::plan_step(MicroBatches& micro_batches, double total_weight) {
-  if (budget_ != nullptr) {
-    plan_with_room([&] { budget_->begin_step(to_plan(micro_batches, total_weight)); });
+  if (budget_ == nullptr) {
+    return;
   }
+  world_.run_on_all("planning the memory of a step", [&] {
+    plan_with_room([&] { budget_->begin_step(to_plan(micro_batches, total_weight)); });
+  });
+  budget_->note_time(world_.max(budget_->planning_ms(), "the time of planning"));
 }
 
 // If no plan fits, moves the next of what may leave the device, and plans again.
@@ -219,12 +230,21 @@ bool Learner::place_next() {
 }
 
 void Learner::plan_ahead(MicroBatches& micro_batches, bool repeats) {
-  if (budget_ != nullptr) {
+  if (budget_ == nullptr) {
+    return;
+  }
+  world_.run_on_all("planning the memory of the largest micro-batches", [&] {
     plan_with_room([&] {
       for (const auto& each : to_plan(micro_batches, std::max(1.0, micro_batches.total_weight()))) {
         budget_->plan_ahead(each, repeats);
       }
     });
+  });
+}
+
+void Learner::report_planning(StepBudget::Report report) {
+  if (budget_ != nullptr) {
+    budget_->report_planning(std::move(report));
   }
 }
 
@@ -333,13 +353,13 @@ BatchLoss Learner::measured(size_t index, MicroBatches& micro_batches, const Ste
   if (auto* gradients = optimizer_->host_gradients()) {
     gradients->end_backward();
   }
+  if (sharded_ != nullptr) {
+    sharded_->end_backward();
+  }
   if (plan) {
     plan->end_backward();
   }
   hooks.reset();
-  if (sharded_ != nullptr) {
-    sharded_->end_backward();
-  }
   meter_.end_backward();
   return result;
 }
@@ -385,7 +405,7 @@ void Learner::write_metrics(const StepOutcome& outcome, Json& record) const {
     record["estimated_activation_bytes"] = without;
   }
   if (outcome.budget) {
-    record["budget"] = outcome.budget->to_json();
+    record["budget"] = outcome.budget->most_of(world_).to_json();
     record["budget"]["in_host_memory"] = describe(budget_->placement());
   }
   if (const int64_t moved = optimizer_->moved_bytes() - moved_before_; moved > 0) {

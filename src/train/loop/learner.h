@@ -63,6 +63,9 @@ class Learner {
   /// `repeats`: steps have several.
   void plan_ahead(MicroBatches& micro_batches, bool repeats);
 
+  /// `report` hears of batch shapes whose plan takes longer than a second.
+  void report_planning(StepBudget::Report report);
+
   /// Runs forward and backward within the memory budget without updating any weight.
   StepTrial trial_step(MicroBatches& micro_batches);
 

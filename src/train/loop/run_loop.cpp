@@ -12,6 +12,7 @@ namespace reprise {
 
 TrainingObserver::~TrainingObserver() = default;
 void TrainingObserver::on_batch_size_chosen(const std::vector<BatchTrial>&, int64_t, int64_t) {}
+void TrainingObserver::on_planning(int64_t /*rows*/, int64_t /*length*/) {}
 void TrainingObserver::on_train_begin(const RunProgress&, const CheckpointedBlocks&) {}
 void TrainingObserver::on_step_end(const RunProgress&, const Json&) {}
 void TrainingObserver::on_checkpointing_checked(const CheckpointingEffect&, int64_t) {}
@@ -49,8 +50,10 @@ TrainingSummary RunLoop::run(const std::filesystem::path& resume_from) {
 }
 
 void RunLoop::begin(const std::filesystem::path& resume_from) {
-  for (const auto* learner : learners()) {
+  for (auto* learner : learners()) {
     learner->model().train(options_.dropout);
+    learner->report_planning(
+        [this](int64_t rows, int64_t length) { observer_.on_planning(rows, length); });
   }
   const Learner& main = *learners().front();
   seed_everything(options_.seed, main.model().device(), world_);

@@ -11,9 +11,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -226,6 +229,43 @@ TEST(MemoryBudgets, CanChooseTheMicroBatch) {
   small.train(few);
   EXPECT_LT(few.trials.size(), 4);
   expect_held({few, {}});
+}
+
+/// Its first pass, which is the trace of the largest micro-batch, takes a while.
+class SlowlyTraced final : public TrainingObjective {
+ public:
+  explicit SlowlyTraced(TrainingObjective& objective) : objective_(objective) {}
+  Model& model() const override { return objective_.model(); }
+  double weight(const Batch& batch) const override { return objective_.weight(batch); }
+  BatchLoss loss(const Batch& batch, const StepContext& context) override {
+    if (std::exchange(is_first_, false)) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1050));
+    }
+    return objective_.loss(batch, context);
+  }
+
+ private:
+  TrainingObjective& objective_;
+  bool is_first_ = true;
+};
+
+TEST(MemoryBudgets, SayOnceWhatIsPlannedIfThatTakesLongerThanASecond) {
+  struct Listener final : CollectingObserver {
+    void on_planning(int64_t rows, int64_t length) override { planned.emplace_back(rows, length); }
+    std::vector<std::pair<int64_t, int64_t>> planned;
+  };
+  const TemporaryFolder folder;
+  TrainingCase one("sft", run_of("sft"), folder);
+  one.model->enable_checkpointing();
+  one.options.memory.activations = Budget{.kind = Budget::Kind::Min};
+  SlowlyTraced objective(*one.objective);
+  Listener observer;
+  one.train(objective, observer);
+  ASSERT_FALSE(observer.planned.empty());
+  EXPECT_EQ(observer.planned.front().first, one.options.batch_size);
+  const std::set<std::pair<int64_t, int64_t>> shapes(observer.planned.begin(),
+                                                     observer.planned.end());
+  EXPECT_EQ(shapes.size(), observer.planned.size());
 }
 
 /// Trains within limits in a folder that stays.

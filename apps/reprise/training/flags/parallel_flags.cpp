@@ -186,16 +186,14 @@ void check_world_effects(const TrainingFlags& flags, std::optional<int64_t> worl
          {"gradient_offload"},
          "in a process of a world: gradients are summed over processes on the device. "
          "--fsdp_cpu_offload keeps their shards in CPU memory");
-  for (const char* name :
-       {"activation_memory_budget", "memory_budget", "memory_plan", "auto_batch"}) {
-    TORCH_CHECK(
-        !flags.given.contains(name),
-        "--",
-        name,
-        ": plans are for a process that was not launched as part of a world, and this is one of ",
-        *world_size,
-        ". Leave it out; --gradient_checkpointing and its policies work in every world");
-  }
+  TORCH_CHECK(
+      !flags.auto_batch,
+      "--auto_batch: sizes are tried by a process that was not launched as part of a world, "
+      "and this is one of ",
+      *world_size,
+      ". Choose --per_device_train_batch_size; reprise plan --world ",
+      *world_size,
+      " tells which are fast");
   const bool asks_others = !flags.reward_command.empty() || !flags.reward_url.empty();
   TORCH_CHECK(*world_size == 1 || !asks_others || flags.reward_timeout < flags.comm_timeout,
               "--reward_timeout ",

@@ -62,6 +62,11 @@ void RunObserver::on_batch_size_chosen(const std::vector<BatchTrial>& trials,
               std::to_string(accumulation) + " per step");
 }
 
+void RunObserver::on_planning(int64_t rows, int64_t length) {
+  line_.phase("planning memory for micro-batches of " + std::to_string(rows) + " x " +
+              std::to_string(length) + " tokens");
+}
+
 void RunObserver::on_train_begin(const RunProgress& progress,
                                  const CheckpointedBlocks& checkpointing) {
   save_when_stopped();

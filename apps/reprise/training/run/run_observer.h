@@ -34,6 +34,7 @@ class RunObserver final : public TrainingObserver {
   void on_batch_size_chosen(const std::vector<BatchTrial>& trials,
                             int64_t batch_size,
                             int64_t accumulation) override;
+  void on_planning(int64_t rows, int64_t length) override;
   void on_train_begin(const RunProgress& progress,
                       const CheckpointedBlocks& checkpointing) override;
   void on_step_end(const RunProgress& progress, const Json& record) override;
