@@ -24,7 +24,7 @@ void add_quantized_base_options(CLI::App& command, QuantizedBase& options) {
                   options.skip_modules,
                   "Linear layers that are not quantised, besides the head")
       ->delimiter(',')
-      ->type_name("NAME...");
+      ->type_name("NAME");
 }
 
 std::optional<QuantizationConfig> quantization_of(const QuantizedBase& options) {

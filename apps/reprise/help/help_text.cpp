@@ -73,7 +73,7 @@ std::string first_screen(const CLI::App& command) {
   for (const HelpEntry& entry : shown) {
     text += line_of(entry.heading(), entry.brief(), kColumn);
   }
-  text += (has_all ? footer_of(command) : "") + examples_text(page);
+  text += footer_of(command) + examples_text(page);
   const std::string help = "reprise " + command.get_name() + " --help ";
   return text + "\n" +
          (has_all ? help + "NAME explains a flag; "
