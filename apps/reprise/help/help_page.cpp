@@ -124,6 +124,7 @@ std::vector<HelpPage> all_pages() {
         "top_k",
         "top_p",
         "stop",
+        "repetition_penalty",
         "num_samples",
         "batch_size",
         "seed"},

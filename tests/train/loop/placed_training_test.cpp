@@ -262,10 +262,11 @@ TEST_F(Offloaded, ABudgetAloneChoosesWhatLeaves) {
           return a.at("budget").at("measured_bytes") < b.at("budget").at("measured_bytes");
         });
     const double predicted = largest.at("budget").at("predicted_bytes").get<double>();
-    // No more than predicted, but for malloc's rounding; plans that join blocks take less.
+    // No more than predicted, but for malloc's rounding. Some plans take less: their counts are
+    // bounds, as are those of joined blocks.
     const double measured = largest.at("budget").at("measured_bytes").get<double>();
     EXPECT_LE(measured, predicted * 1.03);
-    EXPECT_GE(measured, predicted * 0.85);
+    EXPECT_GE(measured, predicted * 0.8);
     const Json& last = found.observer.steps.back();
     chosen.push_back(last.at("budget").at("in_host_memory").get<std::string>());
     moved.push_back(last.value("moved_bytes", int64_t{0}));
