@@ -1,18 +1,15 @@
 #include "ops/sliced_attention.h"
 
+#include "ops/attention_slices.h"
 #include "ops/drop.h"
 #include "ops/node.h"
 #include "ops/operator.h"
 #include "ops/reference.h"
 
-#include "memory/planned_device.h"
-
 #include <ATen/ATen.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <torch/library.h>
 
-#include <algorithm>
-#include <limits>
 #include <tuple>
 #include <utility>
 
@@ -20,150 +17,7 @@ namespace reprise::ops {
 
 namespace {
 
-// Scores of one slice, in float32. Backward has up to four such tensors.
-constexpr int64_t kSliceBytes = int64_t{32} << 20;
-constexpr int64_t kGpuSliceBytes = int64_t{128} << 20;
-// Short enough that a slice leaves most keys out which none of its queries sees.
-constexpr int64_t kMostQueries = 256;
-
-// The queries [query, query + queries) of the input, and the keys that one of them sees.
-struct Slice {
-  int64_t query, queries, key, keys;
-  int64_t draw;  // number of its first probability among all that dropout decides
-};
-
 using OptionalTensor = std::optional<at::Tensor>;
-
-// What both ways compute of a slice. Heads that share keys are rows of one matrix, of which there
-// is one for each (batch, key head): "rows" are (B kv_heads, heads / kv_heads * queries, …).
-class Slices {
- public:
-  Slices(const at::Tensor& q,
-         const at::Tensor& k,
-         const at::Tensor& v,
-         SlicedAttention options,
-         OptionalTensor seed)
-      : batch_(q.size(0)),
-        heads_(q.size(1)),
-        kv_heads_(k.size(1)),
-        length_(q.size(2)),
-        total_(k.size(2)),
-        q_(q),
-        keys_(matrices_of(k)),
-        values_(matrices_of(v)),
-        options_(std::move(options)),
-        seed_(std::move(seed)) {}
-
-  template <class Visit>
-  void for_each(Visit&& visit) const {
-    const int64_t step = queries_of_slice();
-    int64_t draw = 0;
-    for (int64_t query = 0; query < length_; query += step) {
-      const int64_t count = std::min(step, length_ - query), past = total_ - length_;
-      const int64_t key =
-          options_.window > 0 ? std::max<int64_t>(0, past + query - options_.window + 1) : 0;
-      const Slice slice{query, count, key, past + query + count - key, draw};
-      visit(slice);
-      draw += batch_ * heads_ * count * slice.keys;
-    }
-  }
-
-  // (B, heads, T, …) -> rows of the slice.
-  at::Tensor rows(const at::Tensor& tensor, const Slice& slice) const {
-    const int64_t width = tensor.dim() == 4 ? tensor.size(3) : 1;
-    return tensor.narrow(2, slice.query, slice.queries)
-        .reshape({batch_ * kv_heads_, heads_ / kv_heads_ * slice.queries, width});
-  }
-  // The inverse: writes rows of a slice into (B, heads, T, …).
-  void put(const at::Tensor& tensor, const Slice& slice, const at::Tensor& values) const {
-    auto part = tensor.narrow(2, slice.query, slice.queries);
-    part.copy_(values.view(part.sizes()));
-  }
-
-  at::Tensor queries(const Slice& slice) const { return rows(q_, slice); }
-  at::Tensor keys(const Slice& slice) const { return part(keys_, slice); }
-  at::Tensor values(const Slice& slice) const { return part(values_, slice); }
-  static at::Tensor part(const at::Tensor& matrices, const Slice& slice) {
-    return matrices.narrow(1, slice.key, slice.keys);
-  }
-
-  // Rows of scores in the wide type, -inf where a query does not see a key. `cap_slopes`, if not
-  // null, becomes the derivative of the cap.
-  at::Tensor scores(const Slice& slice, at::Tensor* cap_slopes = nullptr) const;
-  // Zeroes what dropout does not keep, and scales the rest.
-  void drop(at::Tensor& of_slice, const Slice& slice) const {
-    if (options_.dropout > 0) {
-      drop_into(of_slice, of_slice, *seed_, options_.dropout, slice.draw, /*adds=*/false);
-      of_slice.mul_(1 / (1 - options_.dropout));
-    }
-  }
-
-  // Zeroed sums over slices, (B kv_heads, S, d).
-  at::Tensor sums() const { return at::zeros(keys_.sizes(), keys_.options().dtype(wide_type(q_))); }
-  // As gradient of k or v.
-  at::Tensor gradient(const at::Tensor& sums) const {
-    return sums.to(q_.scalar_type()).view({batch_, kv_heads_, total_, -1});
-  }
-
- private:
-  // Copies only if batch and heads are not one dimension in memory.
-  static at::Tensor matrices_of(const at::Tensor& x) { return x.flatten(0, 1); }
-  int64_t queries_of_slice() const;
-  at::Tensor unseen(const Slice& slice, const at::Tensor& distances) const;
-
-  int64_t batch_, heads_, kv_heads_, length_, total_;
-  at::Tensor q_, keys_, values_;
-  SlicedAttention options_;
-  OptionalTensor seed_;
-};
-
-int64_t Slices::queries_of_slice() const {
-  const int64_t bytes = memory::is_for_cuda(q_.device()) ? kGpuSliceBytes : kSliceBytes;
-  const int64_t keys =
-      options_.window > 0 ? std::min(total_, options_.window + kMostQueries) : total_;
-  const int64_t query_bytes = batch_ * heads_ * keys * static_cast<int64_t>(sizeof(float));
-  return std::clamp<int64_t>(bytes / query_bytes, 1, kMostQueries);
-}
-
-// (B or 1, 1, 1, queries, keys) bool.
-at::Tensor Slices::unseen(const Slice& slice, const at::Tensor& distances) const {
-  auto hidden = distances > 0;
-  if (options_.window > 0) {
-    hidden.logical_or_(distances <= -options_.window);
-  }
-  if (options_.runs.defined()) {
-    const auto of_keys = options_.runs.narrow(1, slice.key, slice.keys).unsqueeze(1);
-    const auto of_queries =
-        options_.runs.narrow(1, total_ - length_ + slice.query, slice.queries).unsqueeze(2);
-    hidden = hidden.logical_or(of_keys != of_queries).unsqueeze(1).unsqueeze(1);
-  }
-  return hidden;
-}
-
-at::Tensor Slices::scores(const Slice& slice, at::Tensor* cap_slopes) const {
-  const auto type = wide_type(q_);
-  const auto products = at::bmm(queries(slice), keys(slice).transpose(1, 2));
-  auto scores = products.to(type).mul_(options_.scale);
-  if (options_.softcap > 0) {
-    scores.div_(options_.softcap).tanh_();
-    if (cap_slopes != nullptr) {
-      *cap_slopes = scores.square().neg_().add_(1);
-    }
-    scores.mul_(options_.softcap);
-  }
-  const int64_t group = heads_ / kv_heads_;
-  auto by_head = scores.view({batch_, kv_heads_, group, slice.queries, slice.keys});
-  const auto places = q_.options().dtype(at::kLong);
-  const int64_t begin = total_ - length_ + slice.query;
-  const auto distances = at::arange(slice.key, slice.key + slice.keys, places) -
-                         at::arange(begin, begin + slice.queries, places).unsqueeze(1);
-  if (options_.key_bias.defined()) {
-    const auto bias = options_.key_bias.narrow(2, slice.key, slice.keys).to(type);
-    by_head.add_(bias.unflatten(1, {kv_heads_, group}).unsqueeze(3));
-  }
-  by_head.masked_fill_(unseen(slice, distances), -std::numeric_limits<double>::infinity());
-  return scores;
-}
 
 }  // namespace
 
@@ -179,20 +33,20 @@ std::tuple<at::Tensor, at::Tensor> sliced_attention(const at::Tensor& q,
                                                     int64_t window,
                                                     double dropout,
                                                     const OptionalTensor& seed) {
-  const Slices slices(q,
-                      k,
-                      v,
-                      {.scale = scale,
-                       .softcap = softcap,
-                       .window = window,
-                       .runs = runs.value_or(at::Tensor()),
-                       .key_bias = key_bias.value_or(at::Tensor()),
-                       .dropout = dropout},
-                      seed);
+  const AttentionSlices slices(q,
+                               k,
+                               v,
+                               {.scale = scale,
+                                .softcap = softcap,
+                                .window = window,
+                                .runs = runs.value_or(at::Tensor()),
+                                .key_bias = key_bias.value_or(at::Tensor()),
+                                .dropout = dropout},
+                               seed);
   const int64_t batch = q.size(0), heads = q.size(1), length = q.size(2);
   const auto out = at::empty({batch, length, heads, q.size(3)}, q.options()).transpose(1, 2);
   const auto log_sums = at::empty({batch, heads, length}, q.options().dtype(wide_type(q)));
-  slices.for_each([&](const Slice& slice) {
+  slices.for_each([&](const AttentionSlice& slice) {
     auto probabilities = slices.scores(slice);
     const auto largest = probabilities.amax({-1}, /*keepdim=*/true);
     probabilities.sub_(largest).exp_();
@@ -219,20 +73,20 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> sliced_attention_backward(
     int64_t window,
     double dropout,
     const OptionalTensor& seed) {
-  const Slices slices(q,
-                      k,
-                      v,
-                      {.scale = scale,
-                       .softcap = softcap,
-                       .window = window,
-                       .runs = runs.value_or(at::Tensor()),
-                       .key_bias = key_bias.value_or(at::Tensor()),
-                       .dropout = dropout},
-                      seed);
+  const AttentionSlices slices(q,
+                               k,
+                               v,
+                               {.scale = scale,
+                                .softcap = softcap,
+                                .window = window,
+                                .runs = runs.value_or(at::Tensor()),
+                                .key_bias = key_bias.value_or(at::Tensor()),
+                                .dropout = dropout},
+                               seed);
   const auto type = q.scalar_type(), wide = wide_type(q);
   const auto for_q = at::empty_like(out);
   const auto for_k = slices.sums(), for_v = slices.sums();
-  slices.for_each([&](const Slice& slice) {
+  slices.for_each([&](const AttentionSlice& slice) {
     const auto slope = slices.rows(gradient, slice);
     at::Tensor cap_slopes;
     auto probabilities = slices.scores(slice, &cap_slopes);
@@ -247,9 +101,11 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> sliced_attention_backward(
     }
     const auto narrow = for_scores.to(type);
     slices.put(for_q, slice, at::bmm(narrow, slices.keys(slice)));
-    Slices::part(for_k, slice).add_(at::bmm(narrow.transpose(1, 2), slices.queries(slice)));
+    AttentionSlices::part(for_k, slice)
+        .add_(at::bmm(narrow.transpose(1, 2), slices.queries(slice)));
     slices.drop(probabilities, slice);
-    Slices::part(for_v, slice).add_(at::bmm(probabilities.to(type).transpose(1, 2), slope));
+    AttentionSlices::part(for_v, slice)
+        .add_(at::bmm(probabilities.to(type).transpose(1, 2), slope));
   });
   return {for_q, slices.gradient(for_k), slices.gradient(for_v)};
 }
