@@ -178,7 +178,9 @@ class TokenizerExport {
     }
     for (const char* name : {"dropout", "continuing_subword_prefix", "end_of_word_suffix"}) {
       const Json value = model().value(name, Json());
-      if (!value.is_null() && value != "" && value != 0) {
+      const bool is_off = value.is_string() ? value.get_ref<const std::string&>().empty()
+                                            : value.is_null() || value == 0;
+      if (!is_off) {
         refuse(std::string("model.") + name + ": llama.cpp has no such thing; found " +
                value.dump());
       }
