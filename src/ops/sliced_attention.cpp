@@ -19,6 +19,20 @@ namespace {
 
 using OptionalTensor = std::optional<at::Tensor>;
 
+SlicedAttention options_of(const OptionalTensor& runs,
+                           const OptionalTensor& key_bias,
+                           double scale,
+                           double softcap,
+                           int64_t window,
+                           double dropout) {
+  return {.scale = scale,
+          .softcap = softcap,
+          .window = window,
+          .runs = runs.value_or(at::Tensor()),
+          .key_bias = key_bias.value_or(at::Tensor()),
+          .dropout = dropout};
+}
+
 }  // namespace
 
 namespace reference {
@@ -33,16 +47,8 @@ std::tuple<at::Tensor, at::Tensor> sliced_attention(const at::Tensor& q,
                                                     int64_t window,
                                                     double dropout,
                                                     const OptionalTensor& seed) {
-  const AttentionSlices slices(q,
-                               k,
-                               v,
-                               {.scale = scale,
-                                .softcap = softcap,
-                                .window = window,
-                                .runs = runs.value_or(at::Tensor()),
-                                .key_bias = key_bias.value_or(at::Tensor()),
-                                .dropout = dropout},
-                               seed);
+  const AttentionSlices slices(
+      q, k, v, options_of(runs, key_bias, scale, softcap, window, dropout), seed);
   const int64_t batch = q.size(0), heads = q.size(1), length = q.size(2);
   const auto out = at::empty({batch, length, heads, q.size(3)}, q.options()).transpose(1, 2);
   const auto log_sums = at::empty({batch, heads, length}, q.options().dtype(wide_type(q)));
@@ -73,16 +79,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> sliced_attention_backward(
     int64_t window,
     double dropout,
     const OptionalTensor& seed) {
-  const AttentionSlices slices(q,
-                               k,
-                               v,
-                               {.scale = scale,
-                                .softcap = softcap,
-                                .window = window,
-                                .runs = runs.value_or(at::Tensor()),
-                                .key_bias = key_bias.value_or(at::Tensor()),
-                                .dropout = dropout},
-                               seed);
+  const AttentionSlices slices(
+      q, k, v, options_of(runs, key_bias, scale, softcap, window, dropout), seed);
   const auto type = q.scalar_type(), wide = wide_type(q);
   const auto for_q = at::empty_like(out);
   const auto for_k = slices.sums(), for_v = slices.sums();
@@ -242,14 +240,12 @@ at::Tensor sliced_attention(const at::Tensor& q,
 TORCH_LIBRARY_FRAGMENT(reprise, library) {
   library.def(
       "sliced_attention(Tensor query, Tensor key, Tensor value, Tensor? runs, Tensor? key_bias, "
-      "float "
-      "scale, float softcap, int window, float dropout, Tensor? seed) -> (Tensor out, Tensor "
-      "log_sums)");
+      "float scale, float softcap, int window, float dropout, Tensor? seed) -> "
+      "(Tensor out, Tensor log_sums)");
   library.def(
       "sliced_attention_backward(Tensor gradient, Tensor query, Tensor key, Tensor value, Tensor "
-      "out, Tensor log_sums, Tensor? runs, Tensor? key_bias, float scale, float softcap, int "
-      "window, "
-      "float dropout, Tensor? seed) -> (Tensor, Tensor, Tensor)");
+      "out, Tensor log_sums, Tensor? runs, Tensor? key_bias, float scale, float softcap, "
+      "int window, float dropout, Tensor? seed) -> (Tensor, Tensor, Tensor)");
 }
 
 TORCH_LIBRARY_IMPL(reprise, CompositeExplicitAutograd, library) {

@@ -46,6 +46,16 @@ HelpPage other(const std::string& name, Words examples) {
   return {name, {}, std::move(examples), "docs/commands.md"};
 }
 
+// Of a command that generates text.
+HelpPage text(const std::string& name, const Words& own, Words examples) {
+  Words common{"model", "adapter", "dtype", "device", "bf16", "load_in_4bit", "text_only"};
+  common.insert(common.end(), own.begin(), own.end());
+  for (const char* flag : {"max_new_tokens", "temperature", "top_k", "top_p", "stop", "seed"}) {
+    common.emplace_back(flag);
+  }
+  return {name, std::move(common), std::move(examples), "docs/commands.md"};
+}
+
 std::vector<HelpPage> all_pages() {
   const std::string resume = "--config out/training.yaml --resume_from_checkpoint auto";
   return {
@@ -109,45 +119,13 @@ std::vector<HelpPage> all_pages() {
         "reprise launch --nproc 8 --nnodes 2 --node_rank 0 --master_addr host0 \\\n"
         "    -- sft --config run.yaml"},
        "docs/distributed.md"},
-      {"generate",
-       {"model",
-        "adapter",
-        "dtype",
-        "device",
-        "bf16",
-        "load_in_4bit",
-        "text_only",
-        "prompt",
-        "chat",
-        "max_new_tokens",
-        "temperature",
-        "top_k",
-        "top_p",
-        "stop",
-        "repetition_penalty",
-        "num_samples",
-        "batch_size",
-        "seed"},
-       {"reprise generate --model MODEL --prompt \"The capital of France is\"",
-        "reprise generate --model MODEL --num_samples 4 --temperature 1 < prompts.jsonl"},
-       "docs/commands.md"},
-      {"chat",
-       {"model",
-        "adapter",
-        "dtype",
-        "device",
-        "bf16",
-        "load_in_4bit",
-        "text_only",
-        "system",
-        "max_new_tokens",
-        "temperature",
-        "top_k",
-        "top_p",
-        "stop",
-        "seed"},
-       {"reprise chat --model MODEL", "reprise chat --model MODEL --system \"Be brief.\""},
-       "docs/commands.md"},
+      text("generate",
+           {"prompt", "chat", "repetition_penalty", "num_samples", "batch_size"},
+           {"reprise generate --model MODEL --prompt \"The capital of France is\"",
+            "reprise generate --model MODEL --num_samples 4 --temperature 1 < prompts.jsonl"}),
+      text("chat",
+           {"system"},
+           {"reprise chat --model MODEL", "reprise chat --model MODEL --system \"Be brief.\""}),
       other("score",
             {"reprise score --model MODEL < texts.jsonl",
              "reprise score --model MODEL --adapter tuned < texts.jsonl"}),

@@ -57,20 +57,9 @@ void read_dropout(ConfigReader& fields, ModelConfig& config) {
 }  // namespace
 
 Architecture falcon_architecture() {
-  Architecture architecture;
+  auto architecture = bloom_architecture();  // whose names it has taken over
   architecture.class_prefix = "Falcon";
-  architecture.pad_embedding_is_fixed = false;
-  architecture.backbone = "transformer";
-  architecture.embedding = "transformer.word_embeddings";
-  architecture.blocks = "transformer.h";
-  architecture.final_norm = "transformer.ln_f";
-  architecture.token_head = "classifier";
-  architecture.qkv = "self_attention.query_key_value";
-  architecture.attention_output = "self_attention.dense";
-  architecture.up = "mlp.dense_h_to_4h";
-  architecture.down = "mlp.dense_4h_to_h";
-  architecture.qkv_layout = QkvLayout::FusedPerGroup;
-  architecture.mlp_layout = MlpLayout::Plain;
+  architecture.embedding_norm = "";
   architecture.computed_buffers = {".rotary_emb.inv_freq"};
   return architecture;
 }

@@ -4,11 +4,11 @@
 #include "memory/host_memory.h"
 #include "parallel/rehearsed_step.h"
 #include "train/budget/budget_files.h"
+#include "train/budget/out_of_memory.h"
 
 #include <reprise/memory.h>
 #include <reprise/offload.h>
 #include <reprise/report/units.h>
-#include "train/budget/out_of_memory.h"
 
 #include <c10/util/Exception.h>
 

@@ -262,8 +262,8 @@ TEST_F(Offloaded, ABudgetAloneChoosesWhatLeaves) {
           return a.at("budget").at("measured_bytes") < b.at("budget").at("measured_bytes");
         });
     const double predicted = largest.at("budget").at("predicted_bytes").get<double>();
-    // No more than predicted, but for malloc's rounding. Some plans take less: their counts are
-    // bounds, as are those of joined blocks.
+    // No more than predicted, but for malloc's rounding. Some plans take up to a tenth less; why is
+    // not known.
     const double measured = largest.at("budget").at("measured_bytes").get<double>();
     EXPECT_LE(measured, predicted * 1.03);
     EXPECT_GE(measured, predicted * 0.8);
