@@ -97,6 +97,8 @@ class StepBudget {
   double planning_ms() const { return outcome_.planning_in_step_ms; }
   void note_time(double ms);
 
+  // From here to regions(): in planned_micro_batch.cpp.
+
   /// Applies the plan around the forward and backward of micro-batch `index`.
   class Use {
    public:

@@ -84,8 +84,6 @@ class Learner {
   const StepBudget* budget() const { return budget_.get(); }  ///< null: none
 
  private:
-  std::vector<StepBudget::MicroBatch> to_plan(MicroBatches& micro_batches, double total_weight);
-  void plan_step(MicroBatches& micro_batches, double total_weight);
   void update(int64_t step, MicroBatches& micro_batches, double total_weight, StepOutcome& outcome);
   at::Tensor run_micro_batches(MicroBatches& micro_batches,
                                double total_weight,
@@ -94,13 +92,17 @@ class Learner {
   BatchLoss forward_backward(size_t index, MicroBatches& micro_batches, const StepContext& context);
   BatchLoss measured(size_t index, MicroBatches& micro_batches, const StepContext& context);
   double clip_gradients() const;
+  int64_t optimizer_bytes() const;  ///< on the device
+  Json largest_memory() const;
+  int64_t resident_bytes(const MicroBatches& micro_batches) const;
+
+  // In learner_planning.cpp, with the public functions that plan.
+  std::vector<StepBudget::MicroBatch> to_plan(MicroBatches& micro_batches, double total_weight);
+  void plan_step(MicroBatches& micro_batches, double total_weight);
   OptimizerOptions first_placement();
   bool place_next();
   template <class Plan>
   void plan_with_room(const Plan& plan);
-  int64_t optimizer_bytes() const;  ///< on the device
-  Json largest_memory() const;
-  int64_t resident_bytes(const MicroBatches& micro_batches) const;
 
   // In learner_errors.cpp.
   [[noreturn]] void report_non_finite(const at::Tensor& losses,
